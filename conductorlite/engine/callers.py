@@ -6,7 +6,7 @@ function starts by itself is not known.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Final
 
@@ -49,7 +49,6 @@ class _Called(Block[Caller]):
     __slots__ = ("_caller", "_token")
 
     def __init__(self, caller: Caller) -> None:
-        super().__init__()
         self._caller = caller
         self._token: Token[tuple[Caller, ...]] | None = None
 
@@ -64,8 +63,10 @@ class _Called(Block[Caller]):
         self._caller.running = False
         token, self._token = self._token, None
         if token is not None:
-            with suppress(ValueError):  # a coroutine that is dropped, by other code
+            try:
                 _CALLERS.reset(token)
+            except ValueError:
+                return  # a coroutine that is dropped, by other code
 
 
 def caller_of(turns: object) -> Caller | None:

@@ -56,6 +56,9 @@ class EngineConfig:
     without a process times nothing out. With `downtime_counts` they count all time while this engine takes the turns, as on
     Conductor's server. What is written always does.
 
+    Of executions whose turns it takes an engine keeps rows in memory, in at most about `resident_bytes`, so that the next turn need
+    not read them; 0: it keeps none.
+
     An engine that is opened gives back what engines that have ended held; one that only looks does not (`give_back=False`).
 
     Raises InvalidInput for what is no name or allocation, and for a local one without a name.
@@ -72,6 +75,7 @@ class EngineConfig:
     name: str | None = None
     allocation: Literal["shared", "local"] = "shared"
     downtime_counts: bool = False
+    resident_bytes: int = 32 * 1024 * 1024
     give_back: bool = True
     #: The owner of what the engine starts and of the turns and tasks it takes; empty: shared by all engines.
     owner: str = attrs.field(init=False, repr=False)

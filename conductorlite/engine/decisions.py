@@ -11,9 +11,11 @@ import attrs
 from conductorlite.decide import DECIDER_VERSION, decide
 from conductorlite.engine.archive import missing
 from conductorlite.engine.keys import replaced, start_event, strategy_of
-from conductorlite.engine.payloads import TurnMemo
+from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.reader import Lookups, StoreReader
-from conductorlite.engine.turn_types import Taking
+from conductorlite.engine.residents import Resident
+from conductorlite.engine.turn_types import LASTING, Taking
+from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Admission, Decision, Event, EventKind
@@ -73,6 +75,7 @@ class TurnDecider(Lookups):
         if plan.foreign:
             self.entering(workflow, ordered, memo)
         reader = StoreReader(self, view, workflow, now, memo)
+        memo.known = None if plan.foreign else reader
         return Turn(plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
 
     def prepared(
@@ -137,6 +140,29 @@ class TurnDecider(Lookups):
             variables=Payload.of(dict(definition.variables)),
         )
 
+    def on_residents(self, resident: Resident, events: Sequence[Event], memo: TurnMemo) -> Decision | None:
+        """The decision on an execution's resident rows; None when it is to be made on what is stored.
+
+        So it is when that would write nothing: no fence would be compared. Raises what does not pass by itself.
+        """
+        plan = self.plans.kept(resident.row, ())
+        if plan is None or plan.foreign:
+            return None
+        now = self.clock.now()
+        reader = StoreReader(self, None, resident.row, now, memo, resident)
+        memo.known = reader
+        ordered = tuple(sorted(events, key=lambda event: event.order)) if len(events) > 1 else tuple(events)
+        try:
+            decision = self.decide(Turn(plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking))
+        except LASTING:
+            raise
+        except (ConductorliteError, PayloadsRequired, NoHelper):
+            return None
+        if decision.empty:
+            return None
+        memo.resident, memo.version = True, resident.version
+        return decision
+
     def decide(self, turn: Turn) -> Decision:
         """Decide, without committing anything; raises InvariantBroken.
 
@@ -181,6 +207,8 @@ class TurnDecider(Lookups):
 
     def store_payloads(self, decision: Decision, memo: TurnMemo, inside: WritingTransaction | None = None) -> Decision:
         """The decision with what is past its soft barrier put into the payload storage; `inside` is a write that is open."""
+        if not decision.texts:
+            return decision
         decision, put = self.payload_store.put(decision, memo, self.clock.now(), inside)
         for key, payload in put.items():
             self._payloads.put(key, payload)

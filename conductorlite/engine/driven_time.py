@@ -55,6 +55,7 @@ class Driven:
         #: What the store does not know whole; the last one goes on.
         self._drives: list[_Drive] = []
         self._driving = clock.virtual
+        self._looked_at: int | None = None
         #: When this engine has committed a turn last: an engine that starts an execution, and then drives, drives from its start
         #: on.
         self.committed_at: int | None = None
@@ -73,6 +74,9 @@ class Driven:
         self._driving = True
         most = _ENDED_MS if last else _NOTED_MS
         now = self._clock.now()
+        if now == self._looked_at and not last:
+            return
+        self._looked_at = now
         with self._lock.held():
             self._extend(now)
             # An engine on a virtual clock is not killed on the way: it notes its time when it is closed.

@@ -14,7 +14,8 @@ from typing import Any, Final
 from conductorlite.engine.actions import Acting, carry_out
 from conductorlite.engine.cache import Cache
 from conductorlite.engine.config import EngineConfig, Service
-from conductorlite.engine.turns import DEATHS, Turns
+from conductorlite.engine.parking import DEATHS
+from conductorlite.engine.turns import Turns
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import expanded
 from conductorlite.model.canonical import EMPTY, Payload, canonical, parse

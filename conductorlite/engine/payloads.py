@@ -19,6 +19,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.decide.changeset.barriers import Barriers
+from conductorlite.engine.residents import Known
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, stored_pages
 from conductorlite.model.canonical import ExternalPayload, Payload, size_of
 from conductorlite.model.decisions import Decision
@@ -61,10 +62,17 @@ class TurnMemo:
     `put` are keys of what it has put there already: a turn that is fenced out need not put it again.
     """
 
-    __slots__ = ("answers", "deaths", "extra_write", "lost", "mark", "now", "payloads", "put", "rehearsals", "started", "taking")
+    __slots__ = (
+        *("answers", "deaths", "extra_write", "known", "lost", "mark", "now", "payloads", "put", "rehearsals", "started", "taking"),
+        *("version", "resident"),
+    )
 
     def __init__(self, started: Start | None = None, extra_write: ExtraWrite | None = None, taking: Taking | None = None) -> None:
         self.started, self.extra_write, self.taking = started, extra_write, taking
+        #: What the decision was made on; whether those were resident rows, and of which version of the store.
+        self.known: Known | None = None
+        self.resident = False
+        self.version = 0
         self.payloads: dict[str, Payload] = {}
         self.lost: dict[str, PayloadLost] = {}
         self.put: set[str] = set()

@@ -53,7 +53,7 @@ from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import TaskStatus
 
-__all__ = ["GLANCE_MS", "Hand", "Polling"]
+__all__ = ["GLANCE_MS", "Hand", "Polling", "said"]
 
 #: Messages looked at for one that can be taken, beyond those asked for.
 _SPARE = 8
@@ -227,11 +227,12 @@ class Polling(Part):
             self._turns.run_related(list(dict.fromkeys(event.workflow_id for item in items for event in item.outgoing.posted)))
 
     def _handed_whole(self, found: tuple[Task, Workflow]) -> list[Task]:
-        with suppress(TaskNotFound):  # ended and removed by another process since
+        try:
             memo = self._at_hand(found[0])
             handed = memo if self._secrecy is None or memo is None else self._handed(memo, found[1])
-            return [] if handed is None else [handed]
-        return []
+        except TaskNotFound:  # ended and removed by another process since
+            return []
+        return [] if handed is None else [handed]
 
     def _at_hand(self, task: Task) -> Task | None:
         """A polled task with its documents; None when one of them is lost, which fails it.
@@ -308,11 +309,11 @@ class Polling(Part):
         taken: list[tuple[Task, Workflow]],
     ) -> None:
         """Take offered tasks, those of one execution in one turn, the turns in one write; raises what the first bad one does."""
-        said, now = _said(worker_id, hand), self._clock.now()
+        data, now = said(worker_id, hand), self._clock.now()
         groups: dict[str, list[Message]] = {}
         for message in messages:
             groups.setdefault(message.workflow_id, []).append(message)
-        takings = [Taking(data=said, owner=self._owner, write=extra_write, noted=noted) for _ in groups]
+        takings = [Taking(data=data, owner=self._owner, write=extra_write, noted=noted) for _ in groups]
         asked = [
             Asked(workflow_id=workflow_id, events=[taking.poll(message, now) for message in some], extra_write=taking)
             for taking, (workflow_id, some) in zip(takings, groups.items(), strict=True)
@@ -335,15 +336,15 @@ class Polling(Part):
     # ------------------------------------------------------------------ handed over
 
     def hand_over(
-        self, free: Mapping[str, int], most: int, again: Iterable[str], polls: Iterable[PollData], worker_id: str, hand: Hand
+        self, free: Mapping[str, int], most: int, again: Iterable[str], polls: Sequence[PollData], data: Payload
     ) -> Taking:
         """What has a turn give tasks of its execution to an open engine's own workers that are `free`, by queue; see `Taking`.
 
         `polls` are recorded as if they had polled.
         """
-        write = PollWrite([one for poll in polls for one in self.polls.noted(poll)])
-        said = _said(worker_id, hand)
-        return Taking(data=said, owner=self._owner, write=write if write.polls else None, free=free, most=most, again=again)
+        due = [one for poll in polls for one in self.polls.noted(poll)]
+        write = PollWrite(due) if due else None
+        return Taking(data=data, owner=self._owner, write=write, free=free, most=most, again=again)
 
     def received(self, taking: Taking) -> list[Task]:
         """The tasks that a turn has handed over, with their documents and secrets: for the caller to carry out."""
@@ -363,12 +364,12 @@ def _is_alone(reply: Reply | None) -> bool:
     return reply is not None and reply.outcome is Outcome.ALONE
 
 
-def _said(worker_id: str | None, hand: Hand | None) -> Payload:
+def said(worker_id: str | None, hand: Hand | None) -> Payload:
     """What a poll says."""
-    said: dict[str, object] = {"workerId": worker_id} if worker_id else {}
+    words: dict[str, object] = {"workerId": worker_id} if worker_id else {}
     if hand is not None:
-        said |= {"holder": hand.holding.begin(), "alone": hand.alone}
-    return Payload.of(said) if said else EMPTY
+        words |= {"holder": hand.holding.begin(), "alone": hand.alone}
+    return Payload.of(words) if words else EMPTY
 
 
 def _same_hand(stored: Task, task: Task) -> bool:

@@ -20,6 +20,7 @@ from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import last_polls
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
+from conductorlite.engine.residents import Resident
 from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, patience, without_helpers
 from conductorlite.language.values import Json
 from conductorlite.model.canonical import ExternalPayload, Payload
@@ -128,7 +129,15 @@ class Lookups:
 class StoreReader:
     """Reads for one turn."""
 
-    def __init__(self, lookups: Lookups, view: ReadingTransaction, workflow: Workflow, now: int, memo: TurnMemo) -> None:
+    def __init__(
+        self,
+        lookups: Lookups,
+        view: ReadingTransaction | None,
+        workflow: Workflow,
+        now: int,
+        memo: TurnMemo,
+        resident: Resident | None = None,
+    ) -> None:
         self.workflow = workflow
         #: What the store raised, if it did: whatever became of that in the decision, it holds for nothing.
         self.failure: Exception | None = None
@@ -140,14 +149,29 @@ class StoreReader:
         self._now = now
         self._read_at = steady(lookups.clock)
         self._memo = memo
-        self._tasks: dict[str, Task | None] = {}
+        self._resident = resident
+        self._tasks: dict[str, Task | None] = {} if resident is None else resident.tasks
         self._payloads: dict[str, Payload] = dict(memo.payloads)
         self._lines: dict[str, tuple[int, Line]] = {}
         self._embedded: dict[str, Embedding] = {}
         #: Every other answer, by what was asked.
         self._known: dict[tuple[Any, ...], Any] = {}
+        if resident is not None:
+            latest = ((base_ref, resident.tasks.get(ref)) for base_ref, ref in resident.latest.items())
+            self._known.update((("latest", base_ref), task) for base_ref, task in latest if task is not None)
         #: Whether all of its tasks are known: what has not begun has none.
         self._whole = self._unborn = workflow.history_seq == 0
+
+    @property
+    def tasks_known(self) -> dict[str, Task | None]:
+        """See `Known`."""
+        return self._tasks
+
+    def latest_known(self) -> dict[str, str]:
+        """See `Known`."""
+        found = {asked[1]: task for asked, task in self._known.items() if asked[0] == "latest" and task is not None}
+        self._tasks.update((task.ref, task) for task in found.values() if task.ref not in self._tasks)
+        return {base_ref: task.ref for base_ref, task in found.items()}
 
     def leave(self) -> None:
         """Hold the view no more, which ends: from now on each batch has its own."""
@@ -161,7 +185,8 @@ class StoreReader:
             if self._view is not None:
                 return read(self._view)
             with self._lookups.payload_store.backend.reading() as view:
-                self._compare(view)
+                if self._resident is None:  # else that is done when its decision is committed, which is made again if it fails
+                    self._compare(view)
                 return read(view)
         except Exception as error:
             self.failure = error
@@ -357,7 +382,10 @@ class StoreReader:
         def read(view: ReadingTransaction) -> Sequence[Message] | None:
             return None if view.unpolled(queue) else view.offered(queue, self._now, limit)
 
-        return self._once(("offered", queue, limit), read)
+        if self._view is not None:
+            return self._once(("offered", queue, limit), read)
+        with self._lookups.payload_store.backend.reading() as view:  # what is offered is nobody's row: no fence is compared
+            return read(view)
 
     # ------------------------------------------------------------------ definitions and scripts
 

@@ -26,12 +26,13 @@ import attrs
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.callers import Caller, called_by
-from conductorlite.engine.decisions import TurnDecider
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
-from conductorlite.engine.logs import log_decision, log_driver, log_listener, log_parked
+from conductorlite.engine.logs import log_decision, log_listener
+from conductorlite.engine.parking import Parking
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
+from conductorlite.engine.residents import Residents
 from conductorlite.engine.turn_locks import TurnLock
 from conductorlite.engine.turn_types import LASTING, Asked, Deadly, ExtraWrite, Listener, Start, Taking, TurnResult, refuse_rejected
 from conductorlite.language.processes import NoHelper
@@ -52,7 +53,7 @@ from conductorlite.model.limits import LimitChange, reread
 from conductorlite.model.threads import Waiters
 from conductorlite.store.ports import Backend, Lock, WritingTransaction
 
-__all__ = ["DEATHS", "Turns"]
+__all__ = ["Turns"]
 
 #: How often a turn that is fenced out decides again before it leaves its events in the inbox.
 _TRIES: Final = 8
@@ -60,20 +61,11 @@ _TRIES: Final = 8
 #: After how many of them it decides inside the write, where no other turn can be first: many may ask one limit at once.
 _INSIDE: Final = 3
 
-#: Turns that break an invariant before the workflow is parked.
-_BROKEN_TURNS: Final = 3
-
-#: Processes that die in one turn before the workflow is parked.
-DEATHS: Final = 3
-
-#: Events that run no script by themselves.
-_QUIET: Final = frozenset({EventKind.POLL, EventKind.EXTEND_LEASE})
-
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
 
 
-class Turns(TurnDecider):
+class Turns(Parking):
     """Takes turns on one backend."""
 
     def __init__(
@@ -86,15 +78,19 @@ class Turns(TurnDecider):
         bounds: Bounds,
         lock: Lock | None = None,
         fencing: bool = True,
+        resident_bytes: int = 0,
         payload_store: PayloadStore | None = None,
         driven: Driven | None = None,
         ended: Callable[[WritingTransaction, Workflow], None] | None = None,
     ) -> None:
         lies = payload_store or PayloadStore(backend, None, None, bounds.barriers)
+        #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
+        self.residents = Residents(0 if getattr(backend, "in_memory", False) or not fencing else resident_bytes)
         super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
         self.backend, self.lock = backend, lock
         #: Turns under way that may end their process.
         self.marks = backend.marks()
+        self._unborn = {}
         #: Without it a turn overwrites what another one has committed since it read.
         self.fencing = fencing
         #: Read inside the write transaction: no turn is lost, but others wait while this one decides.
@@ -106,8 +102,6 @@ class Turns(TurnDecider):
         self.commits = 0
         self._locking = TurnLock(lock, clock, self.committed, fencing=fencing)
         self._numbers = count(1)
-        #: Broken turns of executions without a row to count them on.
-        self._unborn: dict[str, int] = {}
         #: Called in the same commit when an execution ends that something else began (`Workflow.event`).
         self._ended = ended
 
@@ -208,7 +202,7 @@ class Turns(TurnDecider):
                 self._leaving(memo)
             if decision is not None:
                 ready.append((one, memo, decision))
-        shared: list[tuple[Asked, Decision]] = []
+        shared: list[tuple[Asked, TurnMemo, Decision]] = []
         with self.backend.writing() as tx:
             for one, memo, decision in ready:
                 # Another turn of this write, or of another engine, was first: this one is undone, and taken alone.
@@ -217,18 +211,26 @@ class Turns(TurnDecider):
                 except (FencedOut, KeyTaken, AlreadyExists, InvariantBroken):
                     continue
                 self._write_extras(tx, decision, memo)
-                shared.append((one, decision))
-        for one, decision in shared:
+                shared.append((one, memo, decision))
+        for one, memo, decision in shared:
+            self._keep(decision, memo)
             self.announce(decision)
             results[one.workflow_id] = TurnResult(decision=decision, replies=decision.replies)
 
+    def _keep(self, decision: Decision, memo: TurnMemo) -> None:
+        if memo.known is not None:
+            self.residents.keep(decision, memo.known, memo.version)
+
     def _decided_for_group(self, one: Asked, memo: TurnMemo) -> Decision | None:
         """The decision on a turn that can share a write: not one that runs foreign code, or writes nothing."""
-        with self.backend.reading() as view:
-            _, turn = self.prepared(view, one.workflow_id, one.events, memo)
-            if turn is None or turn.plan.foreign:
-                return None
-            decision = self.decide(turn)
+        resident = self.residents.take(one.workflow_id)
+        decision = None if resident is None else self.on_residents(resident, one.events, memo)
+        if decision is None:
+            with self.backend.reading() as view:
+                _, turn = self.prepared(view, one.workflow_id, one.events, memo)
+                if turn is None or turn.plan.foreign:
+                    return None
+                decision = self.decide(turn)
         return None if decision.empty else self.store_payloads(decision, memo)
 
     def _attempt_turn(
@@ -318,6 +320,7 @@ class Turns(TurnDecider):
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
+        memo.resident = False
         if inside:
             with self.backend.writing() as tx:
                 workflow, turn = self.prepared(tx, workflow_id, events, memo)
@@ -333,12 +336,18 @@ class Turns(TurnDecider):
                 decision = self.store_payloads(decision, memo)
                 with self.backend.writing() as tx:
                     self._apply(tx, decision, memo)
+                self._keep(decision, memo)
         return workflow, decision
 
     def _read_and_decide(
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, rehearsed: bool = False
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; one that may run scripts, or is rehearsed, in no transaction at all."""
+        resident = self.residents.take(workflow_id)
+        if resident is not None and events and memo.started is None and not rehearsed:
+            decision = self.on_residents(resident, events, memo)
+            if decision is not None:
+                return resident.row, decision
         with self.backend.reading() as view:
             workflow, turn = self.prepared(view, workflow_id, events, memo)
             if turn is None or not (turn.plan.foreign or rehearsed):
@@ -399,6 +408,11 @@ class Turns(TurnDecider):
             stored = tx.workflow(workflow.workflow_id)
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
+        if self.residents and memo.known is not None:
+            version = self.backend.data_version()
+            if memo.resident and (memo.version != version or tx.due_events(workflow.workflow_id, self.clock.now(), 1)):
+                raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
+            memo.version = version
         if decision.limits and not self.clock.virtual:
             decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))
         tx.apply(decision)
@@ -442,55 +456,3 @@ class Turns(TurnDecider):
         """Wake all threads that wait for something to change."""
         self.commits = next(self._numbers)
         self.committed.wake()
-
-    # ------------------------------------------------------------------ turns that end their process
-
-    def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:
-        """Mark a turn that may end the process; raises Deadly for one that did, three times running.
-
-        It is known by its first event, which stays the same however many come after it. A start that is asked for is nobody's to
-        try again.
-        """
-        first = next((event for event in events if event.kind not in _QUIET), None)
-        if self.marks is None or first is None or (workflow.history_seq == 0 and not first.stored):
-            return
-        key = f"{workflow.workflow_id}\0{first.kind}\0{first.ref or ''}"
-        memo.deaths = self.marks.deaths(key)
-        if memo.deaths >= DEATHS:
-            raise Deadly(key, first)
-        memo.mark = key  # before it is made: an interruption in between must find it
-        self.marks.begin(key)
-
-    def _leaving(self, memo: TurnMemo) -> None:
-        """Whatever came of it, the process lives."""
-        if memo.mark is not None and self.marks is not None:
-            self.marks.end(memo.mark)
-
-    def _park_deadly(self, workflow_id: str, deadly: Deadly) -> None:
-        with self.backend.writing() as tx:
-            tx.park(workflow_id, _BROKEN_TURNS, str(deadly))
-        if self.marks is not None:
-            self.marks.forget(deadly.key)
-        log_driver("%s is parked: %s", workflow_id, deadly)
-
-    # ------------------------------------------------------------------ broken turns
-
-    def _count_broken(self, workflow_id: str, error: InvariantBroken) -> None:
-        """Count a broken turn on the workflow row, in a write of its own; the third one parks the workflow."""
-        with self.backend.writing() as tx:
-            workflow = tx.workflow(workflow_id)
-            tries = 1 + (self._unborn.get(workflow_id, 0) if workflow is None else workflow.broken_turns)
-            self._unborn = {} if workflow is not None else {**self._unborn, workflow_id: tries}
-            tx.park(workflow_id, tries, str(error) if tries >= _BROKEN_TURNS else None)
-        if tries == _BROKEN_TURNS:
-            log_parked(workflow_id, str(error))
-
-    def hold_inbox(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
-        """Put events into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""
-        with self.backend.writing() as tx:
-            workflow = tx.workflow(workflow_id)
-            if workflow is not None:
-                tx.post(events)
-                tx.park(workflow_id, workflow.broken_turns, workflow.parked)
-        if events:
-            self.wake()

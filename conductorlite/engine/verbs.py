@@ -108,14 +108,14 @@ class Verbs(Service):
             bounds=config.bounds,
             lock=config.lock,
             fencing=config.fencing,
+            resident_bytes=config.resident_bytes,
             payload_store=PayloadStore(backend, storage, config.payload_codec, config.bounds.barriers),
             driven=driven,
             ended=wake_schedule,
         )
         super().__init__(turns, config)
         secrecy = None if secrets is None else Secrecy(secrets, environment)
-        control, reports = Control(turns, config), Reports(turns, config, secrecy)
-        holding = Holding(turns, config.owner)
+        control, reports, holding = Control(turns, config), Reports(turns, config, secrecy), Holding(turns, config.owner)
         self.backend, self.clock, self.config = backend, clock, config
         self.core = Core(
             turns=turns,

@@ -149,7 +149,6 @@ class _Running(Block[None]):
     __slots__ = ("_all",)
 
     def __init__(self, running: set[_Running]) -> None:
-        super().__init__()
         self._all = running
 
     def begin(self) -> None:

@@ -78,6 +78,9 @@ def _of(task: Task) -> dict[str, object]:
     }
 
 
+#: Types of values that are no report and nothing to await.
+_PLAIN: Final = frozenset({dict, list, str, int, float, bool, type(None)})
+
 #: Members of an exception group that are looked at.
 _GROUPED: Final = 10_000
 
@@ -152,6 +155,8 @@ def returned_value(task: Task, returned: Any) -> TaskResult:
     What is reported is a copy: whatever the function does to its value later, and however the value's own methods behave.
     """
     try:
+        if type(returned) in _PLAIN:
+            return _result(task, TaskStatus.COMPLETED, output_data=_kept(returned))
         if isinstance(returned, TaskResult):
             return _own_report(task, returned)
         if inspect.iscoroutine(returned):

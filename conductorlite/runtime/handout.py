@@ -15,9 +15,10 @@ from typing import Final, ParamSpec, TypeVar
 from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.keys import POLLS_MS
 from conductorlite.engine.logs import log_store
-from conductorlite.engine.polling import Hand
+from conductorlite.engine.polling import Hand, said
 from conductorlite.engine.turn_types import Taking
 from conductorlite.engine.verbs import Verbs
+from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Message, MessageKey, queue_name
 from conductorlite.model.errors import InvalidInput, SourceError, StorageError
 from conductorlite.model.executions import PollData, Task
@@ -53,6 +54,8 @@ class HandOut:
         self.threads = False
         self._in_a_row = 0
         self._noted_at = 0
+        self._by_queue: dict[str, Worker] = {}
+        self._spoken: tuple[tuple[str, str], Payload] = ("", ""), EMPTY
 
     @property
     def worker_id(self) -> str:
@@ -121,27 +124,44 @@ class HandOut:
 
         None when nothing is to be handed over: then, and now and then anyway, every worker is asked for in its turn.
         """
-        workers = list(self._workers)
+        served = self._served()
         self._in_a_row += 1
-        waits = self.handed or self._waiting or self._lone is not None or (len(workers) > 1 and self._in_a_row > _IN_A_ROW)
-        if not self.most or waits:
+        waits = self.handed or self._waiting or self._lone is not None or (len(served) > 1 and self._in_a_row > _IN_A_ROW)
+        if not self.most or waits or not served:
             return None
-        limit, room = self._workers.concurrency, self._room(threads=self.threads)
-        for worker in ended:
-            room[worker.is_async] += 1
-        bounds = [room[kind] for kind in {worker.is_async for worker in workers} if room]
+        most, limit = self.most, self._workers.concurrency
+        if self.threads:
+            room = self._room(threads=True)
+            for worker in ended:
+                room[worker.is_async] += 1
+            most = min(most, *(room[kind] for kind in {worker.is_async for worker in served.values()}))
         if limit is not None:
-            bounds.append(limit - len(self._workshop) + len(ended))
-        most = min((self.most, *bounds))
+            most = min(most, limit - len(self._workshop) + len(ended))
         if most <= 0:
             return None
-        owner, free = self._engine.config.owner, {}
-        for worker in workers:
+        free = dict.fromkeys(served, most)
+        for queue, worker in served.items():
             own = self._workshop.room_for(worker)
-            free[queue_name(worker.task_type, worker.domain, owner)] = most if own is None else own + ended.count(worker)
-        hand = Hand(self._engine.core.holding)
+            if own is not None:
+                free[queue] = own + ended.count(worker)
+        owner = self._engine.config.owner
         again = {queue_name(task.task_type, task.domain, owner) for task in tasks}
-        return self._engine.core.polling.hand_over(free, most, again, self._polls(workers), self.worker_id, hand)
+        return self._engine.core.polling.hand_over(free, most, again, self._polls(served.values()), self._said())
+
+    def _served(self) -> dict[str, Worker]:
+        """The workers by the queues of this engine's owner that they take from."""
+        if len(self._by_queue) != len(self._workers):
+            owner = self._engine.config.owner
+            self._by_queue = {queue_name(one.task_type, one.domain, owner): one for one in self._workers}
+        return self._by_queue
+
+    def _said(self) -> Payload:
+        """What the polls of this engine's workers say."""
+        hand = Hand(self._engine.core.holding)
+        key = (self.worker_id, hand.holding.begin())
+        if self._spoken[0] != key:
+            self._spoken = key, said(self.worker_id, hand)
+        return self._spoken[1]
 
     def _polls(self, workers: Iterable[Worker]) -> list[PollData]:
         """A worker that is free for what a turn offers has polled; it is noted as often as it would be written."""
@@ -159,8 +179,7 @@ class HandOut:
         """Have what a turn has handed over carried out next."""
         if taking is None or not (taking.taken or taking.write):
             return
-        owner = self._engine.config.owner
-        served = {queue_name(worker.task_type, worker.domain, owner): worker for worker in self._workers}
+        owner, served = self._engine.config.owner, self._served()
         for task in self._engine.core.polling.received(taking):
             self.handed.append((served[queue_name(task.task_type, task.domain, owner)], task))
 

@@ -9,7 +9,7 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from conductorlite.engine.logs import about_task
@@ -108,8 +108,10 @@ class Reports:
 
     def _tried(self, task: Task, result: TaskResult, at: int | None, *, lost: bool, ended: Sequence[Worker]) -> None:
         for _ in range(_TRIES - 1):
-            with suppress(InvariantBroken):
+            try:
                 return self._taken([self._engine.core.reports.prepared(task, result, at=at)], lost=lost, ended=ended)
+            except InvariantBroken:
+                continue
         return self._taken([self._engine.core.reports.prepared(task, result, at=at)], lost=lost, ended=ended)
 
     def together(self, groups: Iterable[Sequence[Call]], result: Callable[[Call], TaskResult]) -> Iterator[Call]:
@@ -319,8 +321,12 @@ class Work:
 
     def _run_inline(self, worker: Worker, task: Task) -> None:
         try:
-            with nullcontext() if self.clock.virtual else Leaving():
-                result = self.workshop.run(Call(worker=worker, task=task, inline=True))
+            running = Call(worker=worker, task=task, inline=True)
+            if self.clock.virtual:
+                result = self.workshop.run(running)
+            else:
+                with Leaving():
+                    result = self.workshop.run(running)
         except BaseException:  # interrupted: no thread works at it any more
             with suppress(StorageError):
                 self.engine.core.holding.give_back([task])
@@ -419,7 +425,6 @@ class _Driving(Block[bool]):
     __slots__ = ("_inside", "_timeout", "_work")
 
     def __init__(self, work: Work, timeout: float) -> None:
-        super().__init__()
         self._work = work
         self._timeout = timeout
         self._inside = False

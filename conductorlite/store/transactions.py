@@ -340,7 +340,7 @@ class WritingTransaction(ReadingTransaction, Protocol):
         """
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
-        """Record that turns of a workflow broke an invariant; with a reason, hold its whole inbox. Never touches a fence."""
+        """Record that turns of a workflow broke an invariant; with a reason, hold its whole inbox, and raise its fence by one."""
 
     def release(self, workflow_id: str, now: int) -> None:
         """Let every held event of an inbox go, due `now` or at its own later instant, and forget that turns were broken."""
@@ -349,7 +349,10 @@ class WritingTransaction(ReadingTransaction, Protocol):
         """Append log lines."""
 
     def remove(self, workflow_id: str) -> None:
-        """Delete an execution with all that belongs to it, its idempotency key included."""
+        """Delete an execution with all that belongs to it, its idempotency key included.
+
+        One that comes back under its id has a higher fence than any there was.
+        """
 
     # -- the workers' mailbox ------------------------------------------------------------------------------------------
 

@@ -24,6 +24,9 @@ __all__ = ["MemoryBackend"]
 class MemoryBackend:
     """A store in memory; with `relay=True` one that cannot commit the outgoing part with the rest."""
 
+    #: Its rows are at hand: nobody need keep them.
+    in_memory = True
+
     def __init__(self, *, relay: bool = False) -> None:
         #: Whether `apply` carries out the outgoing part at once.
         self.one_commit = not relay
@@ -47,8 +50,8 @@ class MemoryBackend:
         return within(_Writing(self))
 
     def data_version(self) -> int:
-        """Number of commits so far."""
-        return self._commits
+        """Always the same: nothing else can commit to a store in memory."""
+        return 0
 
     def commits(self) -> int:
         """Number of commits so far."""

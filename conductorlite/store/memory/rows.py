@@ -219,7 +219,7 @@ class Store:
         self.schedules: dict[str, ScheduleRow] = {}
         self.schedule_names: Ordered[tuple[str]] = Ordered()
         self.schema_defs: dict[tuple[str, int], str] = {}
-        self.counters: dict[str, int] = {"registry": 0}
+        self.counters: dict[str, int] = {"registry": 0, "removed": 0}
         #: Ends of the stretches in which drivers drove, by owner and beginning.
         self.driven: dict[tuple[str, int], int] = {}
         #: What is indexed, the fences at which it was indexed last, and what is pending besides, by number.

@@ -122,6 +122,8 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         elif stored is None or stored.fence != workflow.fence:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
         thin = _thin_workflow(workflow)
+        if decision.created and self._store.counters["removed"]:
+            thin = changed(thin, fence=thin.fence + self._store.counters["removed"])
         # A turn never changes whose an execution is.
         self._put_workflow(stored, thin if stored is None or stored.owner == thin.owner else attrs.evolve(thin, owner=stored.owner))
 
@@ -333,10 +335,11 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
-        """Record that turns broke an invariant; with a reason, hold the whole inbox. Never touches a fence."""
+        """Record that turns broke an invariant; with a reason, hold the whole inbox and raise the fence."""
         workflow = self._store.workflows.get(workflow_id)
         if workflow is not None:
-            parked = attrs.evolve(workflow, broken_turns=broken_turns, parked=reason)
+            fence = workflow.fence + (reason is not None)
+            parked = attrs.evolve(workflow, broken_turns=broken_turns, parked=reason, fence=fence)
             self._store.put(self._store.workflows, workflow_id, parked)
         if reason is not None:
             for event in list(self._of(workflow_id).inbox.values()):
@@ -362,6 +365,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         row = store.workflows.get(workflow_id)
         self._put_workflow(row, None)
         if row is not None:
+            store.put(store.counters, "removed", max(store.counters["removed"], row.fence))
             self._pend(workflow_id)
             for kind in store.feeds:
                 store.drop(store.indexed, (kind, workflow_id))

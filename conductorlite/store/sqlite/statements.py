@@ -87,7 +87,8 @@ CHANGING: Final = len(WORKFLOW_COLUMNS) - len(WORKFLOW_IDENTITY) - 4
 
 WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE workflow_id = ?"
 INSERT_WORKFLOW: Final = (
-    f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, ? + 1, ?, ?, ?)"
+    f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, ? + 1"
+    " + coalesce((SELECT value FROM counters WHERE name = 'removed'), 0), ?, ?, ?)"
 )
 #: The fence is compared and set by the same statement. The usual turn keeps the status, the definition, the
 #: name and the correlation id, whose indexes are then left alone.
@@ -102,7 +103,7 @@ UPDATE_WORKFLOW_AND_STATUS: Final = (
 )
 #: A parked workflow is not due: its events are held until it is released.
 HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
-PARK: Final = "UPDATE workflows SET broken_turns = ?, parked = ? WHERE workflow_id = ?"
+PARK: Final = "UPDATE workflows SET broken_turns = ?1, parked = ?2, fence = fence + (?2 IS NOT NULL) WHERE workflow_id = ?3"
 WORKFLOW_IDS: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
 #: Walks along all of them.
 WORKFLOW_IDS_OF: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? AND +status = ? ORDER BY workflow_id LIMIT ?"
@@ -328,6 +329,11 @@ REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'r
 REMOVE: Final = tuple(
     f"DELETE FROM {table} WHERE workflow_id = ?"
     for table in ("idempotency_keys", "inbox", "messages", "task_logs", "limit_members")
+)
+#: The highest fence of what was removed: one that comes back under its id has a higher one.
+REMOVED: Final = (
+    "INSERT INTO counters (name, value) SELECT 'removed', fence FROM workflows WHERE workflow_id = ?"
+    " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
 )
 REMOVE_WORKFLOW: Final = "DELETE FROM workflows WHERE workflow_id = ? RETURNING execution"
 REMOVE_ROWS: Final = (

@@ -421,7 +421,7 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
         self._many(sql.PUT_INBOX_EVENT, map(inbox_row, events))
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
-        """Record that turns broke an invariant; with a reason, hold the whole inbox. Never touches a fence."""
+        """Record that turns broke an invariant; with a reason, hold the whole inbox and raise the fence."""
         self._many(sql.PARK, [(broken_turns, reason, workflow_id)])
         if reason is not None:
             self._many(sql.HOLD, [(workflow_id,)])
@@ -438,6 +438,7 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
         for statement in (*sql.REMOVE, *REMOVE_EXTERNALS):
             self._many(statement, [(workflow_id,)])
         # Its row first: the removal of an attempt of an execution that stays is something else.
+        self._execute(sql.REMOVED, (workflow_id,))
         for number in self._execute(sql.REMOVE_WORKFLOW, (workflow_id,)).fetchall():
             for statement in sql.REMOVE_ROWS:
                 self._execute(statement, number)

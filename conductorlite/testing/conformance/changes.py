@@ -158,7 +158,7 @@ class ChangeConformance:
             assert _changed(tx) == [("a", None, None)]
         _create(backend, "a", "u")
         with backend.writing() as tx:
-            assert _changed(tx) == [("a", None, None), ("a", 1, None)]
+            assert _changed(tx) == [("a", None, None), ("a", 2, None)]
             tx.archive(_archived("x"))
         _mark(backend)
         with backend.writing() as tx:
@@ -168,7 +168,7 @@ class ChangeConformance:
             tx.archive(_archived("b"))
         _create(backend, "b", "t")
         with backend.reading() as view:
-            assert _changed(view) == [("x", None, None), ("b", None, None), ("b", 1, None)]
+            assert _changed(view) == [("x", None, None), ("b", None, None), ("b", 2, None)]
 
     def test_what_changes_meanwhile_is_fed_again(self, backend: Backend) -> None:
         """A turn, a removal, or another life of an id between the look and the update."""

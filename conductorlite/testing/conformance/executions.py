@@ -151,7 +151,7 @@ class ExecutionConformance:
         with backend.reading() as view:
             assert dump(view) == before
 
-    def test_park_and_release_leave_the_fence_alone(self, backend: Backend) -> None:
+    def test_parking_raises_the_fence(self, backend: Backend) -> None:
         """Parking with a reason holds every event; release lets them go, none early; a workflow that was removed is no error."""
         row = started(backend, timers=(event("a", 1), event("b", 9)))
         with backend.writing() as tx:
@@ -160,14 +160,26 @@ class ExecutionConformance:
             assert tx.next_event_at() == 1
             tx.park("w", 3, "broken")
             tx.park("gone", 1, "broken")
-            assert tx.workflow("w") == attrs.evolve(row, broken_turns=3, parked="broken")
+            assert tx.workflow("w") == attrs.evolve(row, broken_turns=3, parked="broken", fence=row.fence + 1)
             assert tx.next_event_at() is None
             assert all(posted.held for posted in tx.inbox("w"))
             tx.release("w", 4)
             tx.release("gone", 4)
-            assert tx.workflow("w") == row
+            assert tx.workflow("w") == attrs.evolve(row, fence=row.fence + 1)
             due = [(posted.event_id, posted.due_at) for posted in tx.due_events("w", 9, 9)]
             assert due == [("a", 4), ("b", 9)]
+
+    def test_what_comes_back_under_an_id_has_a_higher_fence(self, backend: Backend) -> None:
+        """Who has read an execution that was removed since is fenced out by one that was begun in its place."""
+        row = started(backend)
+        for _ in range(3):
+            with backend.writing() as tx:
+                tx.remove("w")
+            again = started(backend)
+            assert again.fence > row.fence
+            with pytest.raises(FencedOut), backend.writing() as tx:
+                tx.apply(Decision(workflow=row))
+            row = again
 
     def test_ids_come_in_pages_by_status(self, backend: Backend) -> None:
         """Ids are listed in ascending order after a mark, all or of one status, and follow a change of status."""

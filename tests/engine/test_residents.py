@@ -1,0 +1,231 @@
+"""Rows that an engine keeps in memory between turns: they save reading, and are never believed.
+
+Whatever else writes an execution's rows, a turn that was decided on old ones is decided again on what is stored, and what would
+write nothing is answered from there only.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from engine_kit import T0, flow, simple
+
+from conductorlite import Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, Workers
+from conductorlite.errors import StaleLease
+from conductorlite.model.records import changed
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing.faults import FaultyBackend
+from conductorlite.testing.stores import lay_empty_store
+
+CHAIN = flow(*(simple(f"t{number}") for number in range(6)), name="chain")
+
+#: Opens one more engine on the same store.
+Open = Callable[[], Engine]
+
+
+def shared(backend: Backend) -> Open:
+    """Engines on one backend object."""
+    return lambda: Engine(backend, clock=VirtualClock(T0))
+
+
+@pytest.fixture(params=["one memory store", "one backend", "two connections"])
+def another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
+    """Opens engines on one store: on one object in memory, on one object of a file, each with a connection of its own."""
+    opened: list[Engine] = []
+    path = lay_empty_store(tmp_path / "store.db")
+    # A wrapped store is asked as one in a file is.
+    one = FaultyBackend(MemoryBackend()) if request.param == "one memory store" else SQLiteBackend(path, synchronous="NORMAL")
+    make = shared(one) if request.param != "two connections" else lambda: Engine(path, clock=VirtualClock(T0))
+
+    def another() -> Engine:
+        opened.append(make())
+        return opened[-1]
+
+    yield another
+    assert opened[0].admin.check() == []
+    for engine in opened:
+        engine.close()
+    one.close()
+
+
+def take(engine: Engine, ref: str) -> Task:
+    """Take the one task that is offered under a name."""
+    (task,) = engine.poll(ref, worker_id="v")
+    return task
+
+
+def report(engine: Engine, task: Task, status: str = "COMPLETED") -> Task:
+    """Report on a task under its lease."""
+    result = TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus(status), lease=task.lease)
+    return engine.update_task(result)
+
+
+def warm(engine: Engine, workflow_id: str = "w") -> Task:
+    """An execution whose rows the engine keeps: its third task is held."""
+    engine.start(CHAIN, workflow_id=workflow_id)
+    for ref in ("t0", "t1"):
+        report(engine, take(engine, ref))
+    held = take(engine, "t2")
+    assert engine.core.turns.residents._held[workflow_id].tasks["t2"] is not None
+    return held
+
+
+def test_rows_that_are_kept_are_those_that_are_stored(tmp_path: Path) -> None:
+    """After each turn of a chain: the row and each task, as the store gives them."""
+    backend = SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL")
+    workers = Workers()
+    for task in CHAIN.tasks:
+        workers.task(task.name)(lambda: {"text": "x" * 3_000})
+    with Engine(backend, workers=workers, clock=VirtualClock(T0)) as engine:
+        compared = 0
+        engine.start(CHAIN, {"large": "y" * 5_000}, workflow_id="w")
+        while engine.tick():
+            for workflow_id, resident in engine.core.turns.residents._held.items():
+                with backend.reading() as view:
+                    assert resident.row == view.workflow(workflow_id)
+                    assert resident.tasks == view.tasks(workflow_id, set(resident.tasks))
+                    compared += len(resident.tasks)
+        assert compared > 10
+        assert engine.core.turns.residents._held == {}  # it has ended
+
+
+def test_a_step_reads_no_row(tmp_path: Path) -> None:
+    """A report and the next poll read neither the execution nor its tasks."""
+    backend = SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL", counting=True)
+    counts = backend.counts
+    assert counts is not None
+    read: list[int] = []
+    workers = Workers()
+    for task in CHAIN.tasks:
+        workers.task(task.name)(lambda: read.append(rows_read()))
+
+    def rows_read() -> int:
+        return sum(
+            n
+            for text, n in counts.statements_by_sql.items()
+            if text.startswith("SELECT") and ("FROM tasks" in text or "FROM workflows" in text)
+        )
+
+    with Engine(backend, workers=workers, clock=VirtualClock(T0)) as engine:
+        engine.start(CHAIN, workflow_id="w")
+        engine.settle()
+    assert len(set(read[2:])) == 1
+
+
+def test_another_engine_was_first(another: Open) -> None:
+    """What it has committed counts: a report of this engine on what has ended there is ignored, the next task goes on."""
+    one, two = another(), another()
+    held = warm(one)
+    report(two, held)
+    assert report(one, held).status is TaskStatus.COMPLETED
+    report(one, take(one, "t3"))
+    report(two, take(two, "t4"))
+    report(one, take(one, "t5"))
+    assert one.status("w").value == "COMPLETED"
+
+
+def test_a_refusal_is_answered_from_the_store(another: Open) -> None:
+    """By its own rows the lease would be old; another engine has given it."""
+    one, two = another(), another()
+    held = warm(one)
+    two.core.holding.give_back([held])
+    again = take(two, "t2")
+    assert again.lease != held.lease
+    assert report(one, again).status is TaskStatus.COMPLETED
+    with pytest.raises(StaleLease):
+        report(one, changed(take(two, "t3"), lease=held.lease))
+
+
+@pytest.mark.parametrize("verb", ["pause", "terminate"])
+def test_a_verb_of_another_engine_counts(another: Open, verb: str) -> None:
+    """A report is taken of the execution as it is by now."""
+    one, two = another(), another()
+    held = warm(one)
+    getattr(two, verb)("w")
+    report(one, held)
+    status = one.get("w")
+    assert status.status.value == {"pause": "PAUSED", "terminate": "TERMINATED"}[verb]
+    assert [task.ref for task in status.tasks] == ["t0", "t1", "t2"]
+    assert one.poll("t3") == []
+
+
+def test_what_was_parked_elsewhere_takes_no_turn(another: Open) -> None:
+    """Parking raises the fence: a report is kept until it is released."""
+    one, two = another(), another()
+    held = warm(one)
+    with two.backend.writing() as tx:
+        tx.park("w", 3, "a law")
+    report(one, held)
+    assert one.get("w").parked == "a law"
+    assert one.get("w").tasks[-1].status is TaskStatus.IN_PROGRESS
+    two.resume("w")
+    two.settle()
+    assert one.get("w").tasks[-1].ref == "t3"
+
+
+def test_one_that_came_back_under_the_id_is_another_one(another: Open) -> None:
+    """Removed and begun again elsewhere, with as many turns: nothing of the one before is written into it."""
+    one, two = another(), another()
+    held = warm(one)
+    two.terminate("w")
+    two.admin.remove("w")
+    two.start(CHAIN, {"second": True}, workflow_id="w")
+    for ref in ("t0", "t1"):
+        report(two, take(two, ref))
+    again = take(two, "t2")
+    assert again.task_id == held.task_id
+    result = TaskResult(workflow_id="w", task_id=held.task_id, status=TaskStatus.COMPLETED, output_data={"by": "one"})
+    one.update_task(result)
+    row = two.get("w")
+    assert row.input_data == {"second": True}
+    assert [str(task.status) for task in row.tasks] == ["COMPLETED", "COMPLETED", "COMPLETED", "SCHEDULED"]
+
+
+def test_what_is_due_is_read_first(another: Open) -> None:
+    """A report that comes after the task's deadline finds it timed out, though no driver has looked."""
+    one = another()
+    held = warm(one)
+    one.clock.move_to((held.response_timeout_at or 0) + 1)  # type: ignore[attr-defined]
+    report(one, held)
+    assert [(task.ref, str(task.status)) for task in one.get("w").tasks][2] == ("t2", "TIMED_OUT")
+
+
+def test_a_file_that_was_restored_under_a_running_engine(tmp_path: Path) -> None:
+    """An older state comes back into the file, and moves on to the same fence: the engine writes nothing on what it knew."""
+    path = lay_empty_store(tmp_path / "store.db")
+    with Engine(path, clock=VirtualClock(T0)) as one:
+        one.start(CHAIN, workflow_id="w")
+        report(one, take(one, "t0"))
+        one.admin.backup(str(tmp_path / "older.db"))
+        report(one, take(one, "t1"))
+        take(one, "t2")
+        fence = one.core.turns.residents._held["w"].row.fence
+        with sqlite3.connect(tmp_path / "older.db") as source, sqlite3.connect(path) as target:
+            source.backup(target)
+        with Engine(path, clock=VirtualClock(T0)) as two:
+            while two.get("w").fence < fence:
+                two.update_variables("w", {"restored": two.get("w").fence})
+            assert two.get("w").fence == fence
+        one.update_variables("w", {"by": "one"})
+        row = one.get("w")
+        assert row.variables.value["by"] == "one"
+        assert "restored" in row.variables.value
+        assert [task.ref for task in row.tasks] == ["t0", "t1"]
+        assert one.admin.check() == []
+
+
+def test_no_more_is_kept_than_is_allowed(tmp_path: Path) -> None:
+    """By the bytes of the configuration; 0 keeps nothing."""
+    path = lay_empty_store(tmp_path / "store.db")
+    for allowed, kept in ((0, 0), (200_000, 2)):
+        with Engine(path, clock=VirtualClock(T0), config=EngineConfig(resident_bytes=allowed)) as engine:
+            for number in range(4):
+                engine.start(CHAIN, workflow_id=f"{allowed}-{number}")
+                report(engine, take(engine, "t0"))
+                engine.poll("t1", worker_id="v")
+            assert len(engine.core.turns.residents._held) == kept
