@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from conductorlite.flows import steps
+import conductorlite.flows.steps as steps
 from conductorlite.flows.build import Block, Build, needed
 from conductorlite.flows.layout import WIDTH, Call, Code, Group, Plain, Text, quoted
 from conductorlite.flows.literals import Names, Stub, span

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from conductorlite.flows import forms
+import conductorlite.flows.forms as forms
 from conductorlite.flows.layout import Code, Group, Plain, Text, quoted
 from conductorlite.flows.references import names_of
 from conductorlite.flows.steps import node

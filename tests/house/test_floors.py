@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
-from house import PACKAGE, ROOT
+from house import PACKAGE, ROOT, module_of, nodes_of, python_files
 
 
 def test_every_import_contract_is_kept() -> None:
@@ -22,6 +24,21 @@ def test_every_import_contract_is_kept() -> None:
         pytest.skip("lint-imports is not installed")
     done = subprocess.run([command, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    """Imports of modules make no circle, within a room either; those for type checkers only count. The root is everybody's."""
+    files = {module_of(path): path for path in python_files()}
+    imported: dict[str, set[str]] = {name: set() for name in files}
+    for name, path in files.items():
+        for node in nodes_of(path):
+            if isinstance(node, ast.Import):
+                imported[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported[name] |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+    del imported["conductorlite"]
+    graph = {name: {one for one in found if one in imported and one != name} for name, found in imported.items()}
+    assert [*TopologicalSorter(graph).static_order()] != []
 
 
 def _modules() -> list[str]:
