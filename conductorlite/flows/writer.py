@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-import conductorlite.flows.steps as steps
 from conductorlite.flows.build import Block, Build, needed
 from conductorlite.flows.layout import WIDTH, Call, Code, Group, Plain, Text, quoted
 from conductorlite.flows.literals import Names, Stub, span
 from conductorlite.flows.references import Reference, Step
+from conductorlite.flows.steps import event, human, inline, set_variables, start, sub, terminate, wait
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, ConductorliteError
 
@@ -36,6 +36,11 @@ _CHILDREN: Final = frozenset({"decision_cases", "default_case", "fork_tasks", "l
 
 #: Fields that, where a form gets them wrong, are reason enough to write the task out.
 _READ: Final = frozenset({"input_parameters", "sub_workflow_param", "type", "join_on", "sink"})
+
+#: The forms without steps in them, by name.
+_LEAVES: Final[dict[str, Callable[..., Any]]] = {
+    form.__name__: form for form in (event, human, inline, set_variables, start, sub, terminate, wait)
+}
 
 
 @attrs.define(slots=True, eq=False)
@@ -354,7 +359,7 @@ class FlowWriter:
     def leaf(self, task: WorkflowTask, form: str, positional: Sequence[Any], named: Mapping[str, Any], base: str | None,
              *, given: Mapping[str, Any] | None = None, free: bool = False, path: str | None = ".output") -> int:  # fmt: skip
         """Write a task as a form without steps in it, with what it is `given` as its input; 0 where that would be another one."""
-        function, ref, given = getattr(steps, form), task.task_reference_name, given or {}
+        function, ref, given = _LEAVES[form], task.task_reference_name, given or {}
         if given.keys() & inspect.signature(function).parameters:
             return 0
         asked = {} if base is None else {"name": ref}

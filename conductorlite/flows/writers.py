@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import conductorlite.flows.forms as forms
+from conductorlite.flows.forms import match, over, parallel, repeat, when
 from conductorlite.flows.layout import Code, Group, Plain, Text, quoted
 from conductorlite.flows.references import names_of
 from conductorlite.flows.steps import node
@@ -139,10 +139,10 @@ def _switch(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> i
     def made() -> None:
         said = plain if whole else positional[0] if script else None
         if form == "when":
-            with forms.when(said, name=ref, **inputs):
+            with when(said, name=ref, **inputs):
                 node(_INNER)
         else:
-            forms.match(said, name=ref, **inputs)
+            match(said, name=ref, **inputs)
 
     code = _header(writer, form, task, f"{form}_{words}", made, positional, inputs, free=form == "when")
     if code is None:
@@ -180,7 +180,7 @@ def _loop(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> int
     said = not given.keys() & {"self", "condition"} and times is None
 
     def made() -> None:
-        with forms.repeat(times, name=ref) as loop:
+        with repeat(times, name=ref) as loop:
             node(_INNER)
             if said:
                 loop.again_if(condition, **given)
@@ -204,7 +204,7 @@ def _loop(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> int
 
 def _over(writer: FlowWriter, task: WorkflowTask) -> int:
     def made() -> None:
-        with forms.over(task.items or "", name=task.task_reference_name, again_if=task.loop_condition):
+        with over(task.items or "", name=task.task_reference_name, again_if=task.loop_condition):
             node(_INNER)
 
     more: list[tuple[str, Code]] = [] if task.loop_condition == "true" else [("again_if=", writer.literal(task.loop_condition))]
@@ -229,7 +229,7 @@ def _fork(writer: FlowWriter, task: WorkflowTask, following: WorkflowTask | None
     more = more if joined else [("join=", Plain("False"))]
 
     def made() -> None:
-        with forms.parallel(name=ref) as fork, fork.branch():
+        with parallel(name=ref) as fork, fork.branch():
             node(_INNER)
 
     code = _header(writer, "parallel", task, "parallel", made, more=more)
