@@ -18,7 +18,7 @@ from conductorlite.flows.build import Block, Build, needed
 from conductorlite.flows.layout import WIDTH, Call, Code, Group, Plain, Text, quoted
 from conductorlite.flows.literals import Names, Stub, span
 from conductorlite.flows.references import Reference, Step
-from conductorlite.flows.steps import event, human, inline, set_variables, start, sub, terminate, wait
+from conductorlite.flows.steps import event, human, inline, join, set_variables, start, sub, terminate, wait
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, ConductorliteError
 
@@ -39,7 +39,7 @@ _READ: Final = frozenset({"input_parameters", "sub_workflow_param", "type", "joi
 
 #: The forms without steps in them, by name.
 _LEAVES: Final[dict[str, Callable[..., Any]]] = {
-    form.__name__: form for form in (event, human, inline, set_variables, start, sub, terminate, wait)
+    form.__name__: form for form in (event, human, inline, join, set_variables, start, sub, terminate, wait)
 }
 
 
