@@ -11,7 +11,7 @@ import attrs
 
 from conductorlite.flows.build import Build, building, called_as, needed
 from conductorlite.flows.references import Reference
-from conductorlite.flows.tasks import Options, TaskFunction, hints, is_whole, returned
+from conductorlite.flows.tasks import Options, TaskFunction, hints, is_whole, returnable, returned
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
 from conductorlite.model.texts import Span, did_you_mean, to_span
@@ -176,7 +176,8 @@ class Flow(Generic[P, R]):
 
 
 def _fields_of(kind: Any) -> list[str] | None:
-    """The fields of a record; None for a map."""
+    """The fields of a record, which may be none too; None for a map."""
+    kind = returnable(kind)[0] if len(returnable(kind)) == 1 else kind
     if attrs.has(kind):
         return [field.name for field in attrs.fields(kind)]
     if hasattr(kind, "model_fields"):

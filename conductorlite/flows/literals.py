@@ -39,7 +39,7 @@ PUBLIC: Final = {
 _TAKEN: Final = frozenset(
     {
         *PUBLIC, "json", "as_is", "each", "event", "human", "inline", "join", "match", "node", "otherwise", "over", "parallel",
-        "repeat", "set_variables", "start", "status", "sub", "terminate", "variable", "wait", "when",
+        "repeat", "reason", "set_variables", "start", "status", "sub", "terminate", "variable", "wait", "when",
     }
 )  # fmt: skip
 _AMBIGUOUS: Final = frozenset({"l", "O", "I"})

@@ -9,14 +9,15 @@ import attrs
 from conductorlite.flows.build import More, current
 from conductorlite.flows.flow import Flow
 from conductorlite.flows.references import Reference
-from conductorlite.flows.tasks import is_whole
+from conductorlite.flows.tasks import Backoff, is_whole
 from conductorlite.model.clock import Instant
-from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
 from conductorlite.model.texts import Span, to_span
 
 __all__ = [
-    "event", "human", "inline", "join", "node", "set_variables", "start", "status", "sub", "terminate", "variable", "wait",
+    "event", "human", "inline", "join", "node", "reason", "set_variables", "start", "status", "sub", "terminate", "variable",
+    "wait",
 ]  # fmt: skip
 
 R = TypeVar("R")
@@ -32,10 +33,19 @@ def node(task: WorkflowTask) -> Any:
 
 def status(of: Any) -> Any:
     """How a step ended, such as COMPLETED or FAILED, by what it gave: `match(status(parcel))` after an optional step."""
+    return _member(of, "status")
+
+
+def reason(of: Any) -> Any:
+    """Why an optional step failed, by what it gave."""
+    return _member(of, "reasonForIncompletion")
+
+
+def _member(of: Any, member: str) -> Reference:
     step = of._step if isinstance(of, Reference) else None
     if step is None:
-        raise BuildError(f"status(): takes what a step gave, not {of!r:.60}")
-    return Reference(f"{step.ref}.status", step)
+        raise BuildError(f"a status and a reason are those of a step, by what it gave: not of {of!r:.60}")
+    return Reference(f"{step.ref}.{member}", step)
 
 
 def join(*on: Any, name: str | None = None, fields: More = None) -> Any:
@@ -65,12 +75,21 @@ def human(
     returns: type[R] = dict,  # type: ignore[assignment]
     *,
     timeout: Span | None = None,
+    retry: Backoff | int = 0,
     fields: More = None,
     **given: Any,
 ) -> R:
-    """Wait for a person, who completes the step with what `returns` says (HUMAN). `given` is the input that the person sees."""
+    """Wait for a person, who completes the step with what `returns` says (HUMAN). `given` is the input that the person sees.
+
+    `timeout` is how long one attempt waits; with `retry` others follow, in which the person is asked again.
+    """
     build = current("human()")
-    definition = None if timeout is None else TaskDef(name=name, timeout_ms=to_span(timeout))
+    definition = None
+    if timeout is not None:
+        definition = TaskDef(name=name, timeout_ms=to_span(timeout))
+    if definition is not None and retry:
+        again = retry.fields() if isinstance(retry, Backoff) else {"retry_count": retry}
+        definition = attrs.evolve(definition, timeout_policy=TimeoutPolicy.RETRY, **again)
     step = build.operator(TaskType.HUMAN, name, name, fields, input_parameters=build.written(given), task_definition=definition)
     return cast(R, Reference(f"{step.ref}.output" if is_whole(returns) else f"{step.ref}.output.result", step))
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, get_origin, get_type_hints, overload
+from types import UnionType
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints, overload
 
 import attrs
 
@@ -17,11 +18,12 @@ from conductorlite.flows.build import Build, building, called_as
 from conductorlite.flows.references import Reference
 from conductorlite.model.definitions import RetryLogic, TimeoutPolicy, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
+from conductorlite.model.executions import TaskResult
 from conductorlite.model.texts import Span, to_span
 from conductorlite.runtime.registry import Workers, own_name, signature
 from conductorlite.runtime.values import is_record
 
-__all__ = ["Backoff", "Options", "TaskFunction", "hints", "is_whole", "returned", "task"]
+__all__ = ["Backoff", "Options", "TaskFunction", "hints", "is_whole", "returnable", "returned", "task"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -167,8 +169,18 @@ def returned(function: Callable[..., Any]) -> Any:
     return hints(function).get("return", Any)
 
 
+def returnable(kind: Any) -> tuple[Any, ...]:
+    """The kinds of values that an annotation allows beside none and a `TaskResult`, which says an output itself."""
+    if get_origin(kind) not in (Union, UnionType):
+        return (kind,)
+    return tuple(arm for arm in get_args(kind) if arm not in (type(None), TaskResult)) or (Any,)
+
+
 def is_whole(kind: Any) -> bool:
-    """Whether what an annotation names is an output as a whole: a record, a map, nothing, or anything."""
+    """Whether what an annotation names is an output as a whole: a record, a map, nothing, anything, or one of several of these."""
+    arms = returnable(kind)
+    if arms != (kind,):
+        return all(map(is_whole, arms))
     origin = get_origin(kind) or kind
     return kind in (Any, object, None, type(None)) or is_record(kind) or origin in (dict, Mapping)
 

@@ -28,6 +28,9 @@ __all__ = ["FlowWriter", "Local", "Written"]
 _WHOLE: Final = re.compile(r"\$\{([^${}]+)\}")
 _STEP: Final = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]{1,9})\]|\['([^'\\]*)'\]")
 
+#: What is read of a step beside its output, with which form.
+_MEMBERS: Final = {".status": "status", ".reasonForIncompletion": "reason"}
+
 #: Blocks in blocks that Python takes, which are 20; a fork needs two.
 _DEEPEST: Final = 16
 
@@ -241,10 +244,10 @@ class FlowWriter:
                 key = first[1] or first[3]
                 source = self._below(Reference(prefix, None)[key], f"variable({quoted(key)})", rest[first.end() :], path)
                 return None if source is None else _Read(source, form="variable")
-            if rest == ".status" and prefix in self._steps:
-                step = self._steps[prefix]
-                source = self._below(Reference(path, step.reference._step), f"status({step.source})", "", path)
-                return None if source is None else _Read(source, step, "status")
+            if rest in _MEMBERS and prefix in self._steps:
+                step, form = self._steps[prefix], _MEMBERS[rest]
+                source = self._below(Reference(path, step.reference._step), f"{form}({step.source})", "", path)
+                return None if source is None else _Read(source, step, form)
         return None
 
     def _below(self, reference: Reference, source: str, rest: str, path: str) -> str | None:

@@ -249,7 +249,7 @@ def _converter() -> Converter:
     def entries(kinds: Iterable[Any], keyed: Iterable[tuple[Any, Any]], owner: Any) -> list[Any]:
         return _entries(converter, kinds, keyed, owner)
 
-    for scalar in (str, int, float, bool):
+    for scalar in (str, int, float, bool, type(None)):
         converter.register_structure_hook(scalar, _swapped(_scalar))
     for kind, read in ((datetime, datetime.fromisoformat), (date, date.fromisoformat), (time, time.fromisoformat)):
         converter.register_structure_hook(kind, _from_text(read))

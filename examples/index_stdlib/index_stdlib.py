@@ -1,12 +1,11 @@
 """Index Python's standard library: modules, classes, functions and how many of them have a docstring.
 
-A durable batch job. Stop it with Ctrl-C, or kill it; run it again, and it goes on where it was. What happens is said in
-index_stdlib.json: packages are listed, four branches parse them file by file, what is broken is recorded, a report is written.
+A durable batch job. Stop it with Ctrl-C, or kill it; run it again, and it goes on where it was. Packages are listed, four branches
+parse them file by file, what is broken is recorded, a report is written: `index_stdlib`, in `job_for`.
 """
 
 import argparse
 import ast
-import functools
 import io
 import os
 import shutil
@@ -22,11 +21,18 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from conductorlite import Engine, HistoryEvent, TaskContext, TaskResult, TaskStatus, Workers, Workflow, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, HistoryEvent, TaskContext, TaskResult, TaskStatus, Workers, Workflow, WorkflowStatus, flow, task
+from conductorlite.flows import Backoff, Flow, match, over, parallel, reason
 
 HERE = Path(__file__).parent
 JOB = "index_stdlib"  # the id of the one execution in a work directory
 NOT_INDEXED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
+PROBLEMS = [
+    ("SyntaxError", "syntax", "is not valid Python"),
+    ("UnicodeDecodeError", "encoding", "is not in the encoding it claims"),
+    ("FileNotFoundError", "vanished", "vanished while it was indexed"),
+    ("", "other", "could not be indexed"),
+]
 TABLES = """
 CREATE TABLE IF NOT EXISTS modules (file TEXT PRIMARY KEY, package, lines, classes, functions, documented, coverage);
 CREATE TABLE IF NOT EXISTS definitions (file, line, kind, name, documented, PRIMARY KEY (file, line, kind, name));
@@ -34,14 +40,11 @@ CREATE TABLE IF NOT EXISTS broken (file TEXT PRIMARY KEY, problem, reason);
 """
 
 
-def workers_for(work: Path) -> Workers:
-    """The job's worker functions. Each may be called twice for the same task, so what each writes replaces what it wrote before."""
+def job_for(work: Path) -> Flow:
+    """The job. Each function may be called twice for the same task, so what each writes replaces what it wrote before."""
     # A killed worker is missed after two seconds, and its task goes to another. While one runs, the engine says so for it.
     # What no worker has polled may wait (poll timeout 0): the job may be continued tomorrow.
-    workers = Workers(concurrency=4)
-    task = functools.partial(
-        workers.task, response_timeout_seconds=2, poll_timeout_seconds=0, retry_count=10, retry_delay_seconds=0.2
-    )
+    durable = task(response_timeout="2s", poll_timeout="0s", retry=Backoff(10, first="200ms"))
     results = sqlite3.connect(work / "index.db", check_same_thread=False, timeout=30)
     results.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;" + TABLES)
     one_writer = threading.Lock()
@@ -51,7 +54,7 @@ def workers_for(work: Path) -> Workers:
         with (work / "calls.log").open("a", encoding="utf-8") as log:
             log.write(f"{context.ref} {context.attempt}\n")
 
-    @task("list_packages")
+    @durable
     def list_packages(source: str, broken: str, branches: int, limit: int | None, context: TaskContext) -> dict:
         note(context)
         root = Path(source)
@@ -73,12 +76,12 @@ def workers_for(work: Path) -> Workers:
             shares[lightest].append({"package": package, "root": root_of, "files": names})
         return {"shares": shares, "files": sum(load), "vanishing": str(scratch / "vanishes.py")}
 
-    @task("vanish")
+    @durable
     def vanish(path: str, context: TaskContext) -> None:
         note(context)
         Path(path).unlink(missing_ok=True)
 
-    @task("parse_file")
+    @durable
     def parse_file(root: str, package: str, file: str, context: TaskContext) -> dict | TaskResult:
         note(context)
         try:
@@ -109,20 +112,45 @@ def workers_for(work: Path) -> Workers:
             results.executemany("INSERT OR REPLACE INTO definitions VALUES (?, ?, ?, ?, ?)", rows)
         return {"outcome": "indexed"}
 
-    @task("record_broken")
+    @durable
     def record_broken(file: str, problem: str, reason: str, context: TaskContext) -> None:
         note(context)
         with one_writer, results:
             results.execute("INSERT OR REPLACE INTO broken VALUES (?, ?, ?)", (file, problem, reason))
 
-    @task("write_report")
+    @durable
     def write_report(listed: int, context: TaskContext) -> dict:
         note(context)
         with one_writer:
             (work / "summary.txt").write_text(summary(results, listed), encoding="utf-8")
         return {"summary": str(work / "summary.txt")}
 
-    return workers
+    @flow
+    def index_stdlib(source: str, broken: str, limit: int | None) -> dict:
+        """Lists the packages of the standard library, parses every file in four branches, and writes a report."""
+        dealt = "Deals the packages out to the four branches; a copy of the broken folder is one of them."
+        listed = list_packages.options(name="list", description=dealt)(source=source, broken=broken, limit=limit, branches=4)
+        gone = "What happens on any disk in use: a file that was listed is gone when its turn comes."
+        vanish.options(description=gone)(path=listed["vanishing"])
+        with parallel(name="fork", join="join") as fork:
+            for n in range(4):
+                with (
+                    fork.branch(),
+                    over(listed["shares"][n], again_if=None, name=f"packages_{n}", fields={"name": "packages"}) as package,
+                    over(package["files"], again_if=None, name=f"files_{n}", fields={"name": "files"}) as file,
+                ):
+                    parsed = parse_file.options(name=f"parse_{n}", optional=True, retries=5)(
+                        root=package["root"], package=package["package"], file=file
+                    )
+                    failed = match(parsed["outcome"], name=f"what_failed_{n}", fields={"name": "what_failed"})
+                    failed.nothing("indexed")
+                    for outcome, name, problem in PROBLEMS:
+                        with failed.case(outcome) if outcome else failed.otherwise():
+                            record_broken.options(name=f"{name}_{n}")(file=file, problem=problem, reason=reason(parsed))
+        written = write_report.options(name="report")(listed=listed["files"])
+        return {"summary": written["summary"]}
+
+    return index_stdlib
 
 
 def summary(results: sqlite3.Connection, listed: int) -> str:
@@ -179,11 +207,11 @@ def main() -> int:
             path.unlink(missing_ok=True)
     warnings.simplefilter("ignore")  # of the modules that are parsed
 
-    with Engine(work / "jobs.db", workers=workers_for(work)) as engine:
+    job = job_for(work)
+    with Engine(work / "jobs.db", workers=Workers(concurrency=4).include(job)) as engine:
         if JOB not in engine.admin.workflow_ids():
             source, broken = sysconfig.get_path("stdlib"), str(HERE / "broken")
-            definition = WorkflowDef.from_json(HERE / "index_stdlib.json")
-            engine.start(definition, {"source": source, "broken": broken, "limit": options.limit}, workflow_id=JOB)
+            engine.start(job.options(workflow_id=JOB), source=source, broken=broken, limit=options.limit)
             print(f"Indexing {source}")
         elif engine.status(JOB) is WorkflowStatus.COMPLETED:
             print("Done already; --fresh starts from nothing.")

@@ -6,32 +6,30 @@ each day is done once, a night that was begun is continued, and one that was sle
 
 import argparse
 import csv
-import functools
 import json
 import sys
 from collections import Counter
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
-from conductorlite import Engine, Run, Workers, WorkflowDef, WorkflowFailed
+from conductorlite import Engine, Run, WorkflowFailed, flow, task
 from conductorlite.errors import AlreadyExists
+from conductorlite.flows import Backoff
 
-NIGHTLY_BATCH = WorkflowDef.from_json(Path(__file__).with_name("nightly_batch.json"))
 BEGINS = time(2, 0, tzinfo=UTC)
+AGAIN = Backoff(5, first="10m")
 
-workers = Workers()
 # A worker is dead after 30 s without a sign of life; what no worker has polled waits, for the script may be stopped for days.
-task = functools.partial(workers.task, response_timeout_seconds=30, poll_timeout_seconds=0)
 
 
-@task("collect", retry_delay_seconds=600)
+@task(retry=AGAIN, response_timeout="30s", poll_timeout="0s")
 def collect(day: str, folder: str) -> dict:
     """The day's lines; a file that is not there yet is waited for, by way of the retries."""
     with (Path(folder) / f"sales-{day}.csv").open(newline="", encoding="utf-8") as file:
         return {"sales": [[product, int(count)] for product, count in csv.reader(file)]}
 
 
-@task("add_up")
+@task(response_timeout="30s", poll_timeout="0s")
 def add_up(sales: list) -> dict:
     totals: Counter[str] = Counter()
     for product, count in sales:
@@ -39,7 +37,7 @@ def add_up(sales: list) -> dict:
     return {"totals": dict(sorted(totals.items()))}
 
 
-@task("publish", retry_delay_seconds=600)
+@task(retry=AGAIN, response_timeout="30s", poll_timeout="0s")
 def publish(day: str, folder: str, totals: dict) -> dict:
     """Written aside and moved into place: a reader sees a whole report, and twice is as good as once."""
     report = Path(folder) / f"report-{day}.json"
@@ -49,12 +47,21 @@ def publish(day: str, folder: str, totals: dict) -> dict:
     return {"report": report.name}
 
 
+@flow
+def nightly_batch(day: str, folder: str) -> dict:
+    """Counts a day's sales and publishes a report."""
+    collected = collect.options(retries=5)(day=day, folder=folder)
+    added = add_up(sales=collected["sales"])
+    published = publish.options(retries=5)(day=day, folder=folder, totals=added["totals"])
+    return {"report": published["report"], "totals": added["totals"]}
+
+
 def night_of(engine: Engine, day: date, folder: Path) -> Run:
     """The execution for a day, which begins in the night after it; started if it is not there."""
     name = f"nightly-{day}"
     try:
         begins = datetime.combine(day + timedelta(days=1), BEGINS)
-        return engine.start(NIGHTLY_BATCH, {"day": str(day), "folder": str(folder)}, workflow_id=name, at=begins)
+        return engine.start(nightly_batch.options(workflow_id=name, at=begins), day=str(day), folder=str(folder))
     except AlreadyExists:
         return engine.run(name)
 
@@ -79,7 +86,7 @@ def main() -> int:
     parser.add_argument("--first", type=date.fromisoformat, default=datetime.now(UTC).date(), help="first day (today)")
     parser.add_argument("--nights", type=int, default=1, help="how many days (%(default)s)")
     options = parser.parse_args()
-    with Engine(options.folder / "nightly.db", workers=workers) as engine:
+    with Engine(options.folder / "nightly.db", workers=[nightly_batch]) as engine:
         return 1 if go_through(engine, options.first, options.nights, options.folder.resolve()) else 0
 
 

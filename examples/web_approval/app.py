@@ -11,7 +11,6 @@ when the application is stopped in between.
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -24,33 +23,52 @@ from conductorlite import (
     TaskResult,
     TaskStatus,
     Workers,
-    WorkflowDef,
     WorkflowFailed,
     WorkflowStatus,
+    flow,
+    task,
 )
 from conductorlite.errors import ExecutionNotFound
+from conductorlite.flows import Backoff, otherwise, wait, when
 
-EXPENSE = WorkflowDef.from_json(Path(__file__).with_name("expense.json"))
-QUOTE = WorkflowDef.from_json(Path(__file__).with_name("quote.json"))
-
-workers = Workers(concurrency=8, drain="5s")
+AGAIN = Backoff(5, first="1s")
 
 # The poll timeout is 0 because the application may be stopped for longer than an hour, the default.
 
 
-@workers.task("pay_out", retry_count=5, retry_delay_seconds=1, response_timeout_seconds=10, poll_timeout_seconds=0)
+@task(retry=AGAIN, response_timeout="10s", poll_timeout="0s")
 def pay_out(who: str, amount: float) -> dict:
     return {"message": f"{who} gets {amount:.2f}"}
 
 
-@workers.task("turn_down", retry_count=5, retry_delay_seconds=1, response_timeout_seconds=10, poll_timeout_seconds=0)
+@task(retry=AGAIN, response_timeout="10s", poll_timeout="0s")
 def turn_down(who: str, why: str | None) -> dict:
     return {"message": f"{who} gets nothing: {why or 'no reason given'}"}
 
 
-@workers.task("quote_step", retry_count=5, retry_delay_seconds=1, response_timeout_seconds=10, poll_timeout_seconds=0)
+@task(retry=AGAIN, response_timeout="10s", poll_timeout="0s")
 async def quote_step(total: float, factor: float) -> dict:
     return {"total": round(total * factor, 2)}
+
+
+@flow
+def expense(who: str, amount: float) -> dict:
+    """Somebody approves an expense, whenever that is; then it is paid, or turned down."""
+    approval = wait(name="approval")
+    with when(approval.approved, name="approved"):
+        paid = pay_out(who=who, amount=amount)
+    with otherwise():
+        turned_down = turn_down(who=who, why=approval.why)
+    return {"paid": paid["message"], "turnedDown": turned_down["message"]}
+
+
+@flow
+def quote(amount: float) -> dict:
+    """Five steps from an amount to a price"""
+    total = amount
+    for name, factor in (("fees", 1.02), ("insurance", 1.01), ("discount", 0.95), ("tax", 1.19), ("rounding", 1.0)):
+        total = quote_step.options(name=name)(total=total, factor=factor)["total"]
+    return {"price": total}
 
 
 async def _shown(engine: AsyncEngine, expense: str, wait: float = 0) -> JSONResponse:
@@ -72,7 +90,7 @@ async def hand_in(request: Request) -> JSONResponse:
     given = await request.json()
     if not isinstance(given, dict) or not given.get("who") or not isinstance(given.get("amount"), int | float):
         return JSONResponse({"error": "who and amount are needed"}, 400)
-    run = await request.app.state.engine.start(EXPENSE, {"who": given["who"], "amount": given["amount"]})
+    run = await request.app.state.engine.start(expense, who=given["who"], amount=given["amount"])
     return JSONResponse({"id": run.workflow_id}, 201)
 
 
@@ -106,10 +124,10 @@ async def decide(request: Request) -> JSONResponse:
     return await _shown(engine, expense)
 
 
-async def quote(request: Request) -> JSONResponse:
+async def make_quote(request: Request) -> JSONResponse:
     """POST /quotes {"amount": …}: five steps, awaited in the request"""
     given = await request.json()
-    run = await request.app.state.engine.start(QUOTE, {"amount": given["amount"]})
+    run = await request.app.state.engine.start(quote, amount=given["amount"])
     return JSONResponse(await run.result(timeout="30s"))
 
 
@@ -118,7 +136,10 @@ def create_app(store: str | os.PathLike[str] = "expenses.db") -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with AsyncEngine(store, workers=workers) as engine, engine.background():
+        async with (
+            AsyncEngine(store, workers=Workers(concurrency=8, drain="5s").include(expense, quote)) as engine,
+            engine.background(),
+        ):
             app.state.engine = engine
             yield
 
@@ -127,6 +148,6 @@ def create_app(store: str | os.PathLike[str] = "expenses.db") -> Starlette:
         Route("/expenses", pending),
         Route("/expenses/{expense}", show),
         Route("/expenses/{expense}/decision", decide, methods=["POST"]),
-        Route("/quotes", quote, methods=["POST"]),
+        Route("/quotes", make_quote, methods=["POST"]),
     ]
     return Starlette(routes=routes, lifespan=lifespan)

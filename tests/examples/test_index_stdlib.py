@@ -14,7 +14,7 @@ import pytest
 from kill_index import JOB, SCRIPT, begin, called_again, calls, finish, kill, laws, scene, tables
 from scripts import load
 
-from conductorlite import Engine, VirtualClock
+from conductorlite import Engine, VirtualClock, Workers
 
 FILES = 24
 SMALL = ("--limit", str(FILES))
@@ -67,7 +67,7 @@ def test_a_job_may_be_gone_on_with_days_later(tmp_path: Path) -> None:
     _await_first_progress(process)
     kill(process)
     left = scene(tmp_path)
-    workers = load("index_stdlib/index_stdlib.py").workers_for(tmp_path)
+    workers = Workers().include(load("index_stdlib/index_stdlib.py").job_for(tmp_path))
     with Engine(tmp_path / "jobs.db", workers=workers, clock=VirtualClock(datetime.now(UTC) + timedelta(days=3))) as engine:
         engine.run(JOB).result()
         assert engine.admin.check() == []

@@ -20,7 +20,7 @@ FIRST = date(2030, 1, 1)
 @pytest.fixture
 def workers() -> ScriptedWorkers:
     """The batch's own workers."""
-    return ScriptedWorkers().include(BATCH.workers)
+    return ScriptedWorkers().include(BATCH.nightly_batch)
 
 
 def _sales(folder: Path, *days: str) -> None:

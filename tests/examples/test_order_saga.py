@@ -17,11 +17,11 @@ SECOND, DAY = 1_000, 86_400_000
 @pytest.fixture
 def workers() -> ScriptedWorkers:
     """The saga's own workers; a test scripts those that it wants to fail."""
-    return ScriptedWorkers().include(SAGA.workers)
+    return ScriptedWorkers().include(SAGA.order_saga)
 
 
 def _begin(engine: Engine) -> Run:
-    return engine.start(SAGA.ORDER_SAGA, {"order": "kettle", "amount": 30})
+    return engine.start(SAGA.order_saga, order="kettle", amount=30)
 
 
 def _refs(run: Run) -> list[str]:

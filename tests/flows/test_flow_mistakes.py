@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conductorlite import WorkflowDef, flow, task, validate
+from conductorlite import TaskResult, WorkflowDef, flow, task, validate
 from conductorlite.errors import BuildError, InvalidInput
 from conductorlite.flows import (
     Backoff,
@@ -284,6 +284,35 @@ def test_other_forms() -> None:
     )
     assert second["expression"] == '(!($.ok === true)) && ($.b !== "x")'
     assert second["inputParameters"] == {"ok": "${any.output.ok}", "b": "${workflow.input.order.b}"}
+
+
+@pytest.mark.parametrize(
+    ("returns", "read"),
+    [
+        (Flight, "seat"),
+        (Flight | None, "seat"),
+        (dict[str, Any] | TaskResult, "seat"),
+        (Flight | Approval, "seat"),
+        (TaskResult, "seat"),
+        (str, "result.seat"),
+        (str | None, "result.seat"),
+        (list[int] | TaskResult, "result.seat"),
+    ],
+)
+def test_where_a_value_stands_follows_from_what_is_returned(returns: Any, read: str) -> None:
+    """None, and a TaskResult, which says an output itself, change nothing in where the others are."""
+
+    @task
+    def book() -> Any:
+        """Books."""
+
+    book.function.__annotations__["return"] = returns
+
+    @flow
+    def reads() -> None:
+        notify(book().seat)
+
+    assert reads.definition.tasks[1].input_parameters == {"text": f"${{book.output.{read}}}"}
 
 
 def test_a_reference_is_no_value() -> None:

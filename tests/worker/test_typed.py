@@ -132,6 +132,8 @@ FITTING: list[tuple[Any, Any, Any]] = [
     (datetime | str, "soon", "soon"),
     (Item | Address, {"city": "Bern"}, {"city": "Bern"}),
     (list[int], [1], [1]),
+    (list[str | None], ["a", None], ["a", None]),
+    (dict[str, Item | None], {"a": None}, {"a": None}),
     (tuple[int, ...], [1, 2], (1, 2)),
     (tuple[int, str], [1, "a"], (1, "a")),
     (set[str], ["a", "a"], {"a"}),
