@@ -102,7 +102,7 @@ def test_pages_and_trees_of_a_step(engine: Engine) -> None:
     assert usual == {"workflows", "tasks", "tasks_live", "history", "inbox", "inbox_due"}
 
 
-@pytest.mark.parametrize(("definition", "most"), [(TEN, 2_350), (WAIT, 650)], ids=["finished", "waiting"])
+@pytest.mark.parametrize(("definition", "most"), [(TEN, 2_260), (WAIT, 600)], ids=["finished", "waiting"])
 def test_bytes_of_an_execution(engine: Engine, definition: WorkflowDef, most: int) -> None:
     """A finished chain of ten with its history, and then one in a WAIT, take so many bytes in all tables and indexes."""
     before = used(engine)

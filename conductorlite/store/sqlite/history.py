@@ -20,7 +20,9 @@ __all__ = ["history_of", "history_rows", "line_of"]
 _LINE: Final = "\x1e"
 _FIELD: Final = "\x1f"
 #: Kinds and statuses of the usual lines, and how their causes begin.
-_SHORT: Final = {f"TASK {name}": name[0] for name in ("SCHEDULED", "IN_PROGRESS", "COMPLETED")}
+_SHORT: Final = {f"TASK {name}": name[0] for name in ("SCHEDULED", "IN_PROGRESS", "COMPLETED")} | {
+    f"WORKFLOW {name}": name[0].lower() for name in ("RUNNING", "COMPLETED")
+}
 _LONG: Final = {short: long for long, short in _SHORT.items()}
 _CAUSES: Final = {"\1": '{"kind":"REPORT"}', "\2": '{"kind":"POLL","worker":"', "\3": '{"kind":"START","definition":"'}
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}

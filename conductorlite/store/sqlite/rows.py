@@ -237,13 +237,13 @@ def workflow_of(row: Row) -> Workflow:
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
 
-_TASK_PLAIN: Final = ("seq", "generation", "worker_id", "lease", "poll_count", "reason", "task_type", "scheduled_at")
+_TASK_PLAIN: Final = ("seq", "worker_id", "lease", "poll_count", "reason", "task_type", "scheduled_at")
 _TASK_INSTANTS: Final = ("first_scheduled_at", "due_at", "started_at", "updated_at", "ended_at")
 _TASK_DEADLINES: Final = ("poll_timeout_at", "response_timeout_at", "timeout_at")
 #: How many columns an update never changes, at the end.
 TASK_FIXED: Final = 5
 TASK_COLUMNS: Final = (
-    *(*_TASK_PLAIN, *_TASK_INSTANTS, *_TASK_DEADLINES, "name", "holder", "status", "live", "failed", "retried", "executed"),
+    *(*_TASK_PLAIN, *_TASK_INSTANTS, *_TASK_DEADLINES, "name", "holder", "status", "live", "retried", "executed"),
     *("input", "output", "rest", "base_ref", "iterations", "ref", "attempt", "task_id"),
 )
 _task_rest: Final = _Rest(Task, ("workflow_id", *TASK_COLUMNS))
@@ -267,7 +267,6 @@ def task_row(task: Task) -> Row:
         task.holder or "",
         STATUS[task.status],
         task.live,
-        task.failed,
         task.retried,
         task.executed,
         payload_cell(task.input),
@@ -284,10 +283,10 @@ def task_row(task: Task) -> Row:
 @readable
 def task_of(row: Row, workflow_id: str) -> Task:
     """The attempt of a row in the order of TASK_COLUMNS."""
-    seq, generation, worker_id, lease, poll_count, reason, task_type, since, first, due, began, updated, ended = row[:13]
-    poll, response, timeout, name, holder, status, _, _, retried, executed, given, output, rest = row[13:26]
-    base_ref, rounds, ref, attempt, task_id = row[26:]
-    _numbers(seq, generation, lease, poll_count, since, attempt)
+    seq, worker_id, lease, poll_count, reason, task_type, since, first, due, began, updated, ended = row[:12]
+    poll, response, timeout, name, holder, status, _, retried, executed, given, output, rest = row[12:24]
+    base_ref, rounds, ref, attempt, task_id = row[24:]
+    _numbers(seq, lease, poll_count, since, attempt)
     return Task(
         workflow_id=workflow_id,
         ref=ref,
@@ -298,7 +297,6 @@ def task_of(row: Row, workflow_id: str) -> Task:
         status=TASK_STATUS[STATUSES[status]],
         iterations=tuple(map(int, rounds.split(","))) if rounds else (),
         attempt=attempt,
-        generation=generation,
         seq=seq,
         input=payload_of(given),
         output=payload_of(output),

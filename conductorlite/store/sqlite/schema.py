@@ -332,19 +332,20 @@ INSERT INTO workflows SELECT rowid, workflow_id, attempt_head(workflow_id), name
 CREATE TABLE tasks (
     execution INTEGER NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, task_id ANY NOT NULL, base_ref TEXT,
     iterations TEXT NOT NULL, seq INTEGER NOT NULL, task_type TEXT NOT NULL, name TEXT, status INTEGER NOT NULL,
-    generation INTEGER NOT NULL, input TEXT NOT NULL, output TEXT NOT NULL, reason TEXT, worker_id TEXT, holder TEXT NOT NULL,
+    input TEXT NOT NULL, output TEXT NOT NULL, reason TEXT, worker_id TEXT, holder TEXT NOT NULL,
     lease INTEGER NOT NULL, poll_count INTEGER NOT NULL, scheduled_at INTEGER NOT NULL, first_scheduled_at INTEGER,
     due_at INTEGER, started_at INTEGER, updated_at INTEGER, ended_at INTEGER, poll_timeout_at INTEGER,
     response_timeout_at INTEGER, timeout_at INTEGER, retried INTEGER NOT NULL, executed INTEGER NOT NULL,
-    live INTEGER NOT NULL, failed INTEGER NOT NULL, fence INTEGER NOT NULL, rest TEXT, PRIMARY KEY (execution, ref, attempt)
+    live INTEGER NOT NULL, fence INTEGER NOT NULL, rest TEXT, PRIMARY KEY (execution, ref, attempt)
 ) STRICT, WITHOUT ROWID;
 INSERT INTO tasks SELECT w.execution, t.ref, attempt, packed_hex(task_id), nullif(base_ref, t.ref), iterations, seq, task_type,
-    nullif(t.name, task_type), status_number(t.status), generation, t.input, t.output, t.reason, worker_id, coalesce(holder, ''),
+    nullif(t.name, task_type), status_number(t.status), t.input, t.output, t.reason, worker_id, coalesce(holder, ''),
     lease, poll_count, scheduled_at, nullif(first_scheduled_at, 0) - scheduled_at, nullif(due_at, 0) - scheduled_at,
     nullif(t.started_at, 0) - scheduled_at, nullif(t.updated_at, 0) - scheduled_at, nullif(t.ended_at, 0) - scheduled_at,
-    poll_timeout_at - scheduled_at, response_timeout_at - scheduled_at, timeout_at - scheduled_at, retried, executed, live, failed,
+    poll_timeout_at - scheduled_at, response_timeout_at - scheduled_at, timeout_at - scheduled_at, retried, executed, live,
     t.fence, nullif(json_patch('{}', json_object('grafts', CASE WHEN grafts <> '' THEN
-    json('["' || replace(grafts, ',', '","') || '"]') END, 'first_attempt', nullif(first_attempt, 0), 'traceback', traceback,
+    json('["' || replace(grafts, ',', '","') || '"]') END, 'generation', nullif(generation, 0),
+    'first_attempt', nullif(first_attempt, 0), 'traceback', traceback,
     'domain', domain, 'deaths', nullif(deaths, 0), 'start_delay_ms', nullif(start_delay_ms, 0),
     'callback_after_ms', nullif(callback_after_ms, 0), 'succeeded_before', CASE WHEN succeeded_before THEN json('true') END,
     'retried_task_id', retried_task_id, 'sub_workflow_id', sub_workflow_id, 'round', nullif(round, 0), 'open', nullif(t.open, 0),
@@ -377,7 +378,7 @@ CREATE INDEX workflows_correlation ON workflows (correlation_id, created_at, wor
 CREATE INDEX workflows_parent ON workflows (parent_workflow_id, created_at, workflow_id) WHERE parent_workflow_id IS NOT NULL;
 CREATE INDEX workflows_owner ON workflows (owner, workflow_id) WHERE owner <> '';
 CREATE INDEX tasks_live ON tasks (holder, task_id) WHERE live = 1 OR holder <> '';
-CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE failed = 1;
+CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status IN (5, 6, 7);
 CREATE INDEX tasks_loop ON tasks (execution, base_ref, seq, attempt, ref) WHERE iterations <> '';
 CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, posted_at, coalesce(sender, workflow_id), sender_seq, event_id)
     WHERE held = 0;
