@@ -120,7 +120,7 @@ def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
             *(element("p", null) for null in cause.nulls),
             element("p", f"In execution {cause.workflow_id}") if cause.workflow_id != view.workflow.workflow_id else "",
             element("p", "It was optional: it stopped nothing") if cause.optional else "",
-            element("details", element("summary", "Traceback"), element("pre", cause.traceback, tabindex="0"), open=True)
+            element("details", element("summary", "Traceback"), element("pre", cause.traceback[:_WHOLE], tabindex="0"), open=True)
             if cause.traceback
             else "",
         )

@@ -27,7 +27,7 @@ _WIDE: Final = 6
 _LONG: Final = 30
 
 #: Sizes in pixels: a place, the space between places and around them, the characters of a line.
-_WIDTH: Final = 220
+_WIDTH: Final = 232
 _HEIGHT: Final = 60
 _GAP: Final = 22
 _PAD: Final = 12
@@ -122,7 +122,7 @@ class Graph:
         rest: list[_Column] = []
         if len(columns) > _WIDE:
             columns, rest = self._gathered(columns)
-        lists = [(label, self._series(some)) for label, some in columns]
+        lists = [(label, self._series(some)) for label, some in columns if some[0]]
         if rest:
             refs = tuple(_refs(inner for _, some in rest for inner in some))
             lists.append(("", (self._place_of(refs, f"{sum(len(some) for _, some in rest):,} more branches", ""),)))
@@ -152,7 +152,7 @@ class Graph:
         """The picture; it scrolls by itself where it is wider than the page."""
         columns = [self._column("", self.places)]
         if self.elsewhere:
-            columns.append(self._column("not in this definition", self.elsewhere))
+            columns.append(self._column("not in the definition now", self.elsewhere))
         width, height = sum(one.width + _GAP for one in columns), max(one.height for one in columns)
         drawn, left = [], 1
         for one in columns:
@@ -160,7 +160,7 @@ class Graph:
             left += one.width + _GAP
         name = f"The steps of {self.definition.name}, from top to bottom"
         box = {"viewBox": f"0 0 {width} {height + 2}", "width": width, "height": height + 2, "role": "group", "aria_label": name}
-        return element("div", element("svg", *drawn, **box), class_="scroll", tabindex="0", role="region", aria_label="Graph")
+        return element("div", element("svg", *drawn, **box), class_="scroll", tabindex="0", role="group", aria_label="Graph")
 
     def _column(self, label: str, places: Sequence[Place]) -> _Drawn:
         """Places from top to bottom, with lines between them: thick where the flow has come along."""

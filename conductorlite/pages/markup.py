@@ -116,7 +116,7 @@ def table(caption: str, headings: Sequence[str], rows: Iterable[Html]) -> Html:
     body = element("tbody", *rows)
     head = element("thead", element("tr", *(element("th", heading, scope="col") for heading in headings)))
     whole = element("table", element("caption", caption), head, body)
-    return element("div", whole, class_="scroll", tabindex="0", role="region", aria_label=caption) if "<tr" in body else Html()
+    return element("div", whole, class_="scroll", tabindex="0", role="group", aria_label=caption) if "<tr" in body else Html()
 
 
 def search_form(scope: str, statuses: Iterable[object]) -> Html:

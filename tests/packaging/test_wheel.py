@@ -63,6 +63,7 @@ for store in (None, "smoke.db"):
     with Engine(store, workers=workers, clock=VirtualClock(0)) as engine:
         assert engine.start(definition, {"n": 20}, workflow_id="smoke").result() == {"n": 41}
         assert engine.admin.check() == []
+        assert "</svg>" in engine.admin.page("smoke")
         assert engine.clock.now() == 30 * 86_400_000
 
 names = ("python", "jq", "cli", "http", "payload", "schema", "testing")
