@@ -41,6 +41,10 @@ class Condition(Protocol):
     def everything(self) -> bool:
         """Whether what it reads cannot be known from its text (`$` by itself, or `$[x]`)."""
 
+    @property
+    def foreign(self) -> bool:
+        """Whether an interpreter carries it out, and not closures of our own, which are soon done."""
+
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; raises ExpressionFailed for errors in the script and for a spent budget.
 
@@ -56,6 +60,7 @@ class _Parameter:
     text: str
     names: frozenset[str]
     everything: bool = False
+    foreign: bool = False
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         return values.get(self.text)
@@ -114,6 +119,7 @@ class _Function:
     condition: Condition
     names: frozenset[str]
     everything: bool
+    foreign: bool
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         try:
@@ -129,7 +135,7 @@ def compile_function(body: str) -> Condition:
     """
     try:
         inner = compile_condition(f"{_BEFORE}{body}{_AFTER}")
-        return _Function(condition=inner, names=inner.names, everything=inner.everything)
+        return _Function(condition=inner, names=inner.names, everything=inner.everything, foreign=inner.foreign)
     except InvalidExpression as error:
         raise InvalidExpression(_in_its_own_words(str(error))) from None
 

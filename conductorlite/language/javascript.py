@@ -51,6 +51,11 @@ class Script:
     limits: Limits
     subset: Subset | None
 
+    @property
+    def foreign(self) -> bool:
+        """Whether QuickJS carries it out; the subset leaves it only values that it does not know."""
+        return self.subset is None
+
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; see `Condition.evaluate`."""
         if self.subset is not None:

@@ -59,6 +59,7 @@ class JqProgram:
     limits: Limits
     names: frozenset[str] = frozenset()
     everything: bool = True
+    foreign: bool = True
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> list[Any]:
         """All results, in order; raises ExpressionFailed for errors in the program and when a bound is reached."""

@@ -189,6 +189,7 @@ class PythonScript:
     names: frozenset[str]
     everything: bool
     limits: PythonLimits
+    foreign: bool = True
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; see `Condition.evaluate`."""

@@ -46,18 +46,16 @@ _SCRIPTS: Final = frozenset(
 _SEARCHES: Final = re.compile(r"\$\{(?:[^}$]|\$(?!\{))*?(?:\.\.|\*|\?|\(|\$\{|\[[^\]\['\"]*[:,])")
 
 
-def runs_foreign_code(definition: WorkflowDef, tasks: Iterable[WorkflowTask], *, checked: bool) -> bool:
+def runs_foreign_code(definition: WorkflowDef, nodes: Iterable[Node], *, checked: bool) -> bool:
     """Whether any task has a script or an expression that searches; `checked` says that schemas are enforced."""
-    return checked or _searches(definition.output_parameters) or any(map(_foreign, tasks))
+    return checked or _searches(definition.output_parameters) or any(map(_foreign, nodes))
 
 
-def _foreign(task: WorkflowTask) -> bool:
+def _foreign(node: Node) -> bool:
+    task = node.task
     if task.type in _SCRIPTS:
         return True
-    if task.type == TaskType.SWITCH:
-        scripted = (task.evaluator_type or "value-param") != "value-param"
-    else:
-        scripted = bool((task.case_expression or "").strip() or (task.loop_condition or "").strip())
+    scripted = node.condition is not None and node.condition.foreign
     merged = None if task.task_definition is None else task.task_definition.input_template
     return scripted or _searches(task.input_parameters) or _searches(merged) or _searches(task.items)
 
@@ -235,7 +233,7 @@ def compile_plan(
         ),
         compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
         limited=any(node.limit or node.task.type in _GROWING for node in every),
-        foreign=runs_foreign_code(definition, (node.task for node in every), checked=checked),
+        foreign=runs_foreign_code(definition, every, checked=checked),
         rate_limit_key=_rate_limit_key(definition),
         input_check=input_check,
         output_check=output_check,

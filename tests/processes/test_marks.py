@@ -269,14 +269,20 @@ def task(kind: str, **fields: Any) -> dict[str, Any]:
 FOREIGN = {
     "script": task("INLINE", inputParameters={"evaluatorType": "javascript", "expression": "1"}),
     "jq": task("JSON_JQ_TRANSFORM", inputParameters={"queryExpression": "."}),
-    "switch": task("SWITCH", evaluatorType="javascript", expression="$.x", decisionCases={"a": []}),
-    "loop": task("DO_WHILE", loopCondition="$.t['iteration'] < 2", loopOver=[{**task("NOOP"), "taskReferenceName": "n"}]),
+    "switch": task("SWITCH", evaluatorType="javascript", expression="[$.x].map(String)[0]", decisionCases={"a": []}),
+    "loop": task(
+        "DO_WHILE", loopCondition="[1].map(Number)[0] > $.t['iteration']", loopOver=[{**task("NOOP"), "taskReferenceName": "n"}]
+    ),
     "search": task("SIMPLE", inputParameters={"x": {"y": "a ${workflow.input..z} b"}}),
     "made at run time": task("DYNAMIC", dynamicTaskNameParam="x", inputParameters={"x": "y"}),
 }
 OWN = {
     "plain": task("SIMPLE", inputParameters={"x": "${workflow.input['a b'][0].c}"}),
     "value": task("SWITCH", evaluatorType="value-param", expression="x", inputParameters={"x": "a"}, decisionCases={"a": []}),
+    "a switch of our own": task("SWITCH", evaluatorType="javascript", expression="$.x", decisionCases={"a": []}),
+    "a loop of our own": task(
+        "DO_WHILE", loopCondition="$.t['iteration'] < 2", loopOver=[{**task("NOOP"), "taskReferenceName": "n"}]
+    ),
     "wait": task("WAIT", inputParameters={"duration": "1 s"}),
 }
 
