@@ -14,7 +14,7 @@ from typing import Final
 
 from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import Report
-from conductorlite.engine.turn_types import LASTING, TurnResult
+from conductorlite.engine.turn_types import LASTING, Asked, TurnResult
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import Outcome
 from conductorlite.model.errors import (
@@ -268,10 +268,11 @@ class Work:
             units += 1
         return units
 
-    def _take_turn(self) -> bool:
+    def _take_turn(self, most: int = 1) -> bool:
+        """Take the turn that is due first; with `most`, those of so many executions, in one write."""
         with self.engine.backend.reading() as view:
             items = view.outbox(_BATCH)
-            due = [] if items else view.due_workflows(self.clock.now(), 1, self.engine.config.owner)
+            due = [] if items else view.due_workflows(self.clock.now(), most, self.engine.config.owner)
         if items:
             with self.engine.backend.writing() as tx:
                 tx.deliver(items)
@@ -279,13 +280,28 @@ class Work:
         self._passed_over = False
         if not due:
             return False
-        if self._turn(due[0]):
+        if (len(due) > 1 and self._turns(due)) or self._turn(due[0]):
             return True
         # Another thread or process takes a turn on it, or it rests: there may be others.
         with self.engine.backend.reading() as view:
             due = view.due_workflows(self.clock.now(), _OTHERS + self.outages.resting, self.engine.config.owner)
         self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
         return not self._passed_over
+
+    def _turns(self, addresses: Iterable[str]) -> bool:
+        """Take turns of executions in one write, as `_turn` does each; whether one was taken."""
+        ready = [one for one in addresses if name_at(one) is None and not self.outages.rests(one)]
+        taken = False
+        results = self.engine.core.turns.run_group([Asked(workflow_id=one, events=()) for one in ready])
+        for address, result in zip(ready, results, strict=True):
+            if isinstance(result, TurnResult):
+                taken = taken or not result.posted
+                self.outages.done(address)
+            elif isinstance(result, InvariantBroken):
+                taken = True
+            elif not isinstance(result, StorageError) or not self.outages.failed(result, address):
+                raise result
+        return taken
 
     def _turn(self, address: str) -> bool:
         """Whether a turn was taken: not while another turn has the lock of the execution, nor while it rests after a failure."""

@@ -6,12 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from engine_kit import T0, Bench, NewBench, flow, simple
+from engine_kit import T0, Bench, NewBench, flow, simple, wait
 
 from conductorlite import Engine, EngineConfig, TaskResult, TaskStatus, VirtualClock, Workers
+from conductorlite.engine.decisions import Turn, TurnDecider
 from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import TurnResult
-from conductorlite.model.errors import ConductorliteError, StaleLease, StorageError
+from conductorlite.model.decisions import Decision
+from conductorlite.model.errors import ConductorliteError, InvariantBroken, StaleLease, StorageError
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.testing.faults import FaultyBackend
@@ -151,3 +153,34 @@ def test_turns_that_share_a_limit_see_each_other(new_bench: NewBench) -> None:
     core.taken_together([one] for one in reports)
     assert len(bench.engine.poll("scarce", worker_id="v", count=3)) == 1
     assert bench.engine.admin.check() == []
+
+
+def test_what_comes_due_together_is_one_commit(bench: Bench) -> None:
+    """Timers of several executions that are due at one instant, as a driver on real time finds them."""
+    runs = [bench.engine.start(flow(wait("pause", duration="1 h"), name="waits")) for _ in range(8)]
+    bench.clock.move_to(T0 + 3_600_000)
+    before = bench.engine.backend.commits()
+    assert bench.engine.driver._take_turn(64)
+    assert bench.engine.backend.commits() - before == 1
+    assert {run.status.value for run in runs} == {"COMPLETED"}
+
+
+def test_one_that_breaks_a_law_among_those_due_stops_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is counted on its own row, and parked in the end; the others have ended."""
+    runs = [bench.engine.start(flow(wait("pause", duration="1 h"), name="waits")) for _ in range(4)]
+    bench.clock.move_to(T0 + 3_600_000)
+    decide = TurnDecider.decide
+
+    def broken(self: TurnDecider, turn: Turn) -> Decision:
+        if turn.reader.workflow.workflow_id == runs[1].workflow_id:
+            raise InvariantBroken("a law")
+        return decide(self, turn)
+
+    monkeypatch.setattr(TurnDecider, "decide", broken)
+    while bench.engine.driver._take_turn(64):
+        continue
+    assert [run.status.value for run in runs] == ["COMPLETED", "RUNNING", "COMPLETED", "COMPLETED"]
+    assert runs[1].workflow.parked == "a law"
+    monkeypatch.undo()
+    bench.engine.resume(runs[1].workflow_id)
+    assert runs[1].status.value == "COMPLETED"
