@@ -293,41 +293,46 @@ class Driver(Work):
         self._handing_out = True  # an execution may end after its task was polled and before its function is among the calls
         try:
             handed = self.handing.handed
-            found = [handed.popleft() for _ in range(len(handed))] or self.handing.take(_BATCH, threads=True)
-            if len(found) == 1 and self._runs_here(found[0][0]):
-                self._run_here(*found[0])
-            else:
-                for worker, task in found:
-                    self._begin(worker, task)
+            if not handed:
+                handed.extend(self.handing.take(_BATCH, threads=True))
+            found = bool(handed)
+            self._run_here()
+            while len(handed) > 1 or (handed and not self._runs_here()):
+                self._begin(*handed.popleft())
         finally:
             self._handing_out = False
-        return bool(found)
+        return found
 
-    def _runs_here(self, worker: Worker) -> bool:
-        """Whether this thread may carry out a task itself: nothing else is under way, and the last call was quick.
+    def _runs_here(self) -> bool:
+        """Whether this thread may carry out the next task itself: one that is alone and quick, or that takes no time at all.
 
-        Not for a caller that is to go on at an instant, whatever a function does.
+        Only while nothing is under way, and not for a caller that is to go on at an instant, whatever a function does.
         """
-        return self._deadline is None and not len(self.workshop) and not self._stopping and self.workshop.is_quick(worker)
+        handed = self.handing.handed
+        if not handed or self._deadline is not None or self._stopping or self.workshop.under_way():
+            return False
+        return self.workshop.is_quick(handed[0][0], QUICK_MS if len(handed) == 1 else 0)
 
-    def _run_here(self, worker: Worker, task: Task) -> None:
-        """Carry out a task, and those that the reports hand over one by one, for a few milliseconds."""
-        until = self.clock.now() + QUICK_MS
-        while True:
+    def _run_here(self) -> None:
+        """Carry out what was handed over, and what its reports hand over then, for a few milliseconds.
+
+        Who stands by meanwhile finds the rest where it is.
+        """
+        handed, until = self.handing.handed, self.clock.now() + QUICK_MS
+        while self._runs_here() and self.clock.now() < until:
+            worker, task = handed.popleft()
             running = Call(worker=worker, task=task, beat_at=self._next_beat(worker, task), inline=True)
             try:
-                result = self.standby.run(partial(self.workshop.run, running))
+                self.standby.run(partial(self.workshop.run_here, running))
             except NoThread:
                 return self._begin(worker, task)
             except BaseException:  # interrupted: no thread works at it any more
                 with suppress(StorageError):
                     self.engine.core.holding.give_back([task])
                 raise
-            self.reports.add(task, _report_of(running, result), lost=running.lost)
-            handed = self.handing.handed
-            if len(handed) != 1 or self.clock.now() >= until or not self._runs_here(handed[0][0]):
-                return None
-            worker, task = handed.popleft()
+            if not handed:
+                self._collect()
+        return None
 
     def _begin(self, worker: Worker, task: Task) -> None:
         with self._waiting_for_a_thread():
@@ -472,10 +477,7 @@ def _sign(running: Call) -> str:
 
 
 def _result_of(running: Call) -> TaskResult:
-    return _report_of(running, None if running.job is None else running.job.result)
-
-
-def _report_of(running: Call, result: object) -> TaskResult:
+    result = None if running.job is None else running.job.result
     if isinstance(result, Deferred):
         result = ClockError(f"worker {running.worker.task_type!r} takes virtual time, but the engine's clock is real")
     if isinstance(result, TaskResult):

@@ -1,8 +1,8 @@
 """Who drives while the thread that should carries out a function itself, and that takes long.
 
-A function that was quick the last time is called by the driver's own thread when nothing else is ready: it costs no change of
-threads. Should it not return for `PATIENCE_S`, a thread that stands by drives in the meantime, timers, signs of life and other
-executions included, until the function has returned.
+A function that was quick the last time is called by the driver's own thread when nothing else is ready, and one that took no time
+at all, beside others too: it costs no change of threads. Should it not return for `PATIENCE_S`, a thread that stands by drives in
+the meantime, timers, signs of life and other executions included, until the function has returned.
 """
 
 from __future__ import annotations

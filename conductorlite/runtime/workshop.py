@@ -65,8 +65,8 @@ class Workshop:
         self._calls: dict[Call, None] = {}
         self._busy: Counter[str] = Counter()
         self._coroutines_busy = 0
-        #: Queues of functions whose last call was quick.
-        self._quick: set[str] = set()
+        #: How long the last call of a queue's function took, ms.
+        self._spans: dict[str, int] = {}
         self._pool: Pool[TaskResult | Deferred] | None = None
         self._loop: Coroutines[TaskResult | Deferred] = Coroutines(engine.core.turns.wake)
 
@@ -106,9 +106,24 @@ class Workshop:
             raise result
         return raised(running.task, result) if isinstance(result, BaseException) else result
 
-    def is_quick(self, worker: Worker) -> bool:
-        """Whether the last call of a function that is no coroutine's took no more than a few milliseconds."""
-        return worker.queue in self._quick
+    def run_here(self, running: Call) -> None:
+        """Run a function while this thread waits and another one may drive; its end is found among those of the others."""
+        self.begin(running)
+        try:
+            job = Job(partial(self._carry, running))
+            job.result = self._carry(running)
+            job.done, running.job = True, job
+        except BaseException:
+            self.end(running)
+            raise
+
+    def is_quick(self, worker: Worker, most: int) -> bool:
+        """Whether the last call of a function that is no coroutine's took so many milliseconds at most."""
+        return self._spans.get(worker.queue, most + 1) <= most
+
+    def under_way(self) -> bool:
+        """Whether a function has been called and has not returned."""
+        return any(running.job is None or not running.job.over for running in self._calls)
 
     def begin(self, running: Call) -> None:
         """Count a call as running."""
@@ -143,7 +158,7 @@ class Workshop:
     def recover(self) -> None:
         """Set right what an interruption of this thread has left: count again, and begin what was not begun; raises NoThread."""
         for running in tuple(self._calls):
-            if running.inline:  # this thread ran it
+            if running.inline and running.job is None:  # this thread ran it
                 self._calls.pop(running, None)
         calls = tuple(self._calls)
         self._busy = Counter(running.worker.queue for running in calls)
@@ -168,8 +183,7 @@ class Workshop:
                 return call(running.worker, TaskContext(running.task, self._engine))
         finally:
             running.ended_at = clock.now()
-            change = self._quick.add if 0 <= running.ended_at - begun <= QUICK_MS else self._quick.discard
-            change(running.worker.queue)
+            self._spans[running.worker.queue] = abs(running.ended_at - begun)
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
         try:
