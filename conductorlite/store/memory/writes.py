@@ -174,7 +174,10 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
                 store.put(execution.texts, text.digest, text.text)
         if decision.externals:
             self._keep_externals(execution.workflow_id, decision.externals)
-        store.extend(execution.history, map(_thin_line, decision.history))
+        lines = execution.history
+        if lines and decision.history and decision.history[0].n <= lines[-1].n:
+            raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: line {decision.history[0].n} exists")
+        store.extend(lines, map(_thin_line, decision.history))
 
     def _drop_task(self, execution: Execution, ref: str) -> None:
         store = self._store

@@ -325,6 +325,19 @@ class ExecutionConformance:
             assert [entry.cause for entry in tx.history("w")] == [None, None, '{"kind":"POLL"}']
             assert [entry.text for entry in tx.logs("t")] == ["first", "second", "third"]
 
+    def test_a_line_of_the_journal_is_written_once(self, backend: Backend) -> None:
+        """A turn whose lines begin like those of one that is stored is refused, and stores nothing: without fences this is left."""
+        row = started(backend, history=(line(1), line(2)))
+        with backend.writing() as tx:
+            with pytest.raises(InvariantBroken):
+                tx.apply(Decision(workflow=row, inserted=(task(),), history=(line(1, ref="b"),)))
+            tx.apply(Decision(workflow=row, history=(line(3), line(4, attempt=None, number=0, reason='"', cause=""))))
+        with backend.reading() as view:
+            assert [(entry.n, entry.ref) for entry in view.history("w")] == [(n, "a") for n in range(1, 5)]
+            last = view.history("w")[-1]
+            assert (last.at, last.attempt, last.number, last.reason, last.cause) == (4, None, 0, '"', "")
+            assert not view.attempts("w")
+
 
 def _create(backend: Backend, workflow_id: str, replaces: str | None = None, **fields: Any) -> None:
     with backend.writing() as tx:
