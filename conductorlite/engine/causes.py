@@ -47,7 +47,8 @@ _EXPRESSION: Final = re.compile(r"(?<!\$)\$\{[^{}]*\}")
 
 def nulls(workflow: Workflow, task: Task) -> tuple[str, ...]:
     """``y came from `${aa.output.y}`, and there is no aa``, for each null in a task's input that an expression has left there."""
-    if task.input.absent or task.input.external is not None or workflow.definition is None:
+    # A null reads `null` in a text, too: without that word there is none, and a wide definition is not unfolded for each task.
+    if task.input.absent or task.input.external is not None or workflow.definition is None or "null" not in task.input.shown:
         return ()
     known = positions(unfolded(workflow), compensations=True)
     written = known[task.base_ref].task if task.base_ref in known else None

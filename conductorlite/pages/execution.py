@@ -35,6 +35,9 @@ __all__ = ["ExecutionView", "due_table", "execution_page"]
 _ATTEMPTS: Final = 200
 _LINES: Final = 1_000
 
+#: Of what happens by itself so much is listed.
+_DUE: Final = 50
+
 #: Characters that all inputs and outputs of attempts may take together, and that one document may.
 _BUDGET: Final = 3_000_000
 _LEAST: Final = 120
@@ -135,7 +138,8 @@ def due_table(due: Sequence[AgendaEntry], now: int) -> Html:
         ahead = f"in {span_in_words(one.at - now)}" if one.at > now else "due"
         return table_row(instant_in_words(one.at), ahead, one.kind, one.ref, one.workflow_id)
 
-    return table("What happens by itself, soonest first", ("At", "In", "What", "Task", "Execution"), map(shown, due))
+    made = table("What happens by itself, soonest first", ("At", "In", "What", "Task", "Execution"), map(shown, due[:_DUE]))
+    return join([made, element("p", f"And {len(due) - _DUE:,} more, later") if len(due) > _DUE else ""])
 
 
 # ---------------------------------------------------------------------- attempts
@@ -231,7 +235,8 @@ def _children(view: ExecutionView, links: Mapping[str, str]) -> Html:
         for task in view.workflow.tasks
         if task.sub_workflow_id in view.children
     ]
-    return table("Executions that its tasks have started", ("Execution", "Status", "Task"), rows)
+    headings = ("Execution", "Status", "Task")
+    return chunks(rows, _ATTEMPTS, "Sub-workflows", lambda some: table("Executions that its tasks have started", headings, some))
 
 
 def _documents(row: Workflow) -> Html:

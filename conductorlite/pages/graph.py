@@ -79,7 +79,8 @@ class Graph:
     places: tuple[Place, ...] = ()
     elsewhere: tuple[Place, ...] = ()
     _forms: dict[object, int] = attrs.field(factory=dict)
-    _formed: dict[int, int] = attrs.field(factory=dict)
+    #: By the identity of a task, which is kept: one that is made on demand must not leave its place to another.
+    _formed: dict[int, tuple[WorkflowTask, int]] = attrs.field(factory=dict)
     _count: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -94,12 +95,14 @@ class Graph:
     def _form(self, task: WorkflowTask) -> int:
         """A number that tasks have in common which look alike: the same kind with the same inside, whatever their references."""
         known = self._formed.get(id(task))
-        if known is None:
-            inside = tuple((one.kind, one.key, *map(self._form, tasks)) for one, _, tasks in branches(task))
-            undo = None if task.compensation is None else self._form(task.compensation)
-            form = (task.type, task.name if not inside else "", kind_and_subject(task)[1], inside, undo)
-            known = self._formed[id(task)] = self._forms.setdefault(form, len(self._forms))
-        return known
+        if known is not None:
+            return known[1]
+        inside = tuple((one.kind, one.key, *map(self._form, tasks)) for one, _, tasks in branches(task))
+        undo = None if task.compensation is None else self._form(task.compensation)
+        parts = (task.type, task.name if not inside else "", kind_and_subject(task)[1], inside, undo)
+        form = self._forms.setdefault(parts, len(self._forms))
+        self._formed[id(task)] = task, form
+        return form
 
     def _series(self, lists: Sequence[Sequence[WorkflowTask]]) -> tuple[Place, ...]:
         """The places of lists of the same form, drawn as one."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given, settings
 from page_kit import Element, read
@@ -24,6 +26,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
+from conductorlite.engine.causes import causes_of
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Explanation, Task, Workflow
@@ -313,6 +316,29 @@ def test_a_page_grows_no_faster_than_its_execution() -> None:
     assert small.count('class="place') == large.count('class="place')
 
 
+def calls_for_causes(branches: int) -> int:
+    """How many functions are called to find the causes of a fork that failed twenty times."""
+    workflow = attrs.evolve(wide(branches, 20).workflow, status=WorkflowStatus.FAILED)
+    calls = 0
+
+    def count(frame: object, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found = causes_of(workflow, lambda _: None)
+    finally:
+        sys.setprofile(None)
+    assert len(found) == 20
+    return calls
+
+
+def test_no_failure_walks_the_whole_definition() -> None:
+    """Without a null in the inputs a failure costs the same in a wide execution as in a narrow one."""
+    assert calls_for_causes(80) - calls_for_causes(40) < 40 * 20
+
+
 @pytest.mark.parametrize(
     "tasks",
     [[node(f"t{n}", name="work" if n % 2 else f"n{n}") for n in range(300)], [node(f"t{n}", name="work") for n in range(300)]],
@@ -359,6 +385,23 @@ def test_what_happens_next_is_told() -> None:
     assert "in 1 min" in due
     assert "OFFERED" in due
     assert page.by_id("why").all("h2")[0].text == "What it waits for"
+
+
+def test_a_page_lists_no_more_than_can_be_read() -> None:
+    """Of a hundred timeouts that are to come the first fifty are listed, and the number of the others."""
+    engine, _ = world()
+    forks = [[node(f"t{n}", name="nobody", compensate="undo")] for n in range(100)]
+    run = engine.start(
+        WorkflowDef(
+            name="wide", tasks=[node("f", "FORK_JOIN", fork_tasks=forks), node("j", "JOIN", join_on=[f"t{n}" for n in range(100)])]
+        )
+    )
+    engine.settle()
+    page = read(run.page())
+    assert len(page.by_id("due").all("tbody")[0].all("tr")) == 50
+    assert "And 50 more, later" in page.by_id("due").text
+    titles = [one.all("title")[0].text for one in page.all(kind="place")]
+    assert titles[1:3] == ["100 × nobody · nobody · 100 scheduled", "100 × undo · undo · not run"]
 
 
 def test_archived_and_absent_executions(tmp_path: Path) -> None:
