@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from conductorlite.decide.changeset.mailboxes import counted
+from conductorlite.decide.changeset.mailboxes import TIMEOUTS, counted
 from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.changeset.rows import Changeset, attempt_id
 from conductorlite.decide.changeset.view import Item
@@ -66,7 +66,7 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
         if event.ref is None:
             continue
         wanted.refs.add(event.ref)
-        if counted(event) is not None:
+        if event.kind in TIMEOUTS and counted(event) is not None:
             wanted.left.append(event)
         if workflow.status.terminal or not (event.kind in _ENDING or plan.limited):
             continue
@@ -75,7 +75,7 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
             _add_task(wanted, plan, workflow, event, base, iterations)
         else:
             extended.append(event)
-    reader.prefetch(**wanted.asked())
+    reader.prefetch(**vars(wanted))
     if extended:
         _prefetch_grown(reader, extended)
 
@@ -90,7 +90,7 @@ def _prefetch_grown(reader: Reader, events: Sequence[Event]) -> None:
             plan = reader.plan(workflow.definition_hash, task.grafts)
             if task.base_ref in plan.nodes:
                 _add_task(wanted, plan, workflow, event, task.base_ref, task.iterations)
-    reader.prefetch(**wanted.asked())
+    reader.prefetch(**vars(wanted))
 
 
 class _Wanted:
@@ -104,16 +104,13 @@ class _Wanted:
         self.left: list[Event] = []
         self.live = self.failed = self.everything = self.inbox = False
 
-    def asked(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if value}
-
 
 def prefetch_end(plan: Plan, reader: Reader, *, everything: bool, output: bool) -> None:
     """Have the reader load what ending an execution before its time looks at; `output` if it puts out what it would at its end."""
     wanted = _Wanted()
     _add_end(wanted, plan, reader.workflow, output=output)
     wanted.everything = everything
-    reader.prefetch(**wanted.asked())
+    reader.prefetch(**vars(wanted))
 
 
 def _add_end(wanted: _Wanted, plan: Plan, workflow: Workflow, *, output: bool = True) -> None:

@@ -19,7 +19,7 @@ from conductorlite.decide.endings import (
 from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.join import one_less, pass_over_join
-from conductorlite.decide.operators.scripts import chosen_head
+from conductorlite.decide.operators.scripts import CHOOSES, chosen_head
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.policies import jitter, retry_delay
@@ -44,7 +44,7 @@ def schedule_item(
     One that was skipped ahead has ended with that. A node made at run time may have the name of one that was made by another task
     meanwhile: then the workflow fails.
     """
-    node = changeset.plan_of(grafts).nodes[ref]
+    node = (changeset.plan_of(grafts) if grafts else changeset.plan).nodes[ref]
     place = tuple(iterations)
     printed = printed_ref(ref, place)
     if changeset.reopening or changeset.workflow.skips or grafts:
@@ -89,9 +89,10 @@ def advance(changeset: Changeset, ref: str) -> None:
     changeset.queue.appendleft(("executed", ref))
     if node.join is not None and task.status is not TaskStatus.COMPLETED:
         pass_over_join(changeset, node, task)
-    successor = _successor(changeset, node, task)
-    if successor is not None and not task.succeeded_before:
-        changeset.follow(task, successor, task.iterations)
+    # Behind a SWITCH that has chosen, the case goes on in its place.
+    chosen = node.task.type in CHOOSES and chosen_head(changeset, task) is not None
+    if node.successor is not None and not chosen and not task.succeeded_before:
+        changeset.follow(task, node.successor, task.iterations)
 
 
 def _cancel_inside(changeset: Changeset, scope: Task) -> None:
@@ -109,12 +110,6 @@ def _cancel_inside(changeset: Changeset, scope: Task) -> None:
     for ref in [task.ref for task in sorted(inside, key=lambda task: -len(changeset.node(task).scopes))]:
         task = changeset.known(ref)
         changeset.put(task if task.status.terminal else changeset.cancel(with_rounds(changeset, task)), executed=True)
-
-
-def _successor(changeset: Changeset, node: Node, task: Task) -> str | None:
-    if chosen_head(changeset, task) is not None:
-        return None  # the case goes on in its place
-    return node.successor
 
 
 def _retries_left(changeset: Changeset, node: Node, task: Task) -> bool:
@@ -160,15 +155,15 @@ def executed(changeset: Changeset, ref: str) -> None:
     task = changeset.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
-    changeset.put(task, executed=True)
-    if changeset.node(task).compensates is not None:
+    task, node = changeset.put(task, executed=True), changeset.node(task)
+    if node.compensates is not None:
         if is_last_compensation(changeset, task):
             end_compensated(changeset)
         return
     # Only now: a JOIN that this task's own end has scheduled counted it as live.
-    for join in changeset.joins_of(task):
+    for join in changeset.joins_of(task) if node.joins else ():
         one_less(changeset, join)
-    owner = changeset.owner(task)
+    owner = changeset.owner(task) if node.scopes else None
     if owner is None:
         if changeset.open == 0:
             complete_workflow(changeset)

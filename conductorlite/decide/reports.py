@@ -25,6 +25,8 @@ from conductorlite.plan.compile import Node
 
 __all__ = ["ALONE_AFTER", "on_extend_lease", "on_give_back", "on_poll", "on_report"]
 
+_STATUSES: Final = {str(status): status for status in TaskStatus}
+
 #: What a task has no more that no worker holds.
 _LET_GO: Final[dict[str, Any]] = {"lease": 0, "holder": None, "response_timeout_at": None, "poll_timeout_at": None}
 
@@ -61,10 +63,11 @@ def on_poll(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.ALONE, "the workers that held it died, twice: it is handed out alone")
         return
     node = changeset.node(task)
-    if not _may_begin(changeset, node, task):
-        changeset.reply(event, Outcome.IGNORED, "it waits for its place in the window")
-        return
-    task = changeset.known(task.ref)
+    if changeset.plan.limited or task.limit_key is not None:
+        if not _may_begin(changeset, node, task):
+            changeset.reply(event, Outcome.IGNORED, "it waits for its place in the window")
+            return
+        task = changeset.known(task.ref)
     policy = node.policy
     if task.poll_timeout_at is not None:
         changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
@@ -133,7 +136,7 @@ def on_report(changeset: Changeset, event: Event) -> None:
     if lease is not None and lease != task.lease:
         changeset.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
         return
-    status = TaskStatus(result["status"])
+    status, node = _STATUSES[result["status"]], changeset.node(task)
     said = {
         "reason": (result.get("reason") or None),
         "worker_id": result.get("workerId") or task.worker_id,
@@ -145,12 +148,12 @@ def on_report(changeset: Changeset, event: Event) -> None:
     if changeset.refusal("task_output", output) is not None:
         changeset.lost = lost
         changeset.close(task, status, output=output, **said)
-    elif status is TaskStatus.COMPLETED and _completes_later(changeset, task, result):
+    elif status is TaskStatus.COMPLETED and node.task.async_complete and _completes_later(node, result):
         _handed_over(changeset, task, {**said, "output": output})
     elif status is TaskStatus.IN_PROGRESS:
         _not_yet(changeset, task, int(result.get("callbackAfterMs") or 0), {**said, "output": output})
     else:
-        check = changeset.node(task).output_check if status is TaskStatus.COMPLETED else None
+        check = node.output_check if status is TaskStatus.COMPLETED else None
         broken = None if check is None else check.violation(changeset.value(output))
         if broken is not None:
             status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
@@ -158,13 +161,12 @@ def on_report(changeset: Changeset, event: Event) -> None:
         changeset.close(task, status, output=output, **said)
 
 
-def _completes_later(changeset: Changeset, task: Task, result: dict[str, Any]) -> bool:
+def _completes_later(node: Node, result: dict[str, Any]) -> bool:
     """Whether the worker only sets something going that another caller will report on (`asyncComplete`).
 
     As in Conductor it has no meaning for SIMPLE tasks; the report that completes the task carries no lease.
     """
-    node = changeset.node(task).task
-    return node.async_complete and node.type != "SIMPLE" and result.get("lease") is not None
+    return node.task.type != "SIMPLE" and result.get("lease") is not None
 
 
 def _handed_over(changeset: Changeset, task: Task, said: dict[str, Any]) -> None:

@@ -15,10 +15,10 @@ from conductorlite.model.decisions import TIMERS, Event, EventKind, Message, Out
 from conductorlite.model.executions import Task
 from conductorlite.model.records import changed
 
-__all__ = ["Mailboxes", "counted", "driven_time"]
+__all__ = ["TIMEOUTS", "Mailboxes", "counted", "driven_time"]
 
 #: The deadlines that have a default.
-_KINDS: Final = frozenset({EventKind.POLL_TIMEOUT, EventKind.RESPONSE_TIMEOUT, EventKind.TASK_TIMEOUT})
+TIMEOUTS: Final = frozenset({EventKind.POLL_TIMEOUT, EventKind.RESPONSE_TIMEOUT, EventKind.TASK_TIMEOUT})
 
 
 def driven_time(since: int, span_ms: int, owner: str) -> Payload:
@@ -30,7 +30,7 @@ def driven_time(since: int, span_ms: int, owner: str) -> Payload:
 
 def counted(event: Event) -> Mapping[str, Any] | None:
     """What `driven_time` said; None for an event that counts by the clock."""
-    return (event.data.value or None) if event.kind in _KINDS else None
+    return (event.data.value or None) if event.kind in TIMEOUTS else None
 
 
 #: The instants of all timers of a task.

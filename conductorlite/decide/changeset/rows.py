@@ -327,9 +327,9 @@ class Changeset(Admissions):
             self._end_child(task, f"parent workflow {task.workflow_id}: {reason or f'its task {task.ref!r} is {status}'}")
         self._leave_queue(task)
         task = self.put(task, **changes)
-        self._leave_limit(task)
+        task = self._leave_limit(task)
         self.queue.append(("advance", task.ref))
-        return self.known(task.ref)
+        return task
 
     def _leave_queue(self, task: Task) -> None:
         if task.status is TaskStatus.SCHEDULED:

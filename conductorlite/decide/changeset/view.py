@@ -318,11 +318,6 @@ class View:
         """How many rows the turn has made."""
         return len(self._inserted)
 
-    @property
-    def full(self) -> bool:
-        """Whether the turn has made as many rows as it may."""
-        return len(self._inserted) >= self.bounds.rows
-
     def payload(self, value: Any, *, where: str = "$") -> Payload:
         """Keep a computed or reported document; raises InvalidInput."""
         return self.keep(Payload.of(value, where=where))
