@@ -25,6 +25,8 @@ _SHORT: Final = {f"TASK {name}": name[0] for name in ("SCHEDULED", "IN_PROGRESS"
 }
 _LONG: Final = {short: long for long, short in _SHORT.items()}
 _CAUSES: Final = {"\1": '{"kind":"REPORT"}', "\2": '{"kind":"POLL","worker":"', "\3": '{"kind":"START","definition":"'}
+_BEGINS: Final = 14
+_CAUSED: Final = {long[:_BEGINS]: short for short, long in _CAUSES.items()}
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
 #: Lines that record a change of status name a status there is.
 _STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
@@ -33,9 +35,7 @@ _STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
 }
 
 
-def _cell(text: str | None) -> str:
-    if text is None:
-        return ""
+def _cell(text: str) -> str:
     return text if text.isprintable() and text and text[0] != '"' else json.dumps(text, ensure_ascii=False)
 
 
@@ -70,18 +70,24 @@ def line_of(
     apart: int | None,
 ) -> str:
     """A line as it is kept: its kind and status, and its other cells; `apart` is what it is later than the first one."""
-    nth, later = ("" if one is None else str(one) for one in (number, apart))
-    # Of what has a reference, the first attempt goes without saying; of what has none, that there is none.
-    tried = "" if attempt == (None if ref is None else 0) else "-" if attempt is None else str(attempt)
-    cells = (_cell(ref), tried, payload or "", _caused(_cell(cause)), _cell(reason), nth, later)
-    return _FIELD.join((_SHORT.get(head) or _cell(head), *cells)).rstrip(_FIELD)
+    cells = (
+        _SHORT.get(head) or _cell(head),
+        "" if ref is None else _cell(ref),
+        # Of what has a reference, the first attempt goes without saying; of what has none, that there is none.
+        "" if attempt == (None if ref is None else 0) else "-" if attempt is None else str(attempt),
+        payload or "",
+        "" if cause is None else _caused(_cell(cause)),
+        "" if reason is None else _cell(reason),
+        "" if number is None else str(number),
+        "" if apart is None else str(apart),
+    )
+    return _FIELD.join(cells).rstrip(_FIELD)
 
 
 def _caused(cause: str) -> str:
-    for short, long in _CAUSES.items():
-        if cause.startswith(long):
-            return short + cause[len(long) :]
-    return cause
+    short = _CAUSED.get(cause[:_BEGINS], "")
+    long = _CAUSES.get(short, "")
+    return short + cause[len(long) :] if cause.startswith(long) else cause
 
 
 def _line(event: HistoryEvent, since: int) -> str:
