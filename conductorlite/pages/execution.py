@@ -155,8 +155,8 @@ def _attempts(view: ExecutionView, graph: Graph) -> Html:
     scale = _Scale(row.created_at, end - row.created_at, view.now)
     legend = element(
         "p",
-        "Each bar is an attempt: hatched while it waits, filled while it runs. ",
-        f"The whole width is {span_in_words(scale.span)}.",
+        "Each attempt with its status, when it was scheduled, counted from the start, and how long it took. ",
+        f"Its bar is hatched while it waits and filled while it runs; the whole width is {span_in_words(scale.span)}.",
     )
     shown = (_attempt(task, graph, scale, limit) for task in row.tasks)
     search = search_form("attempts", (task.status for task in row.tasks))
@@ -184,15 +184,16 @@ def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int) -> Html:
     end = task.ended_at or scale.now
     begun = task.started_at or end
     bar = [scale.part("wait", task.scheduled_at, min(begun, end)), scale.part(f"run {look(task.status)[0]}", min(begun, end), end)]
-    head = element(
-        "summary",
+    parts = [
         element("span", task.ref, class_="ref"),
         badge(str(task.status)),
-        element("span", f"attempt {number}", class_="try") if number > 1 or task.retried else element("span"),
+        element("span", f"attempt {number}" if number > 1 or task.retried else "", class_="try"),
         element("span", f"+{span_in_words(max(0, task.scheduled_at - scale.begin))}", class_="at"),
         element("span", span_in_words(took(task, scale.now)), class_="took"),
         element("span", *bar, class_="bar", aria_hidden="true"),
-    )
+    ]
+    # A reader that speaks takes the spaces for pauses.
+    head = element("summary", join(parts, " "))
     data = {"id": graph.links[task.task_id], "data_n": graph.numbers.get(task.base_ref), "data_s": str(task.status)}
     return element("details", head, join(_details(task, limit)), class_="attempt", **data)
 

@@ -66,9 +66,9 @@ def element(tag: str, /, *content: object, **attributes: object) -> Html:
     return Html(f"<{tag}{given}>" if tag in _VOID else f"<{tag}{given}>{''.join(map(_escaped, content))}</{tag}>")
 
 
-def join(parts: Iterable[object]) -> Html:
+def join(parts: Iterable[object], between: str = "") -> Html:
     """One after another."""
-    return Html("".join(map(_escaped, parts)))
+    return Html(_escaped(between).join(map(_escaped, parts)))
 
 
 # ---------------------------------------------------------------------- what both pages are made of

@@ -175,6 +175,12 @@ def test_the_whole_story_is_told(booked: tuple[Workflow, Element, str]) -> None:
     assert named == [f"#{one.attributes['id']}" for one in page.all("section")]
     for one in page.all("section"):
         assert page.by_id(one.attributes["aria-labelledby"]).tag == "h2"
+    for one in page.all(kind="scroll"):
+        assert one.attributes["aria-label"]
+        assert one.attributes["tabindex"] == "0"
+    labelled = [one for label in page.all("label") for one in label]
+    assert [one for one in page if one.tag in ("input", "select") and not any(one is other for other in labelled)] == []
+    assert attempts(page)[1].all("summary")[0].text == "flaky ✗ FAILED attempt 1 +0 ms 0 ms "
 
 
 def test_nothing_is_loaded(booked: tuple[Workflow, Element, str]) -> None:
