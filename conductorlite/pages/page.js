@@ -37,7 +37,15 @@ for (const form of document.querySelectorAll("form.filter")) {
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => { place = null; setTimeout(show); });
   for (const link of document.querySelectorAll("svg a[data-n]")) {
-    link.addEventListener("click", () => { form.reset(); setTimeout(() => { place = link.dataset.n; show(); arrive(); }); });
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      history.pushState(null, "", link.getAttribute("href"));
+      text.value = status.value = "";
+      place = link.dataset.n;
+      show();
+      arrive();
+    });
   }
 }
 
