@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from pathlib import Path
 
+import attrs
 import load
 import pytest
 import scripting
 import searching
-import throughput
-import time_skipping
 import turn_isolation
 from harness import Case, compare
 
-
-@pytest.mark.slow
-def test_time_skipping(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One run, one import, the slowest modules; the figures are printed and written."""
-    path = tmp_path / "figures.json"
-    time_skipping.main(["--rounds", "1", "--runs", "1", "--imports", "1", "--importtime", "2", "--json", str(path)])
-    assert "30 days, 20 retries" in capsys.readouterr().out
-    names = [figure["name"] for figure in json.loads(path.read_text())["figures"]]
-    assert names == ["30 days, 20 retries", "cold import"]
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
-def test_throughput(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Ten steps of each shape on each store."""
-    throughput.main(["--rounds", "1", "--size", "10", "--json", str(tmp_path / "figures.json")])
+def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of two executions is measured in a process of its own, judged, printed and written."""
+    table = importlib.import_module("tests.benchmarks.__main__")
+    held, missed = table.Goal("units", table.figure("units"), 20), table.Goal("commits", table.figure("commits"), 1)
+    row = table.Row(name="W", title="two chains", work="chains", store="normal", count=2, quick=2, goals=(held, missed))
+    monkeypatch.setattr(table, "ROWS", (row,))
+    assert table.main(["--quick", "--json", str(tmp_path / "found.json")]) == 1
     printed = capsys.readouterr().out
-    assert printed.count("bare sqlite3") == 3
-    assert len(list(tmp_path.glob("figures-*.json"))) == 3
+    assert [line.split()[-1] for line in printed.splitlines()[1:]] == ["held", "MISSED"]
+    document = json.loads((tmp_path / "found.json").read_text())
+    (record,) = document["records"]["W"]["conductorlite"]
+    assert record["units"] == 20
+    assert record["yardstick"] > 0 < record["cpu"]
+
+
+@pytest.mark.deep
+def test_every_row(tmp_path: Path) -> None:
+    """Each work of the table, of a few, beside a peer that is not there."""
+    table = importlib.import_module("tests.benchmarks.__main__")
+    for row in table.ROWS:
+        few = attrs.evolve(row, count=8)
+        record = table.run(few, table.ENGINE, 8, None, 60)
+        assert record is not None, row.name
+        for goal in row.goals:
+            assert row.processes > 1 or table.median(goal, [record]) is not None, (row.name, goal.unit)
+        assert all(table.run(few, peer, 8, tmp_path, 60) is None for peer in row.peers[:1])
 
 
 @pytest.mark.deep
