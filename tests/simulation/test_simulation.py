@@ -147,8 +147,8 @@ def payload_stored_after_the_commit(patch: Patch) -> None:
     kind = _writes()
     real, announce = kind._rows, Turns.announce
 
-    def rows(self: Any, decision: Decision) -> None:
-        real(self, attrs.evolve(decision, texts=()))
+    def rows(self: Any, decision: Decision, *given: Any) -> None:
+        real(self, attrs.evolve(decision, texts=()), *given)
 
     def after(self: Turns, decision: Decision) -> None:
         if decision.texts:
