@@ -92,6 +92,9 @@ _KINDS: Final = {
     "changes": ("pending", ()),
 }
 
+#: How rows are counted: the lines of a turn are one of the table, each but the last with a mark behind it.
+_ROWS: Final = {"history": "coalesce(sum(1 + length(r.lines) - length(replace(r.lines, char(30), ''))), 0)"}
+
 #: Kinds of rows that belong to an execution.
 _OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events")
 #: How the execution of a row is found, where not by its id.
@@ -153,11 +156,12 @@ class FeedReads(BaseReads):
         kinds = {}
         own: dict[tuple[str, str], Size] = {}
         for kind, (table, columns) in _KINDS.items():
-            rows, held = execute(f"SELECT count(*), {_bytes(columns)} FROM {table} AS r").fetchone()
+            counted = f"{_ROWS.get(kind, 'count(*)')}, {_bytes(columns)} FROM {table} AS r"
+            rows, held = execute(f"SELECT {counted}").fetchone()
             kinds[kind] = Size(rows, held)
             if kind not in _OWN:
                 continue
-            per_name = f"SELECT w.name, w.status, count(*), {_bytes(columns)} FROM {table} AS r JOIN workflows AS w"
+            per_name = f"SELECT w.name, w.status, {counted} JOIN workflows AS w"
             own_row = _OF.get(kind, "w.workflow_id = r.workflow_id")
             for name, number, rows, held in execute(f"{per_name} ON {own_row} GROUP BY w.name, w.status"):
                 status = STATUSES[number]
