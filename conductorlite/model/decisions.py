@@ -95,7 +95,7 @@ class Event:
     held: bool = False
     #: Whose it is while its execution has not begun; then, as the store keeps it, the execution's owner. Empty: any engine's.
     owner: str = ""
-    #: Whether it is in the store (and has to be deleted when read), or was handed to the turn directly.
+    #: Whether it is in the store, or will be (and has to be deleted when read), or was handed to the turn directly.
     stored: bool = False
 
     @property
@@ -180,7 +180,6 @@ class Outcome(StrEnum):
     MISSING = "MISSING"
 
 
-@record
 @attrs.frozen(kw_only=True, slots=True)
 class Reply:
     """The answer to one event: what became of it, and why in words where it was refused."""
@@ -189,7 +188,6 @@ class Reply:
     message: str = ""
 
 
-@record
 @attrs.frozen(kw_only=True, slots=True)
 class Outgoing:
     """The part of a decision that is addressed elsewhere. Backends with one commit write it with the rest; others relay it.

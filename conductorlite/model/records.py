@@ -49,7 +49,7 @@ def record(kind: type[Record]) -> type[Record]:
 def _init(kind: type, *, kw_only: bool, **around: Callable[[object], None]) -> Callable[..., None]:
     """What attrs has for `__init__` of a class with these fields that is not frozen."""
     fields = {field.name: attrs.field(default=field.default, type=field.type) for field in attrs.fields(kind)}
-    made: Any = attrs.make_class(kind.__name__, {**fields, **around}, slots=True, kw_only=kw_only, eq=False, repr=False)
+    made: Any = attrs.make_class(kind.__name__, {**fields, **around}, slots=False, kw_only=kw_only, eq=False, repr=False)
     init: Callable[..., None] = made.__init__
     return init
 

@@ -84,6 +84,7 @@ class Mailboxes(View):
             generation=generation,
             data=data,
             held=held,
+            stored=True,
         )
 
     def post_to(self, workflow_id: str, event_id: str, kind: EventKind, data: Mapping[str, Any], **fields: Any) -> None:
