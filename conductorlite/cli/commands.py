@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from conductorlite.cli.execution import drive
+from conductorlite.cli.linting import lint
 from conductorlite.cli.maintenance import MAINTENANCE, MOVING, RETENTION
 from conductorlite.cli.operations import CHANGING, MESSAGES
 from conductorlite.cli.output import discard_output
@@ -267,7 +268,7 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
+for _command in (*CHANGING, *LOOKING, lint, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
     program.add_command(_command)
 
 
@@ -320,6 +321,7 @@ _JSON = """
 | `backup` | `file` |
 | `diagram` | `mermaid` |
 | `to-python` | `python` |
+| `lint` | a list of `source`, `path`, `message`, `severity`; with `--format sarif` SARIF 2.1.0 |
 | `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
 | `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |
 | `publish`, `events` | a list of Conductor's EventExecution: `id`, \

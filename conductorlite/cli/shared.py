@@ -179,26 +179,36 @@ def with_system_workers(workers: Workers) -> Workers:
     return workers
 
 
-def _workers(text: str) -> Workers:
+def load_attribute(text: str, what: str) -> Any:
+    """The value of `module:attribute`, for the option or command `what`; modules are looked for in the current folder first.
+
+    Raises InvalidInput when there is none.
+    """
     module_name, colon, attribute = text.partition(":")
     if not (module_name and colon and attribute):
-        raise InvalidInput(f"--workers {text!r} is not module:attribute")
+        raise InvalidInput(f"{what} {text!r} is not module:attribute")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
         value: Any = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise InvalidInput(f"--workers {text!r}: {error}") from error
+        raise InvalidInput(f"{what} {text!r}: {error}") from error
     except Exception as error:  # the user's module runs here, and may raise anything
-        raise InvalidInput(f"--workers {text!r}: {type(error).__name__} while it was imported: {error}") from error
+        raise InvalidInput(f"{what} {text!r}: {type(error).__name__} while it was imported: {error}") from error
     for name in attribute.split("."):
         if not hasattr(value, name):
-            raise InvalidInput(f"--workers {text!r}: there is no {name!r} in {module_name}")
+            raise InvalidInput(f"{what} {text!r}: there is no {name!r} in {module_name}")
         value = getattr(value, name)
-    if not isinstance(value, Workers):
-        raise InvalidInput(f"--workers {text!r} is a {type(value).__name__}, not a conductorlite.Workers")
     return value
+
+
+def _workers(text: str) -> Workers:
+    value = load_attribute(text, "--workers")
+    found = getattr(value, "workers", None)  # of a flow, a task, or a set itself
+    if not isinstance(found, Workers):
+        raise InvalidInput(f"--workers {text!r} is a {type(value).__name__}, not a conductorlite.Workers or a flow")
+    return found
 
 
 #: The database when `--db` is not given, in the current folder.

@@ -19,7 +19,7 @@ from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers, own_name
 from conductorlite.runtime.values import plain, reader
 
-__all__ = ["Flow", "flow"]
+__all__ = ["Flow", "fields_of", "flow"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,7 +72,7 @@ class Flow(Generic[P, R]):
         if result is None:
             return {}
         if isinstance(result, Reference) and is_whole(kind) and kind is not Any:
-            names = _fields_of(kind)
+            names = fields_of(kind)
             if names is None:
                 raise BuildError(
                     f"{build.name}: returns {result} whole, whose fields are not known; return {{...}} with each of them"
@@ -132,7 +132,7 @@ class Flow(Generic[P, R]):
                 f"{self.definition.name}: takes one argument to be run for each item of a list, not {', '.join(names) or 'none'}"
             )
         kind = hints(self.function).get(names[0], Any)
-        fields = _fields_of(kind) if is_whole(kind) and kind is not Any else []
+        fields = fields_of(kind) if is_whole(kind) and kind is not Any else []
         if fields is None:
             raise BuildError(
                 f"{self.definition.name}: takes a map, whose fields are not known; annotate {names[0]!r} with a record"
@@ -175,7 +175,7 @@ class Flow(Generic[P, R]):
         return f"<flow {self._fields['name']}>"
 
 
-def _fields_of(kind: Any) -> list[str] | None:
+def fields_of(kind: Any) -> list[str] | None:
     """The fields of a record, which may be none too; None for a map."""
     kind = returnable(kind)[0] if len(returnable(kind)) == 1 else kind
     if attrs.has(kind):

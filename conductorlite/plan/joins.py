@@ -14,7 +14,7 @@ from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.plan.findings import Findings, Scope, has_input
 from conductorlite.plan.tree import TreePosition, branches, walk
 
-__all__ = ["check_dynamic_fork", "check_exclusive_join", "check_fork", "check_join", "find_predecessors"]
+__all__ = ["check_dynamic_fork", "check_exclusive_join", "check_fork", "check_join", "conditional_on", "find_predecessors"]
 
 
 def find_predecessors(definition: WorkflowDef) -> Mapping[str, Mapping[str, frozenset[str]]]:
@@ -112,7 +112,7 @@ def check_join(node: TreePosition, scope: Scope, findings: Findings) -> None:
         reason = _unreachable(node, target)
         if reason is not None:
             findings.error(at, f"{node.task.join_on[index]!r} {reason}, so this JOIN would never complete")
-        elif (switch := _conditional_on(node, target)) is not None:
+        elif (switch := conditional_on(node, target)) is not None:
             ref = node.task.join_on[index]
             message = f"{ref!r} runs only in one case of {switch!r}; if another is taken, this JOIN never completes"
             findings.warn(at, message)
@@ -166,7 +166,7 @@ def _unreachable(join: TreePosition, target: TreePosition) -> str | None:
     return None
 
 
-def _conditional_on(join: TreePosition, target: TreePosition) -> str | None:
+def conditional_on(join: TreePosition, target: TreePosition) -> str | None:
     """The reference of a switch around `target` that is not around `join`, if there is one."""
     around = {above.path for above in join.outwards}
     switches = (above for above in target.outwards if above.task.type in (TaskType.SWITCH, TaskType.DECISION))

@@ -16,7 +16,7 @@ from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, is_expression
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition
 
-__all__ = ["check_references", "check_secrets"]
+__all__ = ["check_references", "check_secrets", "templates_of", "texts_of"]
 
 #: How the row of a round is called: `x__2`, `x__2__1`.
 _ROUND: Final = re.compile(r"(?:__[0-9]+)+\Z")
@@ -39,7 +39,7 @@ def check_references(scope: Scope, findings: Findings) -> None:
     defn, path = scope.defn, scope.path
     checks = _Reading(scope, findings)
     for node in scope.nodes:
-        for value, at in _templates_of(node):
+        for value, at in templates_of(node):
             checks.look(value, at, node)
     checks.look(defn.output_parameters, f"{path}.outputParameters", None)
     checks.look(defn.failure_workflow, f"{path}.failureWorkflow", None)
@@ -47,7 +47,8 @@ def check_references(scope: Scope, findings: Findings) -> None:
         checks.look(defn.rate_limit_config.rate_limit_key, f"{path}.rateLimitConfig.rateLimitKey", None)
 
 
-def _templates_of(node: TreePosition) -> Iterator[tuple[Any, str]]:
+def templates_of(node: TreePosition) -> Iterator[tuple[Any, str]]:
+    """What of a task is resolved, with its path."""
     task, path = node.task, node.path
     if task.input_parameters:
         yield task.input_parameters, f"{path}.inputParameters"
@@ -85,7 +86,7 @@ class _Reading:
 
     def look(self, value: Any, path: str, reader: TreePosition | None) -> None:
         """Add what is wrong with the expressions in a value that `reader` has; None for the workflow's own."""
-        for text, at in _texts(value, path):
+        for text, at in texts_of(value, path):
             template = self._findings.tried(at, compile_template, text)
             if template is None:
                 continue
@@ -168,7 +169,7 @@ def _out_of_reach(reader: TreePosition, target: TreePosition) -> str | None:
     return "comes later" if target.depth > reader.depth and reader.task.type != TaskType.DO_WHILE else None
 
 
-def _texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+def texts_of(value: Any, path: str) -> Iterator[tuple[str, str]]:
     """Every text with an expression within a JSON value, in document order, with its path."""
     stack: list[tuple[Any, str]] = [(value, path)]
     while stack:

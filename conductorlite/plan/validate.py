@@ -66,12 +66,14 @@ def validate(
     *,
     environment: Collection[str] | None = (),
     served: Collection[str] | None = None,
+    further: Callable[[Scope, Findings], None] | None = None,
 ) -> list[Problem]:
     """All problems of a workflow definition and its inline ones, errors and warnings mixed.
 
     `environment` are the names that `${NAME}` may stand for besides tasks; with None unknown roots are only warned of, as in a
     definition that is made at run time and may name what is around it. `served` are the task types that workers carry out
-    (`Workers.task_types`): with it, tasks are warned of that no worker there would carry out.
+    (`Workers.task_types`): with it, tasks are warned of that no worker there would carry out. `further`
+    looks at each definition too.
 
     If values are not even of their declared types, or payloads are not JSON, or tasks are nested deeper than
     MAX_NESTING, only that is reported: everything else presumes it.
@@ -93,7 +95,9 @@ def validate(
                 inner = f"{node.path}.subWorkflowParam.workflowDefinition"
                 needed = held if node.task.type == TaskType.SUB_WORKFLOW else {}  # another is not waited for
                 waiting.append((params.workflow_definition, inner, depth + node.depth, needed))
-        _check_definition(definition, path, nodes, environment, findings)
+        scope = _check_definition(definition, path, nodes, environment, findings)
+        if further is not None:
+            further(scope, findings)
         check_served(nodes, served, findings)
     return findings.problems
 
@@ -146,7 +150,7 @@ def _check_definition(
     nodes: tuple[TreePosition, ...],
     environment: Collection[str] | None,
     findings: Findings,
-) -> None:
+) -> Scope:
     by_ref: dict[str, TreePosition] = {}
     for node in nodes:
         by_ref.setdefault(node.task.task_reference_name, node)
@@ -159,6 +163,7 @@ def _check_definition(
     check_references(scope, findings)
     check_secrets(scope, findings)
     check_schemas(scope, findings)
+    return scope
 
 
 def _check_workflow(defn: WorkflowDef, path: str, findings: Findings) -> None:

@@ -45,6 +45,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "check": ["X"],
     "diagram": ["X"],
     "to-python": ["hello.json"],
+    "lint": ["invalid.json"],
     "validate": ["invalid.json"],
     "diff": ["waiting.json", "hello.json"],
     "migrate": ["X", "--to", "waiting.json"],
@@ -80,7 +81,7 @@ OPEN = {"run", "skip", "signal", "set-variables", "pause", "terminate", "migrate
 REFUSED = {"run", "retry", "skip", "resume"}
 
 #: Commands that need no database.
-WITHOUT = {"validate", "diff"}
+WITHOUT = {"lint", "validate", "diff"}
 
 
 def _commands(group: click.Group = program, before: str = "") -> Iterator[tuple[str, click.Command]]:
