@@ -225,9 +225,12 @@ class Graph:
                 *(_text(_PAD, 20 + 16 * number, text, kind) for number, (kind, text) in enumerate(lines)),
             ]
         )
-        failed = next((task for task in rows if task.failed), rows[-1] if rows else None)
-        data = {"class_": f"place {group}" + (" many" if len(place.refs) > 1 else ""), "data_n": place.number}
-        return element("g", box, **data) if failed is None else element("a", box, href=f"#{self.links[failed.task_id]}", **data)
+        many = len(place.refs) > 1
+        data = {"class_": f"place {group}" + (" many" if many else ""), "data_n": place.number}
+        if not rows:
+            return element("g", box, **data)
+        typical = next((task for task in rows if many and str(task.status) == status), rows[-1])
+        return element("a", box, href=f"#{self.links[typical.task_id]}", **data)
 
     def _state(self, place: Place, rows: Sequence[Task]) -> tuple[str, str]:
         """Where a place stands in words, and the status that it is coloured by: the worst of them."""

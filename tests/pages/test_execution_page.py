@@ -132,6 +132,8 @@ def test_the_places_of_the_graph_are_those_of_the_definition(booked: tuple[Workf
         if tried:
             target = page.by_id(one.attributes["href"].removeprefix("#"))
             assert target.attributes["data-n"] == one.attributes["data-n"]
+    flaky = page.by_id(next(one for one in boxes if "flaky" in one.text).attributes["href"].removeprefix("#"))
+    assert flaky.attributes["data-s"] == "COMPLETED"  # the last of its attempts
 
 
 def test_the_boxes_say_how_it_went(booked: tuple[Workflow, Element, str]) -> None:
@@ -306,6 +308,7 @@ def test_wide_forks_are_drawn_as_one() -> None:
         "join · JOIN · not run",
     ]
     assert "bad" in boxes[2].classes
+    assert page.by_id(boxes[2].attributes["href"].removeprefix("#")).all("span", "ref")[0].text == "b0"
     assert page.by_id(boxes[2].attributes["href"].removeprefix("#")).attributes["data-s"] == "FAILED"
     assert Counter(one.attributes["data-n"] for one in attempts(page)) == {
         boxes[1].attributes["data-n"]: 150,
