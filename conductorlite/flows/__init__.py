@@ -1,5 +1,9 @@
 """Workflows written in Python: `@task` functions called in a `@flow` function, which becomes a Conductor definition."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from conductorlite.flows.build import as_is
 from conductorlite.flows.flow import Flow, flow
 from conductorlite.flows.forms import (
@@ -16,7 +20,6 @@ from conductorlite.flows.forms import (
     repeat,
     when,
 )
-from conductorlite.flows.source import to_python
 from conductorlite.flows.steps import (
     event,
     human,
@@ -33,6 +36,9 @@ from conductorlite.flows.steps import (
     wait,
 )
 from conductorlite.flows.tasks import Backoff, TaskFunction, task
+
+if TYPE_CHECKING:
+    from conductorlite.flows.source import to_python
 
 __all__ = [
     "Attempt",
@@ -68,3 +74,12 @@ __all__ = [
     "wait",
     "when",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`to_python`, which no program needs that only runs flows."""
+    if name != "to_python":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from conductorlite.flows.source import to_python
+
+    return to_python

@@ -59,9 +59,12 @@ def test_any_definition(definition: WorkflowDef) -> None:
     same(definition)
 
 
-def test_definitions_of_others_are_written_as_linters_want_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "documents", [[*EXAMPLES, *CORPUS[::5]], pytest.param(CORPUS, marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_definitions_of_others_are_written_as_linters_want_them(documents: list[Any], tmp_path: Path) -> None:
     """The corpus, the examples, and what flows build: without a finding of ruff."""
-    for number, document in enumerate([*CORPUS, *EXAMPLES, booking.definition.to_json()]):
+    for number, document in enumerate([*documents, booking.definition.to_json()]):
         (tmp_path / f"flow_{number}.py").write_text(same(document), encoding="utf-8")
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--select", "E,F", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
