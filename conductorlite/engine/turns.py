@@ -172,7 +172,7 @@ class Turns(Parking):
             except LASTING:
                 raise
             except ConductorliteError:
-                results.clear()
+                pass  # nothing of it is stored: each is taken alone
         for one in asked:
             done = results.get(one.workflow_id)
             try:

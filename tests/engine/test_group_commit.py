@@ -23,7 +23,9 @@ TWO = flow(simple("step"), simple("next"))
 
 def started(engine: Engine, count: int = 4) -> list[str]:
     """So many executions, each of which waits for a worker."""
-    return [engine.start(TWO).workflow_id for _ in range(count)]
+    found = [engine.start(TWO).workflow_id for _ in range(count)]
+    engine.settle()  # where what is offered is relayed
+    return found
 
 
 def reports_on(engine: Engine, count: int = 4) -> list[Report]:
@@ -147,10 +149,12 @@ def test_turns_that_share_a_limit_see_each_other(new_bench: NewBench) -> None:
     limited = flow(simple("first"), simple("scarce", {"concurrent_exec_limit": 1}), name="limited")
     for _ in range(3):
         bench.engine.start(limited)
+    bench.engine.settle()
     held = bench.engine.poll("first", worker_id="v", count=3)
     core = bench.engine.core.reports
     reports = [core.prepared(task, completed(task.workflow_id, task.task_id, task.lease)) for task in held]
     core.taken_together([one] for one in reports)
+    bench.engine.settle()
     assert len(bench.engine.poll("scarce", worker_id="v", count=3)) == 1
     assert bench.engine.admin.check() == []
 
