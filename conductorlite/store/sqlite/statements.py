@@ -103,7 +103,7 @@ UPDATE_WORKFLOW_AND_STATUS: Final = (
 )
 #: A parked workflow is not due: its events are held until it is released.
 HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
-PARK: Final = "UPDATE workflows SET broken_turns = ?1, parked = ?2, fence = fence + (?2 IS NOT NULL) WHERE workflow_id = ?3"
+PARK: Final = "UPDATE workflows SET broken_turns = ?, parked = ?, fence = fence + (? IS NOT NULL) WHERE workflow_id = ?"
 WORKFLOW_IDS: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
 #: Walks along all of them.
 WORKFLOW_IDS_OF: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? AND +status = ? ORDER BY workflow_id LIMIT ?"
@@ -201,16 +201,16 @@ DELETE_TASK: Final = "DELETE FROM tasks WHERE execution = ? AND ref = ?"
 RELEASE_HELD: Final = "UPDATE inbox SET due_at = max(due_at, ?), held = 0 WHERE workflow_id = ? AND held = 1"
 INBOX: Final = f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ?"
 #: Few wait in most inboxes, and are looked through. Of more, those of each instant that is due are found along the index of these.
-_MANY: Final = "(SELECT count(*) FROM (SELECT 1 FROM inbox WHERE workflow_id = ?1 LIMIT 9)) = 9"
+_MANY: Final = "(SELECT count(*) FROM (SELECT 1 FROM inbox WHERE workflow_id = :inbox LIMIT 9)) = 9"
 DUE_EVENTS: Final = (
-    "WITH RECURSIVE whose (owner) AS (SELECT coalesce((SELECT owner FROM workflows WHERE workflow_id = ?1),"
-    f" (SELECT owner FROM inbox WHERE workflow_id = ?1 AND held = 0 LIMIT 1)) WHERE {_MANY}),"
+    "WITH RECURSIVE whose (owner) AS (SELECT coalesce((SELECT owner FROM workflows WHERE workflow_id = :inbox),"
+    f" (SELECT owner FROM inbox WHERE workflow_id = :inbox AND held = 0 LIMIT 1)) WHERE {_MANY}),"
     " instants (owner, at) AS (SELECT owner, (SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = whose.owner) FROM whose"
     " UNION ALL SELECT owner, (SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = instants.owner AND due_at > instants.at)"
-    f" FROM instants WHERE at < ?2) SELECT {_EVENT} FROM"
-    f" (SELECT * FROM inbox WHERE workflow_id = ?1 LIMIT 9 * NOT {_MANY}) WHERE held = 0 AND due_at <= ?2"
-    f" UNION ALL SELECT {', '.join('i.' + column for column in EVENT_COLUMNS)} FROM instants CROSS JOIN inbox AS i WHERE at <= ?2"
-    " AND i.held = 0 AND i.owner = instants.owner AND i.due_at = at AND i.workflow_id = ?1 LIMIT ?3"
+    f" FROM instants WHERE at < :now) SELECT {_EVENT} FROM"
+    f" (SELECT * FROM inbox WHERE workflow_id = :inbox LIMIT 9 * NOT {_MANY}) WHERE held = 0 AND due_at <= :now"
+    f" UNION ALL SELECT {', '.join('i.' + column for column in EVENT_COLUMNS)} FROM instants CROSS JOIN inbox AS i WHERE at <= :now"
+    " AND i.held = 0 AND i.owner = instants.owner AND i.due_at = at AND i.workflow_id = :inbox LIMIT :most"
 )
 DUE_WORKFLOWS: Final = (
     "SELECT workflow_id FROM inbox WHERE held = 0 AND owner = ? AND due_at <= ? ORDER BY due_at, workflow_id LIMIT ?"
@@ -339,7 +339,8 @@ REMOVED: Final = (
 REMOVE_WORKFLOW: Final = "DELETE FROM workflows WHERE workflow_id = ? RETURNING execution"
 REMOVE_ROWS: Final = (
     "DELETE FROM tasks WHERE execution = ?",
-    "DELETE FROM history WHERE place >= ?1 << 28 AND place < (?1 + 1) << 28",
+    "WITH one (n) AS (VALUES (?)) DELETE FROM history"
+    " WHERE place >= (SELECT n << 28 FROM one) AND place < (SELECT (n + 1) << 28 FROM one)",
     "DELETE FROM texts WHERE execution = ?",
 )
 
