@@ -39,9 +39,8 @@ def backend(tmp_path: Path) -> Iterator[SQLiteBackend]:
     backend.close()
 
 
-def _parameters(text: str) -> int:
-    numbered = {int(number) for number in re.findall(r"\?(\d+)", text)}
-    return max(numbered) if numbered else text.count("?")
+def _parameters(text: str) -> dict[str, None] | list[None]:
+    return dict.fromkeys(re.findall(r":(\w+)", text)) or [None] * text.count("?")
 
 
 @pytest.mark.parametrize("name", sorted(SQL))
@@ -50,7 +49,7 @@ def test_no_statement_scans_or_sorts(backend: SQLiteBackend, name: str) -> None:
     text = SQL[name]
     if text in statements.COLD:
         return
-    plan = [row[3] for row in backend._writer.execute("EXPLAIN QUERY PLAN " + text, [None] * _parameters(text))]
+    plan = [row[3] for row in backend._writer.execute("EXPLAIN QUERY PLAN " + text, _parameters(text))]
     for step in plan:
         assert "TEMP B-TREE" not in step, plan
         few = step in _FEW or "wanted VIRTUAL TABLE" in step or "SCAN (subquery-" in step
