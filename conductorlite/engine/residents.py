@@ -16,10 +16,9 @@ from typing import Final, Protocol
 
 import attrs
 
-from conductorlite.model.canonical import INLINE_LIMIT, Payload
+from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision
-from conductorlite.model.executions import Task, Workflow
-from conductorlite.model.records import changed
+from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
 
 __all__ = ["Resident", "Residents"]
 
@@ -86,15 +85,7 @@ class Residents:
                 tasks[ref] = tasks.pop(ref)
         while len(tasks) > _TASKS:
             del tasks[next(iter(tasks))]
-        row = changed(
-            workflow,
-            fence=workflow.fence + 1,
-            input=_thin(workflow.input),
-            output=_thin(workflow.output),
-            variables=_thin(workflow.variables),
-            task_to_domain=_thin(workflow.task_to_domain),
-        )
-        self._held[workflow.workflow_id] = Resident(row, tasks, latest, version)
+        self._held[workflow.workflow_id] = Resident(stored_workflow(workflow), tasks, latest, version)
         while len(self._held) > self._most:
             try:
                 del self._held[next(iter(self._held))]
@@ -107,16 +98,6 @@ def _last(decision: Decision, known: Mapping[str, Task | None]) -> Iterator[Task
     for task in decision.updated:
         before = known.get(task.ref)
         if before is not None and before.attempt == task.attempt:
-            yield _thin_task(task)
+            yield stored_task(task)
     for task in sorted(decision.inserted, key=lambda task: task.attempt):
-        yield _thin_task(task)
-
-
-def _thin_task(task: Task) -> Task:
-    given, output = _thin(task.input), _thin(task.output)
-    return task if given is task.input and output is task.output else changed(task, input=given, output=output)
-
-
-def _thin(payload: Payload) -> Payload:
-    """The payload as its row is read: a large one is only a hash."""
-    return Payload(None, digest=payload.digest) if payload.large else payload
+        yield stored_task(task)

@@ -281,6 +281,10 @@ class Payload:
         """Whether the text is stored apart, by hash."""
         return self.text is None or len(self.text) > INLINE_LIMIT
 
+    def stored(self) -> Payload:
+        """This as a row keeps it: a large one is only a hash."""
+        return Payload(None, digest=self.digest) if self.large else self
+
     def whole(self) -> str:
         """The text, fetched from the payload storage if need be; raises PayloadLost and PayloadUnavailable then."""
         if self.text is None:

@@ -13,7 +13,7 @@ import attrs
 
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
-from conductorlite.model.records import record
+from conductorlite.model.records import changed, record
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import cut, plain_ms
 
@@ -30,6 +30,8 @@ __all__ = [
     "TaskResult",
     "Workflow",
     "printed_ref",
+    "stored_task",
+    "stored_workflow",
 ]
 
 
@@ -432,3 +434,24 @@ class Workflow(_Documents):
     def __repr__(self) -> str:
         tasks = f", {len(self.tasks)} attempts" if self.tasks else ""
         return f"<Workflow {self.workflow_id!r} {self.name!r} version {self.version} {self.status}{tasks}{_because(self.reason)}>"
+
+
+def stored_task(task: Task) -> Task:
+    """An attempt as its row is read: without the texts of large payloads."""
+    if task.input.large or task.output.large:
+        return changed(task, input=task.input.stored(), output=task.output.stored())
+    return task
+
+
+def stored_workflow(workflow: Workflow) -> Workflow:
+    """An execution's row as it is read after the commit of a decision that holds it: under the next fence, alone."""
+    return changed(
+        workflow,
+        fence=workflow.fence + 1,
+        input=workflow.input.stored(),
+        output=workflow.output.stored(),
+        variables=workflow.variables.stored(),
+        task_to_domain=workflow.task_to_domain.stored(),
+        tasks=(),
+        definition=None,
+    )

@@ -8,10 +8,9 @@ from typing import Final
 
 import attrs
 
-from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
-from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, stored_task, stored_workflow
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.records import changed
 from conductorlite.store.memory.limits import LimitWrites
@@ -25,34 +24,10 @@ __all__ = ["MemoryWrites"]
 _identity: Final = attrgetter("task_id", "base_ref", "iterations", "grafts")
 
 
-def _thin(payload: Payload) -> Payload:
-    """The payload as its row keeps it: a large one is only a hash."""
-    return Payload(None, digest=payload.digest) if payload.large else payload
-
-
-def _thin_task(task: Task) -> Task:
-    if task.input.large or task.output.large:
-        return changed(task, input=_thin(task.input), output=_thin(task.output))
-    return task
-
-
 def _thin_line(event: HistoryEvent) -> HistoryEvent:
     if event.payload is None or not event.payload.large:
         return event
-    return changed(event, payload=_thin(event.payload))
-
-
-def _thin_workflow(workflow: Workflow) -> Workflow:
-    return changed(
-        workflow,
-        fence=workflow.fence + 1,
-        input=_thin(workflow.input),
-        output=_thin(workflow.output),
-        variables=_thin(workflow.variables),
-        task_to_domain=_thin(workflow.task_to_domain),
-        tasks=(),
-        definition=None,
-    )
+    return changed(event, payload=event.payload.stored())
 
 
 #: What may change, beside its status, of that under which an execution is listed.
@@ -121,7 +96,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
                 raise AlreadyExists(f"an execution {workflow_id!r} exists already")
         elif stored is None or stored.fence != workflow.fence:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
-        thin = _thin_workflow(workflow)
+        thin = stored_workflow(workflow)
         if decision.created and self._store.counters["removed"]:
             thin = changed(thin, fence=thin.fence + self._store.counters["removed"])
         # A turn never changes whose an execution is.
@@ -162,11 +137,11 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             old = execution.attempts.get((task.ref, task.attempt))
             if old is None or _identity(old) != _identity(task):
                 raise InvariantBroken(f"{task.workflow_id}: an updated task has no row of that identity: {task.ref}")
-            self._put_task(execution, old, _thin_task(task), fence)
+            self._put_task(execution, old, stored_task(task), fence)
         for task in decision.inserted:
             if (task.ref, task.attempt) in execution.attempts or task.task_id in store.task_ids:
                 raise InvariantBroken(f"{task.workflow_id}: rows contradict the store: {task.ref} exists")
-            self._put_task(execution, None, _thin_task(task), fence)
+            self._put_task(execution, None, stored_task(task), fence)
         for renamed in decision.renamed:
             self._rename_task(execution, renamed, fence)
         for text in decision.texts:
