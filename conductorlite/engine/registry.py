@@ -170,6 +170,13 @@ class Registry:
         for definition, warnings in zip(definitions, found, strict=True):
             self._notice(definition, definition_text(definition), warnings)
 
+    def ensure(self, definitions: Sequence[WorkflowDef]) -> None:
+        """Register those definitions that are not registered as they are; raises as `register` does."""
+        with self._backend.reading() as view:
+            new = [one for one in definitions if view.workflow_def(one.name, one.version) != definition_text(one)]
+        if new:
+            self.register(new, overwrite=True)
+
     def _examined(self, definition: WorkflowDef | TaskDef) -> list[Problem]:
         if isinstance(definition, TaskDef):
             return validate_task_def(definition)

@@ -44,6 +44,10 @@ class Flow(Generic[P, R]):
         update_wrapper(self, function)
 
     @cached_property
+    def _returns(self) -> Any:
+        return returned(self.function)
+
+    @cached_property
     def _built(self) -> tuple[WorkflowDef, Build]:
         name = self._fields["name"]
         build = Build(name, getattr(inspect.unwrap(self.function), "__code__", None))
@@ -68,7 +72,7 @@ class Flow(Generic[P, R]):
 
     def _output(self, build: Build, result: object) -> dict[str, Any]:
         """The outputParameters that give what the function returned."""
-        kind = returned(self.function)
+        kind = self._returns
         if result is None:
             return {}
         if isinstance(result, Reference) and is_whole(kind) and kind is not Any:
@@ -104,7 +108,7 @@ class Flow(Generic[P, R]):
 
     def read(self, output: Mapping[str, Any]) -> R:
         """An execution's output as what the function returns; raises InvalidInput that names each field which does not fit."""
-        kind = returned(self.function)
+        kind = self._returns
         if kind is type(None):
             return cast(R, None)
         value = output if is_whole(kind) else output.get("result")
@@ -122,7 +126,7 @@ class Flow(Generic[P, R]):
             self.definition  # noqa: B018  built now, outside of this flow
         build.workers.include(self.workers)
         build.definitions |= self._built[1].definitions
-        return cast(R, self._options.place(build, self._task(given), returned(self.function)))
+        return cast(R, self._options.place(build, self._task(given), self._returns))
 
     def of_item(self) -> WorkflowDef:
         """A workflow that runs this one for an item of a list, which a dynamic fork gives as `input`, or spread if it is a map."""
@@ -167,8 +171,7 @@ class Flow(Generic[P, R]):
         for option in starting:
             if option not in known:
                 raise BuildError(f"{self!r}: there is no option {option!r}{did_you_mean(option, known)}")
-        said: dict[str, Any] = {"name": name, "undo": undo, "optional": optional, "retries": retries}
-        new = attrs.evolve(self._options, **{key: value for key, value in said.items() if value is not None})
+        new = self._options.having(name=name, undo=undo, optional=optional, retries=retries)
         return Flow(self.function, self._fields, new, {**self._starting, **starting})
 
     def __repr__(self) -> str:

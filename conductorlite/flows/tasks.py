@@ -70,6 +70,10 @@ class Options:
     delay: Span | None = None
     fields: dict[str, Any] = attrs.field(factory=dict)
 
+    def having(self, **said: Any) -> Options:
+        """These options and others, which come first; None says nothing."""
+        return attrs.evolve(self, **{key: value for key, value in said.items() if value is not None})
+
     def place(self, build: Build, task: WorkflowTask, returns: Any) -> Reference:
         """Add a task with these options to a flow; gives a reference to what it returns, a value annotated `returns`."""
         fields = dict(self.fields)
@@ -122,11 +126,9 @@ class TaskFunction(Generic[P, R]):
         output. The flow goes on when an `optional` step fails. `retries` are instead of the task definition's; `delay` comes
         before the first attempt. `fields` are further fields of `WorkflowTask`. Raises BuildError in the call for an unknown one.
         """
-        said: dict[str, Any] = {"name": name, "undo": undo, "optional": optional, "retries": retries, "delay": delay}
-        new = attrs.evolve(self._options, **{key: value for key, value in said.items() if value is not None})
-        return TaskFunction(
-            self.function, self.task_type, self.workers, attrs.evolve(new, fields={**self._options.fields, **fields})
-        )
+        fields = {**self._options.fields, **fields}
+        new = self._options.having(name=name, undo=undo, optional=optional, retries=retries, delay=delay, fields=fields)
+        return TaskFunction(self.function, self.task_type, self.workers, new)
 
     def step(self, build: Build, given: dict[str, Any]) -> Reference:
         """Add a task with an input to a flow."""

@@ -286,7 +286,7 @@ class Engine(Verbs):
         given = workflow.starting(*args, **options)
         self.workers.include(workflow)
         if workflow.definitions:
-            self.register(*workflow.definitions)
+            self._turns.registry.ensure(workflow.definitions)
         return Run(self, self._start(**given), workflow.read)
 
     def _start(

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from conductorlite import AsyncEngine, Engine, TaskStatus, VirtualClock, WorkflowStatus, flow, task
@@ -168,6 +169,21 @@ def test_branches_cases_and_flows_for_each_item(store: Path | None) -> None:
         assert [(one["number"], one["amount"]) for one in found["receipts"]] == [("r-1", 1), ("r-1", 2), ("r-1", 3)]
         assert (found["kind"], found["second"]) == ("open", 3)
         assert engine.status(found["begun"]) is WorkflowStatus.COMPLETED
+
+
+def test_what_is_registered_already_is_not_written_again(store: Path | None) -> None:
+    """The second start of a flow that is run for each item writes no definition; one that was changed meanwhile is put right."""
+    with Engine(store, clock=VirtualClock(0)) as engine:
+        commits = []
+        for _ in range(3):
+            before = engine.backend.commits()
+            engine.start(of_each, numbers=[1])
+            commits.append(engine.backend.commits() - before)
+        assert commits[0] - 1 == commits[1] == commits[2]
+        one = of_each.definitions[0]
+        engine.register(attrs.evolve(one, description="another"))
+        engine.start(of_each, numbers=[1])
+        assert engine.definitions.workflow(one.name, one.version) == one
 
 
 @flow
