@@ -66,7 +66,8 @@ class Instants:
     """While its block lasts, instructions are counted, and before the one with the number `at` (from 0) `error` is raised.
 
     `number` is how many there were; `where` says where the exception was raised, None when it was not. Nothing else may trace
-    the program meanwhile. Several threads are counted together: which instruction has which number then differs from run to run.
+    the program meanwhile. The thread of the block is counted, and those that are started within it, together: which instruction
+    has which number then differs from run to run. A thread that was there before, such as an idle worker's, is left alone.
     """
 
     def __init__(self, at: int | None = None, error: Callable[[], BaseException] = KeyboardInterrupt) -> None:
@@ -78,6 +79,8 @@ class Instants:
         self._kinds: dict[CodeType, int] = {}
         self._active = False
         self._collecting = False
+        #: The threads that were there before; the system's ids, because a thread's ident is used again at once.
+        self._before: frozenset[int | None] = frozenset()
 
     @property
     def number(self) -> int:
@@ -88,6 +91,7 @@ class Instants:
         # What the collector calls it calls at instants of its own, and nothing gets out of it.
         self._collecting = gc.isenabled()
         gc.disable()
+        self._before = frozenset(thread.native_id for thread in threading.enumerate()) - {threading.get_native_id()}
         self._active = True
         if sys.version_info >= (3, 12):
             _monitor(self)
@@ -115,6 +119,10 @@ class Instants:
                 return
             self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name} @{frame.f_lasti}"
             raise error()
+
+    def leaves_alone(self) -> bool:
+        """Whether the thread that asks was there before the block; before Python 3.12 such a one is not traced anyway."""
+        return bool(self._before) and threading.get_native_id() in self._before
 
     def counts(self, frame: FrameType | None) -> bool:
         """Whether the instructions of a frame are counted."""
@@ -194,6 +202,8 @@ if sys.version_info >= (3, 12):
         def instruction(code: CodeType, offset: int) -> object:
             if offset in _returns(code):
                 return monitoring.DISABLE
+            if instants.leaves_alone():
+                return None
             frame = sys._getframe(1)
             if instants.kind(code) == _COUNTED or instants.counts(frame):
                 instants.step(frame)

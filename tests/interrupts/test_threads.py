@@ -71,6 +71,25 @@ def in_a_thread(act: Callable[[], object]) -> Any:
     return found[0]
 
 
+def test_a_thread_that_was_there_before_is_left_alone() -> None:
+    """An idle worker of another test that wakes in the block neither takes the exception nor counts."""
+    pool: Pool[bool] = Pool(1, lambda: None)
+    within, after = threading.Event(), threading.Event()
+    job, following = pool.submit(lambda: within.wait(10)), pool.submit(lambda: after.wait(10))
+    while not job.begun:
+        time.sleep(0)
+    with Instants(0) as idle:
+        within.set()
+        until = time.monotonic() + 10
+        while not following.begun:  # the pool's own code runs between the two
+            assert time.monotonic() < until
+            time.sleep(0)
+    assert (idle.number, idle.where) == (0, None)
+    after.set()
+    pool.close()
+    assert job.result is True
+
+
 def test_a_mutex_is_free() -> None:
     """Whatever was interrupted, another thread can take the mutex, and this one too; inside it is held, also twice."""
     mutex = Mutex()
