@@ -66,6 +66,22 @@ class Definitions(Service):
         with self._backend.reading() as view:
             return view.task_defs()
 
+    def unregister(self, name: str, version: int) -> None:
+        """Delete a version of a registered workflow definition; executions keep the one they were started with.
+
+        Raises DefinitionNotFound.
+        """
+        with self._backend.writing() as tx:
+            registered(tx, name, version)
+            tx.drop_workflow_def(name, version)
+
+    def unregister_task(self, name: str) -> None:
+        """Delete a registered task definition; what runs keeps it. Raises DefinitionNotFound."""
+        with self._backend.writing() as tx:
+            if tx.task_def(name) is None:
+                raise DefinitionNotFound(f"no task definition {name!r} is registered")
+            tx.drop_task_def(name)
+
     def register_schema(self, *schemas: SchemaDef, overwrite: bool = True) -> None:
         """Register schemas by name and version, all or none: definitions then name them and hold no `data` of their own.
 

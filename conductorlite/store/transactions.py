@@ -383,6 +383,12 @@ class WritingTransaction(ReadingTransaction, Protocol):
     def put_task_def(self, name: str, text: str) -> None:
         """Register or replace a task definition."""
 
+    def drop_workflow_def(self, name: str, version: int) -> None:
+        """Delete a registered workflow definition; nothing happens when there is none. What is embedded stays."""
+
+    def drop_task_def(self, name: str) -> None:
+        """Delete a registered task definition; nothing happens when there is none."""
+
     def embed(self, digest: str, text: str) -> None:
         """Keep a definition under its content hash; nothing happens when it is there."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 from engine_kit import Bench, NewBench, flow, fork, join, rounds, simple, switch, task_def
 
@@ -130,6 +131,24 @@ def test_versions(bench: Bench) -> None:
     with pytest.raises(DefinitionNotFound, match="'flow' version 3"):
         bench.engine.start("flow", version=3)
     assert bench.engine.definitions.workflow("flow").version == 10
+
+
+def test_unregistering(bench: Bench) -> None:
+    """A version and a task definition are deleted; what runs keeps them, a new start does not find them."""
+    engine = bench.engine
+    engine.register(task_def("a", retry_count=1, retry_delay_s=1), flow(simple("a")), attrs.evolve(flow(simple("b")), version=2))
+    bench.start("flow", version=1)
+    engine.definitions.unregister("flow", 1)
+    engine.definitions.unregister_task("a")
+    assert list(engine.definitions.workflows()) == [("flow", 2)]
+    with pytest.raises(DefinitionNotFound, match="version 1"):
+        engine.start("flow", version=1)
+    for gone in (lambda: engine.definitions.unregister("flow", 1), lambda: engine.definitions.unregister_task("a")):
+        with pytest.raises(DefinitionNotFound):
+            gone()
+    bench.do("a", "FAILED")
+    assert bench.statuses() == {"a": "SCHEDULED"}
+    engine.start(flow(simple("a"), name="new"))
 
 
 def test_register_without_overwriting(bench: Bench) -> None:

@@ -149,6 +149,14 @@ class AsyncDefinitions:
         """`Engine.definitions.tasks`, awaited."""
         return await self._bridge.call(self._service.tasks)
 
+    async def unregister(self, name: str, version: int) -> None:
+        """`Engine.definitions.unregister`, awaited."""
+        await self._bridge.call(self._service.unregister, name, version)
+
+    async def unregister_task(self, name: str) -> None:
+        """`Engine.definitions.unregister_task`, awaited."""
+        await self._bridge.call(self._service.unregister_task, name)
+
     async def register_schema(self, *schemas: SchemaDef, overwrite: bool = True) -> None:
         """`Engine.definitions.register_schema`, awaited."""
         await self._bridge.call(self._service.register_schema, *schemas, overwrite=overwrite)

@@ -381,6 +381,16 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         self._store.put(self._store.task_defs, name, text)
         self._registry_changed()
 
+    def drop_workflow_def(self, name: str, version: int) -> None:
+        store = self._store
+        if store.drop(store.workflow_defs, (name, version)) is not None:
+            store.discard(store.workflow_versions[name], (version,))
+        self._registry_changed()
+
+    def drop_task_def(self, name: str) -> None:
+        self._store.drop(self._store.task_defs, name)
+        self._registry_changed()
+
     def embed(self, digest: str, text: str) -> None:
         if digest not in self._store.definitions:
             self._store.put(self._store.definitions, digest, text)

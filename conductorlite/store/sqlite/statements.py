@@ -255,6 +255,8 @@ WORKFLOW_DEF: Final = "SELECT text FROM workflow_defs WHERE name = ? AND version
 WORKFLOW_DEF_NEWEST: Final = "SELECT text FROM workflow_defs WHERE name = ? ORDER BY version DESC LIMIT 1"
 WORKFLOW_DEFS: Final = "SELECT name, version FROM workflow_defs ORDER BY name, version"
 PUT_TASK_DEF: Final = "INSERT OR REPLACE INTO task_defs (name, text) VALUES (?, ?)"
+DROP_WORKFLOW_DEF: Final = "DELETE FROM workflow_defs WHERE name = ? AND version = ?"
+DROP_TASK_DEF: Final = "DELETE FROM task_defs WHERE name = ?"
 TASK_DEF: Final = "SELECT text FROM task_defs WHERE name = ?"
 TASK_DEFS: Final = "SELECT name FROM task_defs ORDER BY name"
 

@@ -469,5 +469,13 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
         self._many(sql.PUT_TASK_DEF, [(name, text)])
         self._execute(sql.REGISTRY_CHANGED)
 
+    def drop_workflow_def(self, name: str, version: int) -> None:
+        self._many(sql.DROP_WORKFLOW_DEF, [(name, version)])
+        self._execute(sql.REGISTRY_CHANGED)
+
+    def drop_task_def(self, name: str) -> None:
+        self._many(sql.DROP_TASK_DEF, [(name,)])
+        self._execute(sql.REGISTRY_CHANGED)
+
     def embed(self, digest: str, text: str) -> None:
         self._many(sql.EMBED, [(digest, text)])

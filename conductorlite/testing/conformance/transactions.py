@@ -294,6 +294,16 @@ class TransactionConformance:
             assert list(view.workflow_defs()) == [("order", 2), ("order", 10)]
             assert (view.task_def("t"), view.task_def("x"), list(view.task_defs())) == ("two", None, ["t"])
             assert (view.definition("digest"), view.definition("x")) == ("text", None)
+        with backend.writing() as tx:
+            tx.drop_workflow_def("order", 10)
+            tx.drop_workflow_def("order", 3)
+            tx.drop_task_def("t")
+            tx.drop_task_def("x")
+        with backend.reading() as view:
+            assert (view.workflow_def("order", None), view.workflow_def("order", 10)) == ("two again", None)
+            assert (list(view.workflow_defs()), view.task_def("t"), list(view.task_defs())) == ([("order", 2)], None, [])
+            assert view.registry_version() > registered
+            assert view.definition("digest") == "text"
 
     def test_transactions_nest_only_as_views(self, backend: Backend) -> None:
         """Inside a change a view sees the change; a change inside any transaction of its thread is refused."""
