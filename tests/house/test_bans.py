@@ -25,6 +25,8 @@ IMPORTERS = {
     "jsonschema": {"language/schemas.py"},
     "referencing": {"language/schemas.py"},
     "rich": {"cli"},
+    "starlette": {"server"},
+    "uvicorn": {"server"},
     "sqlite_utils": {"store/index", "store/sqlite"},
 }
 
@@ -115,8 +117,9 @@ def test_the_interpreter_is_not_asked_for_its_threads() -> None:
 
 
 def test_nothing_is_drawn_by_chance() -> None:
-    """Ids and jitter are derived: only the id of a top-level start and the path of an upload may be random, and who holds what."""
-    drawn = (*(PACKAGE / "engine" / f"{name}.py" for name in ("control", "uploads", "holders")), PACKAGE / "store" / "locks.py")
+    """Ids and jitter are derived: only the id of a start, the path of an upload, who holds what and secrets are drawn."""
+    homes = ("engine/control", "engine/uploads", "engine/holders", "store/locks", "server/safety")
+    drawn = [PACKAGE / f"{name}.py" for name in homes]
     found = [
         f"{named(path)}:{line} imports {name}"
         for path in python_files()
