@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
     from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
     from conductorlite.runtime.calls import TaskLogFilter, current_task
-    from conductorlite.runtime.context import TaskContext
     from conductorlite.runtime.engine import Engine, Run
-    from conductorlite.runtime.registry import Workers
+    from conductorlite.runtime.registry import TaskContext, Workers
 
 __all__ = [
     "AsyncEngine",
@@ -134,7 +133,7 @@ _HOMES: Final = {
     "SubWorkflowParams": "model.definitions",
     "SystemClock": "model.clock",
     "Task": "model.executions",
-    "TaskContext": "runtime.context",
+    "TaskContext": "runtime.registry",
     "TaskDef": "model.definitions",
     "TaskFailedTerminally": "model.errors",
     "TaskLog": "model.executions",

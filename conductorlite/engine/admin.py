@@ -9,17 +9,15 @@ from typing import Any, Concatenate, Final, ParamSpec
 
 import attrs
 
-from conductorlite.engine.archive import missing, unarchived
 from conductorlite.engine.config import EngineConfig, checked_name
 from conductorlite.engine.control import Control
-from conductorlite.engine.exports import below, definitions_of, first_row
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import ExecutionAudit, Finding, findings, limit_findings
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.repairs import limit_repaired, repaired
-from conductorlite.engine.retention import Retention
+from conductorlite.engine.retention import Retention, below, definitions_of, first_row
 from conductorlite.engine.search import Search
-from conductorlite.engine.turn_types import execution_pages, pages, stored_pages
+from conductorlite.engine.turn_types import execution_pages, missing, pages, stored_pages, unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Message, queue_prefix
 from conductorlite.model.errors import ConductorliteError, InvalidInput, InvariantBroken, StorageCorrupt

@@ -11,12 +11,11 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.decide import DECIDER_VERSION
-from conductorlite.engine.archive import missing
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
 from conductorlite.engine.registry import Embedded
 from conductorlite.engine.starts import StartTurns
-from conductorlite.engine.turn_types import ExtraWrite, Start, TurnResult, new_event
+from conductorlite.engine.turn_types import ExtraWrite, Start, TurnResult, missing, new_event
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import EMPTY, Payload

@@ -1,4 +1,7 @@
-"""What comes before a commit: a turn is read and decided, and nothing is changed."""
+"""What comes before a commit: a turn is read and decided, and nothing is changed.
+
+Turns that cannot be taken: those that break a law, and those that end their process. The third of either parks the execution.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ from typing import Final
 import attrs
 
 from conductorlite.decide import DECIDER_VERSION, decide
-from conductorlite.engine.archive import missing
 from conductorlite.engine.keys import replaced, start_event, strategy_of
+from conductorlite.engine.logs import log_driver, log_parked
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.reader import Lookups, StoreReader
 from conductorlite.engine.residents import Resident
-from conductorlite.engine.turn_types import LASTING, Taking
+from conductorlite.engine.turn_types import LASTING, Deadly, Taking, missing
 from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import Payload
@@ -28,9 +31,9 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import Workflow
 from conductorlite.model.texts import error_text
 from conductorlite.plan.compile import Plan
-from conductorlite.store.ports import ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Backend, Marks, ReadingTransaction, WritingTransaction
 
-__all__ = ["Turn", "TurnDecider"]
+__all__ = ["DEATHS", "Parking", "Turn", "TurnDecider"]
 
 #: Due events one turn reads.
 _EVENTS: Final = 200
@@ -213,3 +216,79 @@ class TurnDecider(Lookups):
         for key, payload in put.items():
             self._payloads.put(key, payload)
         return decision
+
+
+#: Turns that break an invariant before the workflow is parked.
+_BROKEN_TURNS: Final = 3
+
+#: Processes that die in one turn before the workflow is parked.
+DEATHS: Final = 3
+
+#: Events that run no script by themselves.
+_QUIET: Final = frozenset({EventKind.POLL, EventKind.EXTEND_LEASE})
+
+
+class Parking(TurnDecider):
+    """Counts them; those of one engine."""
+
+    backend: Backend
+    #: Turns under way that may end their process.
+    marks: Marks | None
+    #: Broken turns of executions without a row to count them on.
+    _unborn: dict[str, int]
+
+    def wake(self) -> None:
+        """Wake all threads that wait for something to change."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ turns that end their process
+
+    def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:
+        """Mark a turn that may end the process; raises Deadly for one that did, three times running.
+
+        It is known by its first event, which stays the same however many come after it. A start that is asked for is nobody's to
+        try again.
+        """
+        first = next((event for event in events if event.kind not in _QUIET), None)
+        if self.marks is None or first is None or (workflow.history_seq == 0 and not first.stored):
+            return
+        key = f"{workflow.workflow_id}\0{first.kind}\0{first.ref or ''}"
+        memo.deaths = self.marks.deaths(key)
+        if memo.deaths >= DEATHS:
+            raise Deadly(key, first)
+        memo.mark = key  # before it is made: an interruption in between must find it
+        self.marks.begin(key)
+
+    def _leaving(self, memo: TurnMemo) -> None:
+        """Whatever came of it, the process lives."""
+        if memo.mark is not None and self.marks is not None:
+            self.marks.end(memo.mark)
+
+    def _park_deadly(self, workflow_id: str, deadly: Deadly) -> None:
+        with self.backend.writing() as tx:
+            tx.park(workflow_id, _BROKEN_TURNS, str(deadly))
+        if self.marks is not None:
+            self.marks.forget(deadly.key)
+        log_driver("%s is parked: %s", workflow_id, deadly)
+
+    # ------------------------------------------------------------------ broken turns
+
+    def _count_broken(self, workflow_id: str, error: InvariantBroken) -> None:
+        """Count a broken turn on the workflow row, in a write of its own; the third one parks the workflow."""
+        with self.backend.writing() as tx:
+            workflow = tx.workflow(workflow_id)
+            tries = 1 + (self._unborn.get(workflow_id, 0) if workflow is None else workflow.broken_turns)
+            self._unborn = {} if workflow is not None else {**self._unborn, workflow_id: tries}
+            tx.park(workflow_id, tries, str(error) if tries >= _BROKEN_TURNS else None)
+        if tries == _BROKEN_TURNS:
+            log_parked(workflow_id, str(error))
+
+    def hold_inbox(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
+        """Put events into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""
+        with self.backend.writing() as tx:
+            workflow = tx.workflow(workflow_id)
+            if workflow is not None:
+                tx.post(events)
+                tx.park(workflow_id, workflow.broken_turns, workflow.parked)
+        if events:
+            self.wake()

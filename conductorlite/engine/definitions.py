@@ -8,11 +8,10 @@ from itertools import chain
 from typing import Final
 
 from conductorlite.decide.verbs import pending_of
-from conductorlite.engine.archive import missing
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.registry import Embedded, registered, registered_schema
-from conductorlite.engine.turn_types import stored_pages
+from conductorlite.engine.turn_types import missing, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import EventKind

@@ -30,8 +30,7 @@ from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.keys import Polls, PollWrite
 from conductorlite.engine.logs import log_store
-from conductorlite.engine.reports import Reports
-from conductorlite.engine.secrets import Secrecy
+from conductorlite.engine.reports import Reports, Secrecy
 from conductorlite.engine.turn_types import Asked, ExtraWrite, Taking, TurnResult, new_event
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import EMPTY, Payload

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.engine.archive import archived_workflow, unarchived
 from conductorlite.engine.config import Part
 from conductorlite.engine.explain import Case
 from conductorlite.engine.limits import standings
+from conductorlite.engine.turn_types import archived_workflow, unarchived
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ExecutionNotFound
 from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Workflow
-from conductorlite.plan.progress import RunProgress, progress_of
+from conductorlite.plan.grafts import RunProgress, progress_of
 
 __all__ = ["Queries", "hidden", "masked_history", "masked_value"]
 

@@ -15,7 +15,6 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from conductorlite.decide.changeset.view import Bounds
-from conductorlite.engine.cache import Cache
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import last_polls
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
@@ -37,6 +36,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.limits import Line, Member, reread
+from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction
 

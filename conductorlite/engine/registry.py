@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
-from conductorlite.engine.cache import Cache
 from conductorlite.model.canonical import canonical
 from conductorlite.model.canonical import digest as digest_of
 from conductorlite.model.codec import definition_text
@@ -35,6 +34,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Workflow
 from conductorlite.model.scalars import MAX_NESTING
+from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan, compile_plan
 from conductorlite.plan.grafts import grafted
 from conductorlite.plan.tree import OPERATOR_TYPES, changed_branches

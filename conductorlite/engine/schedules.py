@@ -15,7 +15,6 @@ from typing import Final
 
 import attrs
 
-from conductorlite.engine.cache import Cache
 from conductorlite.engine.config import EngineConfig, Part, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
@@ -56,6 +55,7 @@ from conductorlite.model.schedules import (
     progress_from_text,
     progress_to_text,
 )
+from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
 

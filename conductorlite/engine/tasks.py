@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from conductorlite.engine.archive import unarchived
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.search import Search
+from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model.errors import TaskNotFound
 from conductorlite.model.executions import PollData, Task, TaskLog

@@ -1,39 +1,69 @@
 """What is asked of a turn and what comes of it: an event handed in, a new execution's row, the answer; and who is notified.
 
-Reading what is stored page by page, each in a transaction of its own.
+What turns and verbs have in common. Reading what is stored page by page, each in a transaction of its own; what is archived.
+
+The lock of an execution's turns, where one is used; and what happens while it cannot be used.
+
+Whose code is running: a worker's function, a listener, a source. What it asks of the engine that runs it may wait for itself.
+
+Kept in a context variable, so that it is known in the function's thread and in the coroutines it awaits or begins; a thread that a
+function starts by itself is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from contextlib import AbstractContextManager
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import attrs
 
+from conductorlite.engine.logs import log_driver
 from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply
 from conductorlite.model.definitions import IdempotencyStrategy
-from conductorlite.model.errors import EngineClosed, LimitReached, SchemaTooNew, StorageCorrupt
+from conductorlite.model.errors import EngineClosed, LimitReached, LockUnavailable, SchemaTooNew, StorageCorrupt, WouldDeadlock
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.model.texts import error_text
+from conductorlite.model.threads import Block, Waiters, within
+from conductorlite.store.ports import Backend, Lock, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExecutionFilter
+
+if TYPE_CHECKING:
+    from conductorlite.model.executions import Task
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.documents import Unpacked, unpacked
+from conductorlite.model.errors import ExecutionArchived, ExecutionNotFound
+from conductorlite.model.statuses import WorkflowStatus
 
 __all__ = [
     "LASTING",
     "PAGE",
+    "UNLOCKED",
     "Asked",
+    "Caller",
     "Deadly",
     "ExtraWrite",
     "Listener",
     "Start",
     "Taking",
+    "TurnLock",
     "TurnResult",
+    "archived_workflow",
+    "called_by",
+    "caller_of",
     "execution_pages",
+    "missing",
     "new_event",
     "pages",
+    "refuse_callers",
     "refuse_rejected",
+    "status_of",
     "stored_pages",
+    "unarchived",
 ]
 
 #: What does not pass by itself: nothing is tried again in another way.
@@ -249,3 +279,178 @@ def execution_pages(
         lambda row: (row.created_at, row.workflow_id),
         size,
     )
+
+
+#: How long a turn with an event waits for an execution's lock, as Conductor's lockTimeToTry, and how often it looks, ms.
+_WAIT_MS: Final = 500
+_GLANCE_MS: Final = 10
+
+#: How long a lock that failed is left alone, ms: asking it may take a while.
+_AGAIN_MS: Final = 1_000
+
+#: In place of a token: a turn without the lock.
+UNLOCKED: Final = object()
+
+
+class TurnLock:
+    """The lock of an engine, if it has one. With the fence a turn goes on without a lock that fails: only work is saved by it."""
+
+    def __init__(self, lock: Lock | None, clock: Clock, committed: Waiters, *, fencing: bool) -> None:
+        self._lock = lock
+        self._clock = clock
+        self._committed = committed
+        self._fencing = fencing
+        self._failed_at: int | None = None
+
+    def acquire(self, workflow_id: str, events: Sequence[Event]) -> object | None:
+        """The token of a turn; None when another turn has it. An event is worth a short wait in real time, a poll is not.
+
+        Raises LockUnavailable when the lock fails and there is no fence, EngineClosed when it was closed.
+        """
+        if self._lock is None:
+            return UNLOCKED
+        clock = self._clock
+        began = clock.now()
+        if self._failed_at is not None and self._fencing and 0 <= began - self._failed_at < _AGAIN_MS:
+            return UNLOCKED
+        patient = not clock.virtual and any(event.kind is not EventKind.POLL for event in events)
+        while True:
+            now = clock.now()
+            try:
+                token = self._lock.try_acquire(workflow_id, now)
+            except EngineClosed:
+                raise
+            except Exception as error:
+                return self._failed(error)
+            self._works()
+            if token is not None or not patient or now - began >= _WAIT_MS:
+                return token
+            clock.wait(self._committed.waiter(), now + _GLANCE_MS)
+
+    def release(self, workflow_id: str, token: object) -> None:
+        """Give a turn back; one that cannot be is free when its lease is over."""
+        if self._lock is None or not isinstance(token, int):
+            return
+        try:
+            self._lock.release(workflow_id, token)
+        except Exception as error:
+            self._log_failure(error)
+
+    def _failed(self, error: Exception) -> object:
+        if not self._fencing:
+            raise LockUnavailable(
+                f"the lock cannot be used, and there is no fence to go without it: {error_text(error)}"
+            ) from error
+        self._log_failure(error)
+        return UNLOCKED
+
+    def _log_failure(self, error: Exception) -> None:
+        if self._failed_at is None:
+            log_driver("the lock cannot be used: %s; turns are taken without it, under the fence", error_text(error))
+        self._failed_at = self._clock.now()
+
+    def _works(self) -> None:
+        if self._failed_at is not None:
+            self._failed_at = None
+            log_driver("the lock can be used again")
+
+
+@attrs.define(slots=True, eq=False)
+class Caller:
+    """Code of the user's that an engine has called and that has not returned yet."""
+
+    #: The turns of the engine that runs it.
+    turns: object
+    what: str
+    #: The task of a worker's function.
+    task: Task | None = None
+    #: Whether the thread that drives waits for it.
+    inline: bool = False
+    running: bool = True
+
+
+_CALLERS: Final[ContextVar[tuple[Caller, ...]]] = ContextVar("conductorlite_callers", default=())
+
+
+def called_by(caller: Caller) -> AbstractContextManager[Caller]:
+    """While inside, that code is running in this thread or coroutine."""
+    return within(_Called(caller))
+
+
+class _Called(Block[Caller]):
+    """The block of a call."""
+
+    __slots__ = ("_caller", "_token")
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._token: Token[tuple[Caller, ...]] | None = None
+
+    def begin(self) -> Caller:
+        self._token = _CALLERS.set((*_CALLERS.get(), self._caller))
+        return self._caller
+
+    def end(self, error: BaseException | None) -> None:
+        self.undo()
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._caller.running = False
+        token, self._token = self._token, None
+        if token is not None:
+            try:
+                _CALLERS.reset(token)
+            except ValueError:
+                return  # a coroutine that is dropped, by other code
+
+
+def caller_of(turns: object) -> Caller | None:
+    """The innermost code that this engine has called and that is running here; None when only the user's is."""
+    for caller in reversed(_CALLERS.get()):
+        if caller.turns is turns and caller.running:
+            return caller
+    return None
+
+
+def refuse_callers(turns: object, verb: str) -> None:
+    """Raise WouldDeadlock when a verb that waits for running functions is asked for by one of them."""
+    caller = caller_of(turns)
+    if caller is not None:
+        text = "call it outside of workers, listeners and sources"
+        raise WouldDeadlock(f"{verb}() inside {caller.what} would wait for itself: {text}")
+
+
+def missing(view: ReadingTransaction, workflow_id: str) -> ExecutionNotFound:
+    """Why an execution is not in the store: it is archived, or there is none."""
+    if view.archived(workflow_id) is not None:
+        return ExecutionArchived(workflow_id)
+    return ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+
+
+def status_of(view: ReadingTransaction, workflow_id: str) -> WorkflowStatus:
+    """Where an execution stands, stored or archived, without reading more of it; raises ExecutionNotFound."""
+    row = view.workflow(workflow_id)
+    if row is not None:
+        return row.status
+    found = view.archived(workflow_id)
+    if found is None:
+        raise missing(view, workflow_id)
+    return WorkflowStatus(found.status)
+
+
+def unarchived(view: ReadingTransaction, workflow_id: str) -> Unpacked:
+    """What is archived of an execution; raises ExecutionNotFound, and StorageCorrupt when it cannot be read."""
+    found = view.archived(workflow_id)
+    if found is None:
+        raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+    return unpacked(found.document)
+
+
+def archived_workflow(found: Unpacked) -> Workflow:
+    """An archived execution as `Engine.get` returns it: with its tasks and its definitions."""
+    row = found.workflow
+    grafts = sorted({digest for task in row.tasks for digest in task.grafts})
+    absent = {row.definition_hash, *grafts} - found.definitions.keys()
+    if absent:
+        raise StorageCorrupt(f"the definition {min(absent)} of {row.workflow_id} is missing")
+    made = {digest: WorkflowDef.from_json(found.definitions[digest]) for digest in grafts}
+    return attrs.evolve(row, definition=WorkflowDef.from_json(found.definitions[row.definition_hash]), made=made)

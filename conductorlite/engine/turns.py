@@ -25,16 +25,27 @@ import attrs
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
-from conductorlite.engine.callers import Caller, called_by
+from conductorlite.engine.decisions import Parking
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision, log_listener
-from conductorlite.engine.parking import Parking
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Residents
-from conductorlite.engine.turn_locks import TurnLock
-from conductorlite.engine.turn_types import LASTING, Asked, Deadly, ExtraWrite, Listener, Start, Taking, TurnResult, refuse_rejected
+from conductorlite.engine.turn_types import (
+    LASTING,
+    Asked,
+    Caller,
+    Deadly,
+    ExtraWrite,
+    Listener,
+    Start,
+    Taking,
+    TurnLock,
+    TurnResult,
+    called_by,
+    refuse_rejected,
+)
 from conductorlite.language.processes import NoHelper
 from conductorlite.model.clock import Clock, steady
 from conductorlite.model.decisions import Decision, Event, EventKind

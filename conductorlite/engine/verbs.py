@@ -16,26 +16,23 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.engine.admin import Admin
-from conductorlite.engine.archive import status_of
-from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.config import EngineConfig, Service, refuse_forked
 from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked
 from conductorlite.engine.definitions import Definitions
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.events import Events
-from conductorlite.engine.forks import refuse_forked
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.limits import Limits
 from conductorlite.engine.payloads import PayloadStore
 from conductorlite.engine.polling import GLANCE_MS, Polling
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.registry import Registry
-from conductorlite.engine.reports import Reports
+from conductorlite.engine.reports import Reports, Secrecy
 from conductorlite.engine.schedules import Schedules, Timetable, wake_schedule
 from conductorlite.engine.search import Search
-from conductorlite.engine.secrets import Secrecy
 from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.tasks import Tasks
-from conductorlite.engine.turn_types import Listener
+from conductorlite.engine.turn_types import Listener, status_of
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import Payloads
 from conductorlite.model.canonical import Payload

@@ -14,8 +14,7 @@ from typing import Any
 
 import attrs
 
-from conductorlite.flows.layout import WIDTH, Code, Group, Plain, Text, quoted
-from conductorlite.flows.literals import PUBLIC, Names, Stub, inner_definitions, span
+from conductorlite.flows.literals import PUBLIC, WIDTH, Code, Group, Names, Plain, Stub, Text, inner_definitions, quoted, span
 from conductorlite.flows.writer import FlowWriter
 from conductorlite.flows.writers import WRITERS
 from conductorlite.model.definitions import WorkflowDef

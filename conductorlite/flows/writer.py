@@ -15,8 +15,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from conductorlite.flows.build import Block, Build, needed
-from conductorlite.flows.layout import WIDTH, Call, Code, Group, Plain, Text, quoted
-from conductorlite.flows.literals import Names, Stub, span
+from conductorlite.flows.literals import WIDTH, Call, Code, Group, Names, Plain, Stub, Text, quoted, span
 from conductorlite.flows.references import Reference, Step
 from conductorlite.flows.steps import event, human, inline, join, set_variables, start, sub, terminate, wait
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask

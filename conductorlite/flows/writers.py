@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.flows.forms import match, over, parallel, repeat, when
-from conductorlite.flows.layout import Code, Group, Plain, Text, quoted
+from conductorlite.flows.literals import Code, Group, Plain, Text, quoted
 from conductorlite.flows.references import names_of
 from conductorlite.flows.steps import node
 from conductorlite.flows.writer import FlowWriter, Local, Written

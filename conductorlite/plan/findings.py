@@ -1,17 +1,39 @@
-"""What the checks share: the list they add to, the scope they look names up in, and a few questions about values."""
+"""What the checks share: the list they add to, the scope they look names up in, and a few questions about values.
+
+Names and types: present, unique, usable in `${…}`, no misspelling of a property, and carried out by an operator or a worker.
+
+That excludes types that only Conductor's server carries out and, where the workers are known, any that none of them takes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.model.definitions import WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import LOOP_DELIMITER, SchemaDef, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem, Severity
-from conductorlite.plan.tree import TreePosition
+from conductorlite.model.scalars import step_path
+from conductorlite.model.texts import did_you_mean
+from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, walk
 
-__all__ = ["Findings", "Scope", "blank", "has_input", "input_value", "is_expression"]
+__all__ = [
+    "Findings",
+    "Scope",
+    "blank",
+    "check_names",
+    "check_served",
+    "check_task_def_extras",
+    "check_type_name",
+    "check_workflow_extras",
+    "has_input",
+    "input_value",
+    "is_expression",
+    "unserved",
+    "worker_types",
+]
 
 T = TypeVar("T")
 
@@ -73,3 +95,167 @@ def has_input(task: WorkflowTask, *keys: str) -> bool:
     """Whether any of the keys is present in the task's input, be it with null."""
     template: Mapping[str, Any] = {} if task.task_definition is None else task.task_definition.input_template
     return any(key in task.input_parameters or key in template for key in keys)
+
+
+_ITERATION: Final = re.compile(re.escape(LOOP_DELIMITER) + r"\d+\Z", re.ASCII)
+_DOTTED_SAFELY: Final = re.compile(r"[\w-]+\Z")
+
+
+def _folded(name: str) -> str:
+    return re.sub(r"[\s_-]+", "", name).upper()
+
+
+_KNOWN_TYPES: Final = frozenset(str(member.value) for member in TaskType)
+#: Known types without their underscores, and the names under which people look for them.
+_MEANT: Final = {
+    **{_folded(name): name for name in _KNOWN_TYPES},
+    "FORK": "FORK_JOIN",
+    "FORKDYNAMIC": "FORK_JOIN_DYNAMIC",
+    "DYNAMICFORK": "FORK_JOIN_DYNAMIC",
+    "LOOP": "DO_WHILE",
+    "WHILE": "DO_WHILE",
+    "JQ": "JSON_JQ_TRANSFORM",
+}
+
+
+def check_names(scope: Scope, findings: Findings) -> None:
+    """Every task has a name, a reference name of its own that expressions can use, and a type."""
+    for node in scope.nodes:
+        if not node.task.name.strip():
+            findings.error(f"{node.path}.name", "is empty")
+        _check_reference(node, scope, findings)
+        check_type_name(node.task.type, f"{node.path}.type", findings)
+        _check_task_extras(node.task, node.path, findings)
+
+
+def _check_reference(node: TreePosition, scope: Scope, findings: Findings) -> None:
+    ref, path = node.task.task_reference_name, f"{node.path}.taskReferenceName"
+    if not ref.strip():
+        findings.error(path, "is empty")
+        return
+    first = scope.by_ref[ref]
+    if first is not node:
+        findings.error(path, f"{ref!r} is already the reference name of {first.path}")
+    if ref == "workflow":
+        findings.error(path, "'workflow' is the name under which expressions find the workflow itself")
+    if _ITERATION.search(ref):
+        findings.error(path, f"{ref!r} ends like an iteration of a loop ({LOOP_DELIMITER} and a number)")
+    elif LOOP_DELIMITER in ref:
+        findings.warn(path, f"{ref!r} contains {LOOP_DELIMITER}, which Conductor takes for the start of an iteration")
+    if not _DOTTED_SAFELY.match(ref):
+        findings.warn(path, f"{ref!r} cannot be written with a dot in expressions, only as ${{['{ref}']…}}")
+
+
+def check_type_name(name: str, path: str, findings: Findings) -> None:
+    """A type is not empty, and is not a built-in one but for its spelling; any other text is a worker's type."""
+    if not name.strip():
+        findings.error(path, "is empty")
+    elif name not in _KNOWN_TYPES and _folded(name) in _MEANT:
+        findings.warn(path, f"{name!r} is taken for the type of a worker; {_MEANT[_folded(name)]} may be meant")
+
+
+def check_workflow_extras(defn: WorkflowDef, path: str, findings: Findings) -> None:
+    """Warn of each unknown property of the workflow itself."""
+    _unknown(defn.extra, path, findings)
+    _schema_extras(defn.input_schema, f"{path}.inputSchema", findings)
+    _schema_extras(defn.output_schema, f"{path}.outputSchema", findings)
+    if defn.rate_limit_config is not None:
+        _unknown(defn.rate_limit_config.extra, f"{path}.rateLimitConfig", findings)
+    if defn.cache_config is not None:
+        _unknown(defn.cache_config.extra, f"{path}.cacheConfig", findings)
+
+
+def check_task_def_extras(task_def: TaskDef, path: str, findings: Findings) -> None:
+    """Warn of each unknown property of a task definition."""
+    _unknown(task_def.extra, path, findings)
+    _schema_extras(task_def.input_schema, f"{path}.inputSchema", findings)
+    _schema_extras(task_def.output_schema, f"{path}.outputSchema", findings)
+
+
+def _check_task_extras(task: WorkflowTask, path: str, findings: Findings) -> None:
+    # Conductor 2 wrote the type a second time under this name: an echo, not a mistake.
+    echoed = task.extra.get("workflowTaskType") == task.type
+    extra = {key: value for key, value in task.extra.items() if not (echoed and key == "workflowTaskType")}
+    _unknown(extra, path, findings)
+    if task.sub_workflow_param is not None:
+        _unknown(task.sub_workflow_param.extra, f"{path}.subWorkflowParam", findings)
+    if task.cache_config is not None:
+        _unknown(task.cache_config.extra, f"{path}.cacheConfig", findings)
+    for status, events in task.on_state_change.items():
+        for index, event in enumerate(events):
+            _unknown(event.extra, step_path(step_path(f"{path}.onStateChange", status), index), findings)
+
+
+def _schema_extras(schema: SchemaDef | None, path: str, findings: Findings) -> None:
+    if schema is not None:
+        _unknown(schema.extra, path, findings)
+
+
+def _unknown(extra: Mapping[str, Any], path: str, findings: Findings) -> None:
+    for key in extra:
+        findings.warn(step_path(path, key), "is not a property Conductor knows; it is kept, without effect")
+
+
+#: Types that Conductor's server, its modules or Orkes' carry out, and nothing here does.
+_SERVERS: Final = frozenset(
+    {
+        "PULL_WORKFLOW_MESSAGES", "GENERATE_IMAGE", "GENERATE_AUDIO", "GENERATE_VIDEO", "GENERATE_PDF", "LLM_TEXT_COMPLETE",
+        "LLM_CHAT_COMPLETE", "LLM_GENERATE_EMBEDDINGS", "LLM_INDEX_TEXT", "LLM_INDEX_DOCUMENT", "LLM_STORE_EMBEDDINGS",
+        "LLM_SEARCH_EMBEDDINGS", "LLM_GET_EMBEDDINGS", "LLM_SEARCH_INDEX", "LIST_MCP_TOOLS", "CALL_MCP_TOOL", "AGENT",
+        "GET_AGENT_CARD", "CANCEL_AGENT", "PLAN_AND_COMPILE", "LIST_API_TOOLS", "GET_WORKFLOW", "UPDATE_TASK", "YIELD",
+        "HTTP_POLL", "WAIT_FOR_WEBHOOK", "BUSINESS_RULE", "OPS_GENIE", "UPDATE_SECRET", "QUERY_PROCESSOR", "GET_SIGNED_JWT",
+        "GET_DOCUMENT", "SENDGRID", "JDBC",
+    }
+)  # fmt: skip
+
+#: Most names that are listed.
+_SHOWN: Final = 10
+
+
+def _worker_type(task: WorkflowTask) -> str | None:
+    """The type whose worker carries out a task; None for what the decider does itself, or what is known at run time."""
+    if task.type in OPERATOR_TYPES:
+        return None
+    return task.name if task.type in (TaskType.SIMPLE, "") else task.type
+
+
+def check_served(nodes: Iterable[TreePosition], served: Collection[str] | None, findings: Findings) -> None:
+    """Warn, at the first task of each type, of what no worker here would carry out."""
+    seen: set[str] = set()
+    for node in nodes:
+        kind = _worker_type(node.task)
+        if kind is None or kind in seen or (served is not None and kind in served):
+            continue
+        seen.add(kind)
+        known = served is not None or (node.task.type == kind and kind in _SERVERS)
+        if known:
+            findings.warn(f"{node.path}.{'type' if node.task.type == kind else 'name'}", unserved(kind, served))
+
+
+def worker_types(definition: WorkflowDef) -> Iterator[str]:
+    """The types that a definition needs workers for, those of inline sub-workflows included."""
+    waiting = [definition]
+    for one in waiting:
+        for node in walk(one):
+            kind = _worker_type(node.task)
+            if kind is not None:
+                yield kind
+            params = node.task.sub_workflow_param
+            if params is not None and isinstance(params.workflow_definition, WorkflowDef):
+                waiting.append(params.workflow_definition)
+
+
+def unserved(kind: str, served: Collection[str] | None) -> str:
+    """That no worker is there for a task type, and which there are."""
+    if kind in SHIPPED_TYPES and served is not None:
+        return f"no worker here for {kind!r}: include those of conductorlite.ext.workers.system_workers()"
+    if kind in _SERVERS:
+        text = f"{kind!r} is carried out by a server of Conductor's, and by nothing here: it needs a worker of that name"
+    else:
+        text = f"no worker here for {kind!r}"
+    if served is None:
+        return text
+    names = sorted(served)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    there = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none"
+    return f"{text}; {there}{did_you_mean(kind, [*names, *sorted(map(str, OPERATOR_TYPES))])}"

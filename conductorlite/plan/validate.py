@@ -37,8 +37,7 @@ from conductorlite.model.handlers import (
     UpdateWorkflowVariables,
 )
 from conductorlite.model.scalars import MAX_NESTING, property_name, step_path
-from conductorlite.plan.findings import Findings, Scope, blank
-from conductorlite.plan.names import check_names, check_served, check_workflow_extras
+from conductorlite.plan.findings import Findings, Scope, blank, check_names, check_served, check_workflow_extras
 from conductorlite.plan.references import check_references, check_secrets
 from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_limit
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, walk

@@ -23,8 +23,7 @@ from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import cut, error_text, printable, type_name
-from conductorlite.runtime.context import TaskContext
-from conductorlite.runtime.registry import Worker
+from conductorlite.runtime.registry import TaskContext, Worker
 from conductorlite.runtime.values import plain
 
 __all__ = ["Deferred", "TaskLogFilter", "call", "call_async", "carrying_out", "current_task", "raised", "refused", "returned_value"]

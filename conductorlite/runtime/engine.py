@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from conductorlite.engine.callers import Caller, caller_of, refuse_callers
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.keys import Polls, checked_strategy
 from conductorlite.engine.logs import log_definition, log_unserved
 from conductorlite.engine.registry import Notice
+from conductorlite.engine.turn_types import Caller, caller_of, refuse_callers
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.definitions import IdempotencyStrategy, TaskDef, WorkflowDef
@@ -27,8 +27,8 @@ from conductorlite.model.executions import Explanation, HistoryEvent, Task, Work
 from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
-from conductorlite.plan.names import unserved, worker_types
-from conductorlite.plan.progress import RunProgress
+from conductorlite.plan.findings import unserved, worker_types
+from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes

@@ -12,11 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, ParamSpec, TypeVar
 
-from conductorlite.engine.callers import Caller, called_by
 from conductorlite.engine.keys import POLLS_MS
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.polling import Hand, said
-from conductorlite.engine.turn_types import Taking
+from conductorlite.engine.turn_types import Caller, Taking, called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Message, MessageKey, queue_name

@@ -3,7 +3,7 @@
 One loop for both times. On a virtual clock worker functions run in the caller's thread, one after another, and the clock jumps
 to the next instant on the agenda. On the system clock they run in threads (coroutines: on an event loop), and the caller's
 thread, which is the only one that takes turns, sleeps until the next instant, a commit or the end of a function. Where nothing
-else is ready it carries out a quick function itself; while that takes long, who stands by takes the turns (`standby`). Idle is
+else is ready it carries out a quick function itself; while that takes long, who stands by takes the turns (`idle`). Idle is
 exact: nothing due, nothing offered, nothing running, nothing on the agenda.
 """
 
@@ -22,10 +22,9 @@ from conductorlite.model.errors import ClockError, ConductorliteError, EngineClo
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.model.schedules import ADDRESS
 from conductorlite.runtime.calls import Deferred, raised
-from conductorlite.runtime.idle import GLANCE_MS, later_event, only_schedules
+from conductorlite.runtime.idle import GLANCE_MS, Standby, later_event, only_schedules
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving
-from conductorlite.runtime.standby import Standby
 from conductorlite.runtime.work import Work
 from conductorlite.runtime.workshop import QUICK_MS, Call
 from conductorlite.store.ports import EventSource

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from conductorlite.engine.callers import Caller, called_by
+from conductorlite.engine.turn_types import Caller, called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.runtime.calls import Deferred, call, call_async, raised
-from conductorlite.runtime.context import TaskContext
-from conductorlite.runtime.coroutines import CoroutineJob, Coroutines
-from conductorlite.runtime.pool import Job, Pool
-from conductorlite.runtime.registry import Worker, Workers
+from conductorlite.runtime.pool import CoroutineJob, Coroutines, Job, Pool
+from conductorlite.runtime.registry import TaskContext, Worker, Workers
 
 if TYPE_CHECKING:
     import asyncio

@@ -19,7 +19,7 @@ from typing import Final, final
 from conductorlite.model.errors import EngineClosed, InvalidInput, StorageBusy, StorageError
 from conductorlite.model.texts import Milliseconds, Span, to_ms, to_span
 from conductorlite.model.threads import Mutex
-from conductorlite.store.files import make_private
+from conductorlite.store.payloads import make_private
 
 __all__ = ["InProcessLock", "SQLiteLock"]
 

@@ -1,14 +1,11 @@
 """Where documents are stored that are too large for the store: bytes by key, and no opinion on what they are.
 
-What a key may look like: it becomes the path of a file.
+In this process's memory, where nothing survives it; or in a folder, one file each, written whole, then put in its place. A key
+becomes the path of a file, so it is looked at.
 
-Payloads in this process's memory: nothing survives it.
+Files that only their owner may read: what a store keeps may be anything.
 
-Payloads as files of a folder: one file each, written whole, then put in its place.
-
-Where documents are stored that are too large for the store: a folder, this process's memory, anything fsspec reaches.
-
-Each is a `PayloadStorage`: bytes by key, and no opinion on what they are.
+A file that is there keeps its mode, and so do those that SQLite makes beside it, which take the database's.
 """
 
 from __future__ import annotations
@@ -24,11 +21,30 @@ from pathlib import Path
 from typing import Final, final
 
 from conductorlite.model.errors import InvalidInput, PayloadLost, PayloadUnavailable
-from conductorlite.store.files import PRIVATE, PRIVATE_FOLDER
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.tables import ExternalStorageLocation, StoredPayload
 
-__all__ = ["LocalPayloads", "MemoryPayloads", "checked_key", "checked_operation", "open_payloads"]
+__all__ = [
+    "PRIVATE",
+    "PRIVATE_FOLDER",
+    "LocalPayloads",
+    "MemoryPayloads",
+    "checked_key",
+    "checked_operation",
+    "make_private",
+    "open_payloads",
+]
+
+PRIVATE: Final = 0o600
+PRIVATE_FOLDER: Final = 0o700
+
+
+def make_private(path: str | os.PathLike[str]) -> None:
+    """Make an empty file that only its owner may read and write, unless there is one; where it cannot be made nothing happens."""
+    # Of a link that points nowhere the place it points to. Never opens what is there: closing it would drop SQLite's locks.
+    with suppress(OSError):
+        os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), PRIVATE))
+
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 

@@ -174,7 +174,7 @@ class Writer:
             "asynccontextmanager": "contextlib",
             "partial": "functools",
             "TracebackType": "types",
-            "one_process": "conductorlite.engine.forks",
+            "one_process": "conductorlite.engine.config",
             "Engine": "conductorlite.runtime.engine",
             "Bridge": "conductorlite.runtime.aio.bridge",
             **dict.fromkeys(("Generic", "ParamSpec", "TypeVar", "overload"), "typing"),

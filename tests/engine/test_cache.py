@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from conductorlite.engine.cache import Cache
+from conductorlite.model.threads import Cache
 
 
 def test_bounded_in_number_and_weight() -> None:

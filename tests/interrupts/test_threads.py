@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from conductorlite import AsyncEngine, Engine, Workers, WorkflowDef, WorkflowTask
-from conductorlite.engine.cache import Cache
 from conductorlite.errors import NoThread
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.threads import Mutex, Waiters
+from conductorlite.model.threads import Cache, Mutex, Waiters
 from conductorlite.runtime.pool import Pool
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.memory.backend import MemoryBackend

@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager, suppress
 from itertools import islice
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
-from conductorlite.engine.callers import Caller, caller_of, refuse_callers
-from conductorlite.engine.forks import refuse_forked
+from conductorlite.engine.config import refuse_forked
+from conductorlite.engine.turn_types import Caller, caller_of, refuse_callers
 from conductorlite.model.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.texts import Span, to_span

@@ -10,10 +10,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from conductorlite.engine.admin import Admin, BulkReport, EngineShare, RepairReport
-from conductorlite.engine.config import EngineConfig
+from conductorlite.engine.config import EngineConfig, one_process
 from conductorlite.engine.definitions import Definitions
 from conductorlite.engine.events import Events
-from conductorlite.engine.forks import one_process
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.limits import Limits, LimitUse
@@ -30,8 +29,8 @@ from conductorlite.model.handlers import EventExecution, EventHandler
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span
+from conductorlite.plan.grafts import RunProgress
 from conductorlite.plan.migration import MigrationPlan
-from conductorlite.plan.progress import RunProgress
 from conductorlite.runtime.engine import Engine, Run, Startable
 from conductorlite.runtime.registry import HasWorkers, Workers
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, SecretProvider

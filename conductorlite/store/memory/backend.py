@@ -9,8 +9,7 @@ from typing import Any, final
 
 from conductorlite.model.errors import EngineClosed, InvalidInput, InvariantBroken
 from conductorlite.model.threads import Block, Mutex, within
-from conductorlite.store.memory.limits import MemoryPresence
-from conductorlite.store.memory.reads import MemoryReads
+from conductorlite.store.memory.reads import MemoryPresence, MemoryReads
 from conductorlite.store.memory.rows import Store
 from conductorlite.store.memory.writes import MemoryWrites
 from conductorlite.store.payloads import MemoryPayloads

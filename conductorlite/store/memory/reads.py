@@ -1,4 +1,7 @@
-"""Reading a memory store: the queries of `ReadingTransaction`. Every answer is a new list of frozen rows."""
+"""Reading a memory store: the queries of `ReadingTransaction`. Every answer is a new list of frozen rows.
+
+Limits, owners, holders and driven time in memory; presences are objects of this process.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,258 @@ from itertools import islice
 from operator import attrgetter
 from typing import Final
 
-from conductorlite.model.canonical import Payload
-from conductorlite.model.decisions import Event, Message, MessageKey
-from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
-from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.store.memory.limits import LimitReads
-from conductorlite.store.memory.rows import DueKey, Execution, Ordered
-from conductorlite.store.memory.tables import TableReads
-from conductorlite.store.tables import ExecutionFilter, RelayItem
+import attrs
 
-__all__ = ["MemoryReads"]
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Event, Message, MessageKey, queue_prefix
+from conductorlite.model.errors import FencedOut
+from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
+from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.store.memory.rows import BaseReads, BaseWrites, DueKey, Execution, Ordered
+from conductorlite.store.memory.tables import TableReads
+from conductorlite.store.tables import ExecutionFilter, HolderRow, Life, OwnerRow, RelayItem
+
+__all__ = ["LimitReads", "LimitWrites", "MemoryPresence", "MemoryReads"]
+
+
+def _waits(member: Member) -> bool:
+    return member.state is MemberState.WAITING
+
+
+def _renamed(queue: str, old: str, new: str) -> str:
+    prefix = queue_prefix(old)
+    return queue_prefix(new) + queue[len(prefix) :] if queue.startswith(prefix) else queue
+
+
+class MemoryPresence:
+    """The sign of one holder: among those there are, until it goes, or its engine is forgotten."""
+
+    leased = False
+
+    def __init__(self, present: dict[str, Life], number: int) -> None:
+        self._present = present
+        self.place = str(number)
+        present[self.place] = Life.ALIVE
+
+    def leave(self) -> None:
+        self._end(Life.LEFT)
+
+    def die(self) -> None:
+        self._end(Life.DEAD)
+
+    def remove(self) -> None:
+        self._present.pop(self.place, None)
+
+    def _end(self, life: Life) -> None:
+        if self._present.get(self.place) is Life.ALIVE:
+            self._present[self.place] = life
+
+
+class LimitReads(BaseReads):
+    """Limits, and whose work is whose, read."""
+
+    # -- limits --------------------------------------------------------------------------------------------------------
+
+    def line(self, key: str, heads: int) -> Line:
+        """A limit with up to so many heads of each lane of its line."""
+        lanes = {lane: list(islice(waiting, heads + 1)) for lane, waiting in self._store.lines.get(key, {}).items()}
+        members = self._store.members.get(key, {})
+        found = [members[place[-1]] for places in lanes.values() for place in places[:heads]]
+        return Line(
+            limit=self._store.limits.get(key) or Limit(key=key),
+            heads=tuple(sorted(found, key=lambda one: one.place)),
+            more=frozenset(lane for lane, places in lanes.items() if len(places) > heads),
+        )
+
+    def member(self, key: str, holder: str) -> Member | None:
+        return self._store.members.get(key, {}).get(holder)
+
+    def members(self, key: str) -> Sequence[Member]:
+        found = self._store.members.get(key, {}).values()
+        return sorted(found, key=lambda one: (one.state is MemberState.WAITING, one.place if _waits(one) else (one.holder,)))
+
+    def members_of(self, workflow_id: str) -> Sequence[Member]:
+        return [self._store.members[key][holder] for key, holder in sorted(self._store.members_of.get(workflow_id, {}))]
+
+    def unpolled(self, lane: str) -> Sequence[str]:
+        return sorted(key for key in self._store.unpolled if lane in self._store.limits[key].unpolled)
+
+    def limits(self, after: str, limit: int) -> Sequence[Limit]:
+        return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
+
+    def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
+        """A page of the members of a limit that have a slot, in order of holder, greater than `after`."""
+        found = self._store.members.get(key, {}).values()
+        return sorted((one for one in found if not _waits(one) and one.holder > after), key=lambda one: one.holder)[:limit]
+
+    def waiting(self, key: str, before: Member | None = None) -> int:
+        lanes = self._store.lines.get(key, {}).values()
+        return sum(1 for line in lanes for place in (line if before is None else line.before(before.place)))
+
+    # -- owners --------------------------------------------------------------------------------------------------------
+
+    def owners(self) -> Sequence[OwnerRow]:
+        events: dict[str, int] = {}
+        executions: dict[str, dict[str, int]] = {}
+        for execution in self._store.executions.values():
+            for event in execution.inbox.values():
+                events[event.owner] = events.get(event.owner, 0) + 1
+        for name, ids in self._store.owned.items():
+            for (workflow_id,) in ids:
+                status = self._store.workflows[workflow_id].status.value
+                counts = executions.setdefault(name, {})
+                counts[status] = counts.get(status, 0) + 1
+        events.pop("", None)
+        names = sorted(events.keys() | executions.keys())
+        return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
+
+    # -- holders -------------------------------------------------------------------------------------------------------
+
+    def task_holders(self) -> Sequence[HolderRow]:
+        return [row for _, row in sorted(self._store.holders.items())]
+
+    def held_by(self, holder: str) -> Sequence[Task]:
+        keys = sorted(self._store.held.get(holder, ()))
+        return [self._store.executions[workflow_id].attempts[ref, attempt] for workflow_id, ref, attempt in keys]
+
+    # -- driven time ---------------------------------------------------------------------------------------------------
+
+    def driven(self, owner: str, since: int) -> Sequence[tuple[int, int]]:
+        """The stretches of an owner's drivers that end after `since`."""
+        return sorted((begin, end) for (whose, begin), end in self._store.driven.items() if whose == owner and end > since)
+
+
+class LimitWrites(LimitReads, BaseWrites):
+    """Limits, and whose work is whose, written."""
+
+    # -- limits --------------------------------------------------------------------------------------------------------
+
+    def _change_limits(self, changes: Sequence[LimitChange]) -> None:
+        store = self._store
+        for change in changes:
+            key = change.limit.key
+            stored = store.limits.get(key)
+            if (0 if stored is None else stored.fence) != change.limit.fence:
+                raise FencedOut(f"limit {key!r}: another turn committed after fence {change.limit.fence} was read")
+            fence = stored.fence if stored is not None else store.limits.get(FORGOTTEN, Limit(key=FORGOTTEN)).fence
+            store.put(store.limits, key, attrs.evolve(change.limit, fence=fence + 1))
+            if change.limit.unpolled:
+                store.put(store.unpolled, key, True)
+            else:
+                store.drop(store.unpolled, key)
+            for holder in change.gone:
+                self._drop_member(key, holder)
+            for member in change.put:
+                self._drop_member(key, member.holder)
+                store.put(store.members.setdefault(key, {}), member.holder, member)
+                store.put(store.members_of.setdefault(member.workflow_id, {}), (key, member.holder), True)
+                if _waits(member):
+                    store.add(store.lines.setdefault(key, {}).setdefault(member.lane, Ordered()), member.place)
+            if change.unused and not store.members.get(key):
+                self._forget_limit(key)
+
+    def _forget_limit(self, key: str) -> None:
+        """Delete the row of a limit; a turn that has read it is fenced out, also by one that comes back."""
+        store = self._store
+        limit = store.drop(store.limits, key)
+        if limit is not None:
+            known = store.limits.get(FORGOTTEN, Limit(key=FORGOTTEN)).fence
+            store.put(store.limits, FORGOTTEN, Limit(key=FORGOTTEN, fence=max(known, limit.fence)))
+        store.drop(store.members, key)
+        store.drop(store.lines, key)
+        store.drop(store.unpolled, key)
+
+    def _drop_member(self, key: str, holder: str) -> None:
+        store = self._store
+        member = store.drop(store.members.get(key, {}), holder)
+        if member is not None:
+            store.drop(store.members_of[member.workflow_id], (key, holder))
+            if _waits(member):
+                store.discard(store.lines[key][member.lane], member.place)
+
+    def _drop_members_of(self, workflow_id: str) -> None:
+        for key, holder in list(self._store.members_of.get(workflow_id, {})):
+            self._drop_member(key, holder)
+
+    # -- owners --------------------------------------------------------------------------------------------------------
+
+    def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
+        """Give up to `limit` executions of one owner to another, with their events and messages, and raise their fences."""
+        moved = list(islice(self._owned_by(old, after), limit))
+        for workflow_id in moved:
+            self._own(workflow_id, old, new)
+        return moved
+
+    def _owned_by(self, owner: str, after: str) -> Iterator[str]:
+        store = self._store
+        for (workflow_id,) in (store.owned.get(owner, Ordered()) if owner else store.ids).after((after,)):
+            if store.workflows[workflow_id].owner == owner:
+                yield workflow_id
+
+    def _own(self, workflow_id: str, old: str, new: str) -> None:
+        store = self._store
+        row = store.workflows[workflow_id]
+        if old:
+            store.discard(store.owned[old], (workflow_id,))
+        if new:
+            store.add(store.owned.setdefault(new, Ordered()), (workflow_id,))
+        store.put(store.workflows, workflow_id, attrs.evolve(row, owner=new, fence=row.fence + 1))
+        execution = store.execution(workflow_id)
+        for event in list(execution.inbox.values()):
+            self._put_event(event)
+        for ref in list(execution.offered):
+            message = store.messages[workflow_id, ref]
+            self._put_message(attrs.evolve(message, queue=_renamed(message.queue, old, new)))
+        for number, item in list(store.outbox.items()):
+            if item.workflow_id == workflow_id and item.outgoing.put:
+                put = tuple(attrs.evolve(message, queue=_renamed(message.queue, old, new)) for message in item.outgoing.put)
+                store.put(store.outbox, number, attrs.evolve(item, outgoing=attrs.evolve(item.outgoing, put=put)))
+
+    def change_owner_of_the_rest(self, old: str, new: str) -> int:
+        store = self._store
+        for execution in list(store.executions.values()):
+            for event in list(execution.inbox.values()):
+                if event.owner == old:
+                    self._put_event(attrs.evolve(event, owner=new))
+        for number, item in list(store.outbox.items()):
+            if any(event.owner == old for event in item.outgoing.posted):
+                posted = tuple(attrs.evolve(e, owner=new) if e.owner == old else e for e in item.outgoing.posted)
+                store.put(store.outbox, number, attrs.evolve(item, outgoing=attrs.evolve(item.outgoing, posted=posted)))
+        mine = [row for row in store.schedules.values() if row.owner == old]
+        for row in mine:
+            store.put(store.schedules, row.name, attrs.evolve(row, owner=new, fence=row.fence + 1))
+        return len(mine)
+
+    # -- holders -------------------------------------------------------------------------------------------------------
+
+    def put_holder(self, row: HolderRow) -> None:
+        self._store.put(self._store.holders, row.holder, row)
+
+    def drop_holder(self, holder: str) -> None:
+        self._store.drop(self._store.holders, holder)
+
+    def _hold(self, old: Task | None, new: Task | None) -> None:
+        """Keep the index of what is held, when one row takes the place of another."""
+        store = self._store
+        before, after = None if old is None else old.holder, None if new is None else new.holder
+        if old is not None and before is not None and (new is None or before != after):
+            store.drop(store.held[before], (old.workflow_id, old.ref, old.attempt))
+        if new is not None and after is not None and before != after:
+            store.put(store.held.setdefault(after, {}), (new.workflow_id, new.ref, new.attempt), True)
+
+    # -- driven time ---------------------------------------------------------------------------------------------------
+
+    def note_driven(self, owner: str, begin: int, end: int) -> None:
+        store = self._store
+        store.put(store.driven, (owner, begin), max(end, store.driven.get((owner, begin), end)))
+
+    def forget_driven(self, owner: str, kept: int) -> None:
+        """Keep the newest stretches of an owner."""
+        known = sorted(key for key in self._store.driven if key[0] == owner)
+        for key in known[: max(0, len(known) - kept)]:
+            self._store.drop(self._store.driven, key)
+
 
 #: `due_workflows` reads at most `_OVERREAD * (limit + 16)` due events, as the SQLite backend does.
 _OVERREAD: Final = 4

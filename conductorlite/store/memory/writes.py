@@ -13,8 +13,7 @@ from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, stored_task, stored_workflow
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.records import changed
-from conductorlite.store.memory.limits import LimitWrites
-from conductorlite.store.memory.reads import MemoryReads
+from conductorlite.store.memory.reads import LimitWrites, MemoryReads
 from conductorlite.store.memory.rows import Execution, Ordered, Store
 from conductorlite.store.memory.tables import TableWrites
 from conductorlite.store.tables import RelayItem

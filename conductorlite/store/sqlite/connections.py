@@ -23,7 +23,7 @@ from conductorlite.model.errors import (
     StorageReadOnly,
 )
 from conductorlite.model.threads import Mutex
-from conductorlite.store.files import make_private
+from conductorlite.store.payloads import make_private
 from conductorlite.store.query import fits
 from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION, migrate, refuse_newer
 from conductorlite.store.sqlite.statements import Counts, counting_connection

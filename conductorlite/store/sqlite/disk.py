@@ -23,7 +23,7 @@ from shutil import rmtree
 from typing import Final
 
 from conductorlite.model.errors import AlreadyExists, PayloadLost, StorageCorrupt, StorageReadOnly
-from conductorlite.store.files import PRIVATE, make_private
+from conductorlite.store.payloads import PRIVATE, make_private
 from conductorlite.store.sqlite.connections import Settings, open_reader, translated
 
 __all__ = ["Reserve", "copy"]

@@ -18,7 +18,6 @@ from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
-from conductorlite.store.sqlite.feed import FeedReads
 from conductorlite.store.sqlite.history import history_of, history_rows
 from conductorlite.store.sqlite.limits import LimitReads, LimitWrites
 from conductorlite.store.sqlite.rows import (
@@ -39,7 +38,7 @@ from conductorlite.store.sqlite.rows import (
     workflow_of,
     workflow_row,
 )
-from conductorlite.store.sqlite.tables import REMOVE_EXTERNALS, TableReads, TableWrites
+from conductorlite.store.sqlite.tables import REMOVE_EXTERNALS, FeedReads, TableReads, TableWrites
 from conductorlite.store.tables import ExecutionFilter, RelayItem
 
 __all__ = ["OVERREAD", "SQLiteReads", "SQLiteWrites"]
