@@ -20,9 +20,9 @@ from conductorlite.engine.search import Search
 from conductorlite.engine.turn_types import execution_pages, missing, pages, stored_pages, unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Message, queue_prefix
+from conductorlite.model.documents import export_to_json
 from conductorlite.model.errors import ConductorliteError, InvalidInput, InvariantBroken, StorageCorrupt
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, HistoryKind, Workflow
-from conductorlite.model.exports import export_to_json
 from conductorlite.model.limits import Member
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.ports import ReadingTransaction

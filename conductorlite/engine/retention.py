@@ -24,10 +24,9 @@ from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.documents import archive_text
+from conductorlite.model.documents import archive_text, definitions_in
 from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput, StorageCorrupt, StorageFull
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
-from conductorlite.model.exports import definitions_in
 from conductorlite.model.policies import derive_id
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span

@@ -8,24 +8,45 @@ document. Source of the rule: Conductor's `Workflow` and `Task` as its JSON mapp
 An archive holds an execution with all that belongs to it. Rows are written cell by cell, those that equal their default left out;
 payloads as the text they are, so that nothing about them changes. What a later version adds is left out by an earlier one, and
 what it lacks has its default.
+
+An execution as one JSON document, with all that is needed to live it again.
+
+The document holds the definitions by hash, what the execution and those below it were started with, and their journals, in
+which each line that something from outside led to says so (`HistoryEvent.cause`). It holds no fence and no lease. Who reads it is
+`conductorlite.testing.replay`.
 """
 
 from __future__ import annotations
 
 import inspect
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import attrs
 
 from conductorlite.model.canonical import Payload, canonical, parse
+from conductorlite.model.decisions import EventKind
 from conductorlite.model.definitions import Semantics, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, TaskLog, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus, shown_status
 
-__all__ = ["ARCHIVE_FORMAT", "Unpacked", "archive_text", "task_to_json", "unpacked", "workflow_to_json"]
+__all__ = [
+    "ARCHIVE_FORMAT",
+    "EXPORT_FORMAT",
+    "EXPORT_LINE",
+    "EXPORT_ROW",
+    "EXPORT_VERSION",
+    "Unpacked",
+    "archive_text",
+    "definitions_in",
+    "export_to_json",
+    "history_line_to_json",
+    "task_to_json",
+    "unpacked",
+    "workflow_to_json",
+]
 
 
 def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
@@ -261,3 +282,103 @@ def _row(kind: type[R], cells: Mapping[str, Any]) -> R:
     types = _TYPES[kind]
     known = {name: value for name, value in cells.items() if name in types}
     return kind(**{name: _READ[types[name]](value) if types[name] in _READ else value for name, value in known.items()})
+
+
+#: What the document says it is.
+EXPORT_FORMAT: Final = "conductorlite/execution"
+
+#: Version of the document; another one is refused.
+EXPORT_VERSION: Final = 1
+
+
+#: Name in the document, field of the row, type of the value; those with a default may be absent.
+EXPORT_ROW: Final[tuple[tuple[str, str, type], ...]] = (
+    ("workflowId", "workflow_id", str),
+    ("workflowName", "name", str),
+    ("workflowVersion", "version", int),
+    ("definitionHash", "definition_hash", str),
+    ("semantics", "semantics", str),
+    ("deciderVersion", "decider_version", int),
+    ("seed", "seed", str),
+    ("createTime", "created_at", int),
+    ("correlationId", "correlation_id", str),
+    ("priority", "priority", int),
+    ("createdBy", "created_by", str),
+    ("idempotencyKey", "idempotency_key", str),
+    ("taskToDomain", "task_to_domain", dict),
+    ("input", "input", dict),
+    ("parentWorkflowId", "parent_workflow_id", str),
+    ("parentWorkflowTaskId", "parent_task_id", str),
+    ("parentReferenceName", "parent_ref", str),
+    ("parentRetryCount", "parent_attempt", int),
+    ("parentGeneration", "parent_generation", int),
+    ("depth", "depth", int),
+    ("event", "event", str),
+    ("limitKeys", "outer_keys", list),
+)
+EXPORT_LINE: Final[tuple[tuple[str, str, type], ...]] = (
+    ("n", "n", int),
+    ("at", "at", int),
+    ("kind", "kind", str),
+    ("status", "status", str),
+    ("ref", "ref", str),
+    ("attempt", "attempt", int),
+    ("number", "number", int),
+    ("reason", "reason", str),
+    ("cause", "cause", dict),
+)
+
+
+def export_to_json(
+    rows: Iterable[tuple[Workflow, Iterable[HistoryEvent]]],
+    definitions: Mapping[str, str],
+    steps: int,
+    limit: int,
+    barriers: Mapping[str, int],
+) -> dict[str, Any]:
+    """The document of executions as they were started, the exported one first, with their journals; every payload has its text.
+
+    `definitions` are texts by hash; `steps` and `limit` are the limits of one turn, `barriers` the hard barriers in KB by
+    their names, those that are not as they are by default.
+    """
+    executions = [{**_of_row(row), "history": [history_line_to_json(line) for line in lines]} for row, lines in rows]
+    return {
+        "format": EXPORT_FORMAT,
+        "formatVersion": EXPORT_VERSION,
+        "workflowId": executions[0]["workflowId"],
+        "bounds": {"steps": steps, "rows": limit, **({"barriers": dict(barriers)} if barriers else {})},
+        "definitions": {hashed: parse(text) for hashed, text in sorted(definitions.items())},
+        "executions": executions,
+    }
+
+
+def _of_row(row: Workflow) -> dict[str, Any]:
+    values = ((name, getattr(row, field)) for name, field, _ in EXPORT_ROW)
+    return {
+        name: value.fresh() if isinstance(value, Payload) else str(value) if isinstance(value, str) else value
+        for name, value in ((name, list(value) if isinstance(value, tuple) else value) for name, value in values)
+        if value is not None and value != []
+    }
+
+
+def history_line_to_json(line: HistoryEvent) -> dict[str, Any]:
+    """A line of a journal, in the words of the journal; what is None is left out."""
+    document = {name: getattr(line, field) for name, field, _ in EXPORT_LINE if getattr(line, field) is not None}
+    document |= {"kind": line.kind.value, "status": str(line.status)}
+    if line.cause is not None:
+        document["cause"] = parse(line.cause)
+    if line.payload is not None:
+        document["payload"] = line.payload.fresh()
+    return document
+
+
+def definitions_in(line: HistoryEvent) -> list[str]:
+    """Hashes of the definitions that a line of a journal names: found at run time, moved to, restarted on."""
+    cause = {} if line.cause is None else parse(line.cause)
+    used = cause.get("used")
+    found = [hashed for hashed in used if isinstance(hashed, str)] if isinstance(used, list) else []
+    records = line.kind is HistoryKind.MIGRATED or (line.kind is HistoryKind.VERB and line.status == EventKind.RESTART)
+    said = line.payload.value if records and line.payload is not None else {}
+    places = (said, said.get("to") if isinstance(said, Mapping) else None, {"definitionHash": cause.get("definition")})
+    named = (place.get("definitionHash") for place in places if isinstance(place, Mapping))
+    return [*found, *(hashed for hashed in named if isinstance(hashed, str))]

@@ -1,4 +1,4 @@
-"""A journal cut into what led to its lines, and the events that do it again."""
+"""An export read: its executions, their journals cut into what led to each line, and the events that do it again."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.model.canonical import Payload, parse
+from conductorlite.model.canonical import Payload, canonical, digest, parse
 from conductorlite.model.decisions import Event, EventKind
-from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.executions import HistoryEvent, HistoryKind, Task
+from conductorlite.model.definitions import Semantics, WorkflowDef
+from conductorlite.model.documents import EXPORT_FORMAT, EXPORT_LINE, EXPORT_ROW, EXPORT_VERSION, definitions_in
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow
 from conductorlite.model.limits import workflow_key
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
 from conductorlite.runtime.engine import Engine
 
-__all__ = ["ReplayStep", "as_recorded", "reenacted", "steps_of", "window_event"]
+__all__ = ["Exported", "ReplayStep", "as_recorded", "export_from_json", "reenacted", "steps_of", "window_event"]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -177,3 +179,183 @@ def _verb(kind: EventKind, step: ReplayStep, definitions: Mapping[str, str]) -> 
         definition = WorkflowDef.from_json(definitions[said["definitionHash"]])
         said |= {"variables": dict(definition.variables), "inputTemplate": dict(definition.input_template)}
     return said
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Exported:
+    """What a document holds: each execution as it was started, the exported one first, and its journal."""
+
+    workflow_id: str
+    #: Limits of one turn: steps of the work list, and new rows.
+    steps: int
+    rows: int
+    #: Hard barriers that the document names, in KB, by their names.
+    barriers: Mapping[str, int]
+    #: Texts of the definitions, by hash.
+    definitions: Mapping[str, str]
+    executions: Mapping[str, Workflow]
+    histories: Mapping[str, tuple[HistoryEvent, ...]]
+
+
+_OPTIONAL: Final = frozenset(
+    {"correlation_id", "created_by", "idempotency_key", "parent_workflow_id", "parent_task_id", "parent_ref", "event", "outer_keys"}
+)
+_LINE_NEEDS: Final = frozenset({"n", "at", "kind", "status"})
+
+
+def export_from_json(document: Mapping[str, Any] | str | bytes) -> Exported:
+    """What a document holds; raises InvalidInput naming the place of what is wrong in it."""
+    whole = parse(document) if isinstance(document, str | bytes) else document
+    if not isinstance(whole, Mapping):
+        raise InvalidInput(f"$: an export is a map, not a {type(whole).__name__}")
+    if whole.get("format") != EXPORT_FORMAT:
+        raise InvalidInput(f"$.format: {whole.get('format')!r} is not {EXPORT_FORMAT!r}")
+    if whole.get("formatVersion") != EXPORT_VERSION or isinstance(whole.get("formatVersion"), bool):
+        raise InvalidInput(f"$.formatVersion: {whole.get('formatVersion')!r} is not known; this release reads {EXPORT_VERSION}")
+    bounds = _typed(whole, "bounds", dict, "$")
+    definitions = _definitions(_typed(whole, "definitions", dict, "$"))
+    executions: dict[str, Workflow] = {}
+    histories: dict[str, tuple[HistoryEvent, ...]] = {}
+    for number, one in enumerate(_typed(whole, "executions", list, "$")):
+        where = f"$.executions[{number}]"
+        row = _export_row(one, where)
+        if row.workflow_id in executions:
+            raise InvalidInput(f"{where}.workflowId: {row.workflow_id!r} is there twice")
+        executions[row.workflow_id] = row
+        histories[row.workflow_id] = _export_history(one, where)
+        _check_known(row, histories[row.workflow_id], definitions, where)
+    workflow_id = _typed(whole, "workflowId", str, "$")
+    if next(iter(executions), None) != workflow_id:
+        raise InvalidInput(f"$.workflowId: {workflow_id!r} is not the first of the executions")
+    return Exported(
+        workflow_id=workflow_id,
+        steps=_positive(bounds, "steps", "$.bounds"),
+        rows=_positive(bounds, "rows", "$.bounds"),
+        barriers=_barriers(bounds),
+        definitions=definitions,
+        executions=executions,
+        histories=histories,
+    )
+
+
+def _barriers(bounds: Mapping[str, Any]) -> dict[str, int]:
+    stated = _typed(bounds, "barriers", dict, "$.bounds") if "barriers" in bounds else {}
+    return {name: _positive(stated, name, "$.bounds.barriers") for name in stated}
+
+
+def _typed(document: Any, name: str, kind: type, where: str) -> Any:
+    if not isinstance(document, Mapping):
+        raise InvalidInput(f"{where}: a map is needed, not a {type(document).__name__}")
+    if name not in document:
+        raise InvalidInput(f"{where}.{name} is missing")
+    value = document[name]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise InvalidInput(f"{where}.{name}: {str(value)[:60]!r} is a {type(value).__name__}, not a {kind.__name__}")
+    return value
+
+
+def _positive(document: Any, name: str, where: str) -> int:
+    value: int = _typed(document, name, int, where)
+    if value < 1:
+        raise InvalidInput(f"{where}.{name}: {value} is below 1")
+    return value
+
+
+def _definitions(documents: Mapping[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for hashed, document in documents.items():
+        where = f"$.definitions.{hashed}"
+        if not isinstance(document, dict):
+            raise InvalidInput(f"{where}: a definition is a map, not a {type(document).__name__}")
+        found[hashed] = text = canonical(document, where=where)
+        if digest(text) != hashed:
+            raise InvalidInput(f"{where}: the definition was changed: its hash is {digest(text)}")
+    return found
+
+
+def _export_fields(
+    document: Any, table: tuple[tuple[str, str, type], ...], needs: frozenset[str] | None, where: str
+) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for name, field, kind in table:
+        needed = field in needs if needs is not None else field not in _OPTIONAL
+        if needed or (isinstance(document, Mapping) and name in document):
+            fields[field] = _typed(document, name, kind, where)
+    return fields
+
+
+def _export_row(document: Any, where: str) -> Workflow:
+    fields = _export_fields(document, EXPORT_ROW, None, where)
+    for name in ("input", "task_to_domain"):
+        fields[name] = Payload.of(fields[name], where=where, bounded=False)
+    fields["outer_keys"] = tuple(_texts(fields.get("outer_keys", []), f"{where}.limitKeys"))
+    try:
+        fields["semantics"] = Semantics(fields["semantics"])
+    except ValueError:
+        raise InvalidInput(f"{where}.semantics: {fields['semantics']!r} is none of {', '.join(Semantics)}") from None
+    return Workflow(**fields, updated_at=fields["created_at"])
+
+
+def _texts(values: list[Any], where: str) -> list[str]:
+    if not all(isinstance(value, str) for value in values):
+        raise InvalidInput(f"{where}: a list of texts is needed")
+    return values
+
+
+def _export_history(document: Any, where: str) -> tuple[HistoryEvent, ...]:
+    lines = []
+    for number, one in enumerate(_typed(document, "history", list, where)):
+        place = f"{where}.history[{number}]"
+        fields = _export_fields(one, EXPORT_LINE, _LINE_NEEDS, place)
+        if fields["kind"] not in list(HistoryKind):
+            raise InvalidInput(f"{place}.kind: {fields['kind']!r} is none of {', '.join(HistoryKind)}")
+        if fields["n"] != number + 1:
+            raise InvalidInput(f"{place}.n: {fields['n']} is not {number + 1}")
+        fields["kind"] = HistoryKind(fields["kind"])
+        if "cause" in fields:
+            fields["cause"] = _cause(fields["cause"], f"{place}.cause")
+        if "payload" in one:
+            fields["payload"] = Payload.of(one["payload"], where=f"{place}.payload", bounded=False)
+        lines.append(HistoryEvent(**fields))
+    if not lines:
+        raise InvalidInput(f"{where}.history is empty")
+    return tuple(lines)
+
+
+#: What a cause may say, and of which type.
+_CAUSE: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason", "why"), str),
+    **dict.fromkeys(("at", "clock", "callback"), int),
+    **dict.fromkeys(("same", "resume", "parent", "existing"), bool),
+    **dict.fromkeys(("used", "slots", "cut"), list),
+}
+
+
+def _cause(document: dict[str, Any], where: str) -> str:
+    for name in document:
+        if name not in _CAUSE:
+            raise InvalidInput(f"{where}.{name} is not known")
+        _typed(document, name, _CAUSE[name], where)
+    if "kind" in document and document["kind"] not in list(EventKind):
+        raise InvalidInput(f"{where}.kind: {document['kind']!r} is none of {', '.join(EventKind)}")
+    for number, answer in enumerate(document.get("slots", ())):
+        if not isinstance(answer, list) or len(answer) < 2 or answer[1] not in (0, 1):
+            raise InvalidInput(f"{where}.slots[{number}]: an act, 0 or 1, and references are needed")
+        _texts([answer[0], *answer[2:]], f"{where}.slots[{number}]")
+    for number, cut in enumerate(document.get("cut", ())):
+        if not isinstance(cut, list) or len(cut) != 3 or cut[1] not in (0, 1):
+            raise InvalidInput(f"{where}.cut[{number}]: a seed, 0 or 1, and words are needed")
+        _texts([cut[0], cut[2]], f"{where}.cut[{number}]")
+    if ("from" in document) != ("id" in document):
+        raise InvalidInput(f"{where}: `from` and `id` go together")
+    return canonical(document, where=where)
+
+
+def _check_known(row: Workflow, lines: tuple[HistoryEvent, ...], definitions: Mapping[str, str], where: str) -> None:
+    """Every definition that is named has its text."""
+    if row.definition_hash not in definitions:
+        raise InvalidInput(f"{where}.definitionHash: the definition {row.definition_hash} is missing")
+    for number, line in enumerate(lines):
+        for hashed in definitions_in(line):
+            if hashed not in definitions:
+                raise InvalidInput(f"{where}.history[{number}]: the definition {hashed} is missing")

@@ -20,14 +20,14 @@ from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.turn_types import Start
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.decisions import Decision, Event, EventKind
+from conductorlite.model.documents import history_line_to_json
 from conductorlite.model.errors import AlreadyExists, ConductorliteError, ReplayDiverged
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
-from conductorlite.model.exports import Exported, export_from_json, history_line_to_json
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.ports import Backend
-from conductorlite.testing.reenacting import ReplayStep, as_recorded, reenacted, steps_of, window_event
+from conductorlite.testing.reenacting import Exported, ReplayStep, as_recorded, export_from_json, reenacted, steps_of, window_event
 from conductorlite.testing.steps import ReplayRegistry, ReplayTurns, SettableClock
 
 __all__ = ["Replayed", "replay"]
