@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from conductorlite.testing.conformance.locks import LockConformance
     from conductorlite.testing.conformance.payloads import PayloadStorageConformance
     from conductorlite.testing.crashes import crash_everywhere, start_once
+    from conductorlite.testing.exploration.invariants import RunState, conserved, eventually, in_order, never, whenever
+    from conductorlite.testing.exploration.outcomes import OUTCOMES, Outcome
+    from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem
+    from conductorlite.testing.exploration.search import explore
     from conductorlite.testing.faults import Crash, FaultyBackend
     from conductorlite.testing.interrupts import interrupt_everywhere
     from conductorlite.testing.memory_index import MemoryIndex
@@ -29,21 +33,27 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INVARIANTS",
+    "OUTCOMES",
     "BackendConformance",
     "Call",
     "CountedIds",
     "Crash",
+    "ExplorationFailed",
+    "Explored",
     "FaultyBackend",
     "Finding",
     "IndexConformance",
     "LockConformance",
     "MemoryIndex",
     "NotRecorded",
+    "Outcome",
     "PayloadStorageConformance",
+    "Problem",
     "RecordingReader",
     "ReplayReader",
     "Replayed",
     "RowsReader",
+    "RunState",
     "Script",
     "ScriptedWorkers",
     "Simulated",
@@ -51,15 +61,21 @@ __all__ = [
     "Step",
     "StepKind",
     "assert_history",
+    "conserved",
     "crash_everywhere",
+    "eventually",
+    "explore",
     "findings",
+    "in_order",
     "interrupt_everywhere",
+    "never",
     "render_history",
     "replay",
     "simulate",
     "start_once",
     "strategies",
     "timeline",
+    "whenever",
 ]
 
 _PLACES: Final = {
@@ -70,6 +86,18 @@ _PLACES: Final = {
     "IndexConformance": "conductorlite.testing.conformance",
     "LockConformance": "conductorlite.testing.conformance",
     "PayloadStorageConformance": "conductorlite.testing.conformance",
+    "RunState": "conductorlite.testing.exploration.invariants",
+    "conserved": "conductorlite.testing.exploration.invariants",
+    "eventually": "conductorlite.testing.exploration.invariants",
+    "in_order": "conductorlite.testing.exploration.invariants",
+    "never": "conductorlite.testing.exploration.invariants",
+    "whenever": "conductorlite.testing.exploration.invariants",
+    "OUTCOMES": "conductorlite.testing.exploration.outcomes",
+    "Outcome": "conductorlite.testing.exploration.outcomes",
+    "ExplorationFailed": "conductorlite.testing.exploration.report",
+    "Explored": "conductorlite.testing.exploration.report",
+    "Problem": "conductorlite.testing.exploration.report",
+    "explore": "conductorlite.testing.exploration.search",
     "crash_everywhere": "conductorlite.testing.crashes",
     "start_once": "conductorlite.testing.crashes",
     "Crash": "conductorlite.testing.faults",

@@ -1,0 +1,258 @@
+"""What must hold of every run, as an invariant that a search looks at: at every moment, or when nothing is left to happen."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.runtime.engine import Engine
+
+__all__ = ["Act", "Invariant", "RunState", "conserved", "eventually", "in_order", "never", "whenever"]
+
+#: (execution, reference of the definition, task type) of an effect that happened.
+Act = tuple[str, str, str]
+
+
+class RunState:
+    """An execution at one moment of a search, read when it is asked for. `now` is epoch ms."""
+
+    def __init__(self, engine: Engine, workflow_id: str, acts: Sequence[Act], ordered: Callable[[], None]) -> None:
+        self.engine = engine
+        self.workflow_id = workflow_id
+        self._acts = acts
+        self._ordered = ordered
+
+    @cached_property
+    def workflow(self) -> Workflow:
+        """The execution with all its attempts."""
+        return self.engine.get(self.workflow_id)
+
+    @property
+    def status(self) -> str:
+        """Where it stands: RUNNING, COMPLETED, FAILED …"""
+        return str(self.workflow.status)
+
+    @property
+    def name(self) -> str:
+        """Name of its definition."""
+        return self.workflow.name
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return not self.workflow.status.terminal
+
+    @property
+    def tasks(self) -> Sequence[Task]:
+        """Every attempt, in order of scheduling."""
+        return self.workflow.tasks
+
+    @property
+    def now(self) -> int:
+        """The instant, epoch ms."""
+        return self.engine.clock.now()
+
+    @property
+    def all(self) -> list[RunState]:
+        """Every execution of the search: this one, others that were started, and children."""
+        return [RunState(self.engine, one, self._acts, self._ordered) for one in self.engine.admin.workflow_ids()]
+
+    @property
+    def parent(self) -> RunState | None:
+        """The execution that has started this one as its child."""
+        above = self.workflow.parent_workflow_id
+        return None if above is None else RunState(self.engine, above, self._acts, self._ordered)
+
+    def task(self, ref: str) -> Task | None:
+        """The last attempt at a reference, or None as long as there is none."""
+        return next((task for task in reversed(self.tasks) if ref in (task.ref, task.base_ref)), None)
+
+    def output(self, ref: str) -> Mapping[str, Any]:
+        """What the last attempt at a reference has put out so far; empty as long as there is none."""
+        task = self.task(ref)
+        return {} if task is None else task.output_data
+
+    def status_of(self, ref: str) -> str | None:
+        """The status of the last attempt at a reference, or None as long as there is none."""
+        task = self.task(ref)
+        return None if task is None else str(task.status)
+
+    def acts(self, name: str) -> int:
+        """How often the effect of a task (by reference or type) happened, in this execution and those it has started."""
+        return sum(1 for owner, ref, kind in self._acts if name in (ref, kind) and self._mine(owner))
+
+    @property
+    def order(self) -> list[str]:
+        """References of the effects that happened, in their order."""
+        self._ordered()
+        return [ref for owner, ref, _ in self._acts if self._mine(owner)]
+
+    def _mine(self, owner: str) -> bool:
+        above: str | None = owner
+        with self.engine.backend.reading() as view:
+            while above is not None and above != self.workflow_id:
+                row = view.workflow(above)
+                above = None if row is None else row.parent_workflow_id
+        return above is not None
+
+
+class Invariant:
+    """Something that must hold. `name` is how a report calls it."""
+
+    name: str = ""
+    #: Whether it depends on the order in which effects happened.
+    ordered = False
+
+    def moment(self, run: RunState) -> str | None:
+        """What is wrong at this moment, or None."""
+
+    def end(self, run: RunState) -> str | None:
+        """What is wrong when nothing is left to happen, or None."""
+
+    def remembers(self, run: RunState) -> bool:
+        """Something to be remembered of this run from now on; see `eventually`."""
+        return False
+
+    def forgotten(self) -> str | None:
+        """What is wrong when it was never remembered by the end of a run, or None."""
+
+
+def _named(predicate: Callable[[RunState], object], name: str | None) -> str:
+    if name is not None:
+        return name
+    called = getattr(predicate, "__name__", "")
+    if called and called != "<lambda>":
+        return called.replace("_", " ")
+    try:
+        source = " ".join(inspect.getsource(predicate).split())
+    except (OSError, TypeError):
+        return "a lambda"
+    return source[source.find("lambda") :].removesuffix(",").removesuffix("]") if "lambda" in source else source
+
+
+class _Never(Invariant):
+    def __init__(self, predicate: Callable[[RunState], object], name: str | None) -> None:
+        self.name = f"never: {_named(predicate, name)}"
+        self._predicate = predicate
+
+    def moment(self, run: RunState) -> str | None:
+        return "it came about" if self._predicate(run) else None
+
+
+class _Eventually(Invariant):
+    def __init__(self, predicate: Callable[[RunState], object], name: str | None) -> None:
+        self.name = f"eventually: {_named(predicate, name)}"
+        self._predicate = predicate
+
+    def remembers(self, run: RunState) -> bool:
+        return bool(self._predicate(run))
+
+    def forgotten(self) -> str | None:
+        return "it never came about"
+
+
+class whenever(Invariant):  # noqa: N801 - reads as a sentence
+    """Whenever a task (by reference or type) takes a status, another one must too, by the time nothing is left to happen.
+
+    `whenever("charge").and_run_fails().then("refund")`. The status "ACTED" stands for the effect of the task, reported or not.
+    """
+
+    def __init__(self, task: str, status: str = "COMPLETED") -> None:
+        self._if = (task, str(status))
+        self._then: tuple[str, str] | None = None
+        self._wanted: frozenset[WorkflowStatus] | None = None
+        self._ends = ""
+
+    def and_run(self, *statuses: str) -> whenever:
+        """Only of executions that end so."""
+        self._wanted = frozenset(WorkflowStatus(status) for status in statuses)
+        self._ends = f" and the run ends {' or '.join(map(str, statuses))}"
+        return self
+
+    def and_run_fails(self) -> whenever:
+        """Only of executions that end FAILED, TIMED_OUT or TERMINATED."""
+        return self.and_run("FAILED", "TIMED_OUT", "TERMINATED")
+
+    def and_run_completes(self) -> whenever:
+        """Only of executions that end COMPLETED."""
+        return self.and_run("COMPLETED")
+
+    def then(self, task: str, status: str = "COMPLETED") -> whenever:
+        """What must have come about."""
+        self._then = (task, str(status))
+        return self
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The whole sentence."""
+        wanted = "" if self._then is None else f", then {' '.join(self._then)}"
+        return f"whenever {' '.join(self._if)}{self._ends}{wanted}"
+
+    def end(self, run: RunState) -> str | None:
+        """See `Invariant.end`."""
+        applies = self._wanted is None or run.workflow.status in self._wanted
+        if not applies or not _came(run, *self._if) or (self._then is not None and _came(run, *self._then)):
+            return None
+        return f"{' '.join(self._then)} never came about, and the run is {run.status}" if self._then else "it came about"
+
+
+def _came(run: RunState, task: str, status: str) -> bool:
+    if status == "ACTED":
+        return run.acts(task) > 0
+    return any(task in (one.ref, one.base_ref, one.task_type) and one.status == TaskStatus(status) for one in run.tasks)
+
+
+class conserved(Invariant):  # noqa: N801 - as `whenever`
+    """Effects must add up when an execution has ended: `conserved({"charge": 1, "refund": -1}, completed=1, failed=0)`.
+
+    Each effect counts so much; the sum must be `completed` for an execution that ended COMPLETED, and `failed` for one that ended
+    otherwise; a tuple is a choice of sums, None leaves such executions alone.
+    """
+
+    def __init__(
+        self, counts: Mapping[str, int], *, completed: int | tuple[int, ...] | None = 1, failed: int | tuple[int, ...] | None = 0
+    ) -> None:
+        self._counts = dict(counts)
+        self._sums = {True: completed, False: failed}
+        self.name = f"conserved: {' '.join(f'{count:+d} {task}' for task, count in self._counts.items())}"
+
+    def end(self, run: RunState) -> str | None:
+        """See `Invariant.end`."""
+        wanted = self._sums[run.workflow.status is WorkflowStatus.COMPLETED]
+        if wanted is None or run.running:
+            return None
+        counted = {task: run.acts(task) for task in self._counts}
+        found = sum(self._counts[task] * count for task, count in counted.items())
+        if found in (wanted if isinstance(wanted, tuple) else (wanted,)):
+            return None
+        return f"{counted} come to {found} instead of {wanted} in a run that is {run.status}"
+
+
+class in_order(Invariant):  # noqa: N801 - as `whenever`
+    """Effects, as far as they happen, must happen in this order: `in_order("unload", "refund", "release")`."""
+
+    ordered = True
+
+    def __init__(self, *tasks: str) -> None:
+        self._tasks = tasks
+        self.name = f"in order: {', '.join(tasks)}"
+
+    def moment(self, run: RunState) -> str | None:
+        """See `Invariant.moment`."""
+        found = [ref for ref in run.order if ref in self._tasks]
+        places = [self._tasks.index(ref) for ref in found]
+        return None if places == sorted(places) else f"they happened in the order {', '.join(found)}"
+
+
+def never(predicate: Callable[[RunState], object], name: str | None = None) -> Invariant:
+    """What must not be true of any execution at any moment: `never(lambda run: run.acts("charge") > 1)`."""
+    return _Never(predicate, name)
+
+
+def eventually(predicate: Callable[[RunState], object], name: str | None = None) -> Invariant:
+    """What must have been true of each execution that was started, at some moment before nothing is left to happen."""
+    return _Eventually(predicate, name)

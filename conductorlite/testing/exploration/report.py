@@ -1,0 +1,87 @@
+"""What a search has come to, as values and as text: the problems with their timelines, and a test to paste."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from conductorlite.model.texts import span_in_words
+
+__all__ = ["ExplorationFailed", "Explored", "Problem", "paste"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Problem:
+    """Something that must not happen, and can: `schedule` is the fewest choices out of the ordinary that lead to it.
+
+    `number` counts the schedules that were tried until it was found; `timeline` is what happens, `test` a test that it does.
+    """
+
+    name: str
+    text: str
+    workflow_id: str
+    schedule: tuple[str, ...]
+    timeline: str
+    number: int
+    test: str = ""
+
+    def __str__(self) -> str:
+        steps = "\n".join(f"  {number}. {step}" for number, step in enumerate(self.schedule, 1)) or "  in the ordinary course"
+        parts = [f"{self.name}: {self.text}", steps, "", self.timeline, "", self.test]
+        return "\n".join(parts)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Explored:
+    """What a search has come to.
+
+    `schedules` were tried over so many distinct `moments`; `exhausted` says that nothing was left to try. `unreached` are
+    references that no schedule came to: with `exhausted`, none can. `longest_ms` and `most_calls` are the longest an execution
+    can take and the most calls it can cost among what was tried, None where a way leads back to where it began.
+    """
+
+    schedules: int
+    moments: int
+    exhausted: bool
+    unreached: tuple[str, ...]
+    longest_ms: int | None
+    most_calls: int | None
+    problems: tuple[Problem, ...] = ()
+
+    def __str__(self) -> str:
+        longest = "without end" if self.longest_ms is None else span_in_words(self.longest_ms)
+        calls = "without end" if self.most_calls is None else str(self.most_calls)
+        whole = "all there are" if self.exhausted else "a sample"
+        lines = [
+            f"{self.schedules} schedules ({whole}), {self.moments} moments: {len(self.problems)} problems",
+            f"longest: {longest}; most calls: {calls}",
+        ]
+        if self.unreached:
+            lines.append(f"never reached: {', '.join(self.unreached)}")
+        return "\n".join([*lines, *(f"\n{problem}" for problem in self.problems)])
+
+
+class ExplorationFailed(AssertionError):
+    """A search has found what must not happen: `explored` holds it."""
+
+    def __init__(self, explored: Explored) -> None:
+        self.explored = explored
+        super().__init__(str(explored))
+
+
+def paste(name: str, said: Mapping[str, Any], executions: int, found: Problem) -> str:
+    """A test that runs a problem's schedule, with the definition or flow and the invariants under the names they might have."""
+    given = {key: value for key, value in said.items() if value}
+    if executions != 1:
+        given["executions"] = executions
+    called = re.sub(r"\W+", "_", f"{name} {found.name}".lower()).strip("_")
+    options = "".join(f"        {key}={value!r},\n" for key, value in given.items())
+    schedule = "".join(f"            {step!r},\n" for step in found.schedule)
+    return (
+        f"def test_{called[:60].strip('_')}() -> None:\n"
+        f"    explore(\n        {re.sub(r'[^0-9a-zA-Z_]', '_', name)},\n{options}        invariants=INVARIANTS,\n"
+        f"        schedule=[\n{schedule}        ],\n    )"
+    )

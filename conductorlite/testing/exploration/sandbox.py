@@ -1,0 +1,467 @@
+"""The engine in which a search tries what may happen: real turns on a store in memory, step by step, and back again.
+
+A step is one action: a worker picks a task up (and what will become of it is settled), a report arrives, a signal or a verb is
+given, or time passes to the next thing that is due. The actions that are possible at a moment are listed in an order that is the
+ordinary course: work is picked up at once, reports arrive in their order, signals come when they are waited for, and only then time
+passes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.decide.changeset.view import Bounds
+from conductorlite.engine.config import EngineConfig
+from conductorlite.model.clock import to_instant
+from conductorlite.model.decisions import Decision, Event, Message
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.errors import Conflict, InvalidInput, LimitReached, NotFound, StaleLease
+from conductorlite.model.executions import HistoryEvent, Task, TaskResult
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.runtime.engine import Engine
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.memory.rows import Store
+from conductorlite.testing.exploration.content import content, copied
+from conductorlite.testing.exploration.invariants import Act
+from conductorlite.testing.exploration.outcomes import Outcome
+from conductorlite.testing.steps import SettableClock
+
+__all__ = ["END", "ROOT", "Action", "Case", "Endless", "Sandbox", "Snapshot", "verb_names"]
+
+#: The id of the execution that is looked at; further ones have a number.
+ROOT: Final = "run"
+
+_BEGIN: Final = to_instant("2030-01-01T00:00:00+00:00")
+
+#: Commits that one action may lead to.
+_COMMITS: Final = 200
+
+_REFUSED: Final = (NotFound, Conflict, StaleLease, LimitReached)
+
+_VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "rerun from", "skip")
+
+
+#: An id that is derived from another one's says nothing to people.
+_DERIVED: Final = re.compile("[0-9a-f]{32}")
+
+
+class Endless(Exception):
+    """Internal: what one action has led to does not come to rest."""
+
+
+def verb_names(verbs: Sequence[str]) -> tuple[str, ...]:
+    """Verbs as a search is given them; raises InvalidInput for what is none."""
+    for verb in verbs:
+        name, _, ref = verb.rpartition(" ")
+        if verb not in _VERBS[:-2] and (name not in _VERBS[-2:] or not ref):
+            raise InvalidInput(f"there is no verb {verb!r:.80}; use {', '.join(_VERBS[:-2])}, 'rerun from REF' or 'skip REF'")
+    return tuple(verbs)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Case:
+    """What a search is about: the definition and how it starts, and what may happen to it."""
+
+    start: Callable[[Engine, str], object]
+    definitions: Sequence[WorkflowDef] = ()
+    #: What the calls of a task may come to, by reference or task type, and of every other one.
+    may: Mapping[str, tuple[Outcome, ...]] = attrs.field(factory=dict)
+    others: tuple[Outcome, ...] = ()
+    #: What a signal to a task may bring, by reference.
+    signals: Mapping[str, Sequence[object]] = attrs.field(factory=dict)
+    verbs: tuple[str, ...] = ()
+    #: Tasks whose effect happens once, however often their worker is called: they hand on the idempotency key.
+    idempotent: frozenset[str] = frozenset()
+    executions: int = 1
+    setup: Callable[[Engine], object] | None = None
+    until_ms: int | None = None
+    #: Whether orders in which tasks are picked up are told apart.
+    orders: bool = False
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Action:
+    """One thing that may happen now: `label` says it for people, and knows it again in a run that came the same way."""
+
+    kind: str
+    label: str
+    message: Message | None = None
+    outcome: Outcome | None = None
+    number: int = 0
+    name: str = ""
+    value: Any = None
+
+
+#: Nothing is left that happens by itself.
+END: Final = Action(kind="end", label="the end")
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class _Call:
+    """A call that a worker has begun and may yet report."""
+
+    task: Task
+    outcome: Outcome
+    at: int | None
+    number: int
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class _Situation:
+    """What is not in the store: the time, the workers, and what was used up."""
+
+    now: int = _BEGIN
+    calls: tuple[_Call, ...] = ()
+    acts: tuple[Act, ...] = ()
+    keys: frozenset[tuple[str, str]] = frozenset()
+    #: How a task goes on, once an outcome was chosen for good.
+    always: tuple[tuple[str, str, Outcome], ...] = ()
+    signaled: tuple[tuple[str, int], ...] = ()
+    used: tuple[str, ...] = ()
+    started: int = 0
+    picked: int = 0
+
+
+#: The rows of the store and the situation, to return to.
+Snapshot = tuple[Store, _Situation]
+
+
+class Sandbox:
+    """An engine on a store in memory that can be set back; `history` is what the last action has added to the journals."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.clock = SettableClock(_BEGIN)
+        self._backend = MemoryBackend()
+        self._commits = 0
+        self._bounded()
+        ids = iter(range(1, 1_000_000))
+        config = EngineConfig(
+            seed="explore", give_back=False, bounds=Bounds(steps=200), ids=lambda: f"other-{next(ids)}", resident_bytes=0
+        )
+        self.engine = Engine(self._backend, clock=self.clock, config=config)
+        self.history: list[tuple[str, Sequence[HistoryEvent]]] = []
+        # Nobody waits for a commit, and nothing is logged: thousands of runs fail here on purpose.
+        self.engine.core.turns.announce = self._announce  # type: ignore[method-assign]
+        if case.definitions:
+            self.engine.register(*case.definitions)
+        if case.setup is not None:
+            case.setup(self.engine)
+        self._now = _Situation()
+
+    def _bounded(self) -> None:
+        real = self._backend.writing
+
+        def writing() -> Any:
+            self._commits += 1
+            if self._commits > _COMMITS:
+                raise Endless(f"more than {_COMMITS} turns follow from it")
+            return real()
+
+        self._backend.writing = writing  # type: ignore[method-assign]
+
+    def _announce(self, decision: Decision) -> None:
+        self.history.append((decision.workflow.workflow_id, decision.history))
+
+    def close(self) -> None:
+        """Release the store."""
+        self._commits = 0
+        self.engine.close()
+
+    @property
+    def acts(self) -> tuple[Act, ...]:
+        """Effects so far."""
+        return self._now.acts
+
+    @property
+    def elapsed(self) -> int:
+        """Virtual time since the start, ms."""
+        return self._now.now - _BEGIN
+
+    @property
+    def picked(self) -> int:
+        """Calls of workers so far."""
+        return self._now.picked
+
+    # ------------------------------------------------------------------ there and back
+
+    def snapshot(self) -> Snapshot:
+        """Everything as it is now."""
+        return copied(self._backend._store), self._now
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Set everything back."""
+        store, self._now = snapshot
+        store = copied(store)
+        self._backend._store = self._backend._reads._store = self._backend._writes._store = store
+        self.clock.set(self._now.now)
+        self.history.clear()
+
+    def key(self, *, ordered: bool) -> tuple[object, ...]:
+        """What the future hangs on, with instants counted from now: equal for two moments that go on alike."""
+        store, now = self._backend._store, self._now
+        acts = now.acts if ordered else tuple(sorted(now.acts))
+        calls = tuple((call.task.task_id, call.outcome.name, call.at and call.at - now.now, call.task.lease) for call in now.calls)
+        used = (acts, calls, now.always, now.signaled, tuple(sorted(now.used)), now.started)
+        return (used, *content(store, now.now))
+
+    # ------------------------------------------------------------------ what may happen
+
+    def choices(self) -> list[Action]:
+        """What may happen now, the ordinary course first; `END` when nothing is left in it."""
+        found = self._starts() + self._picks() + self._reports()
+        signals = self._signals()
+        verbs = self._verbs(busy=bool(found))
+        # Work that is there is done before time passes, unless it was said that it may not be.
+        usual = [*found, *signals[0], *verbs[0], *(() if found else self._passing())]
+        return [*(usual or [END]), *signals[1], *verbs[1]]
+
+    def _starts(self) -> list[Action]:
+        number = self._now.started + 1
+        return [Action(kind="start", label=f"start of {_id(number)}")] if number <= self.case.executions else []
+
+    def _picks(self) -> list[Action]:
+        """The task that is offered first, with all that may become of it; the others, where the order is told apart."""
+        with self._backend.reading() as view:
+            heads = [view.offered(queue, self._now.now, 1) for queue in sorted(view.queue_sizes())]
+        offered = sorted((head[0] for head in heads if head), key=self._place)
+        return [
+            Action(
+                kind="time" if outcome.unpolled else "pick",
+                label=f"{self._called(message)} {outcome.name}",
+                message=message,
+                outcome=outcome,
+                number=self._next()[0] or self._now.now,
+            )
+            for message in (offered if self.case.orders else offered[:1])
+            for outcome in self._outcomes(message)
+        ]
+
+    def _place(self, message: Message) -> tuple[int, str, int]:
+        task = self._task(message)
+        return message.due_at, message.workflow_id, 0 if task is None else task.seq
+
+    def _task(self, message: Message) -> Task | None:
+        execution = self._backend._store.executions.get(message.workflow_id)
+        return None if execution is None else execution.attempts.get((message.ref, message.attempt))
+
+    def _called(self, message: Message) -> str:
+        return f"{self._of(message.workflow_id)}{message.ref}#{message.attempt + 1}{_again(message.generation)}"
+
+    def _of(self, workflow_id: str) -> str:
+        if workflow_id == ROOT:
+            return ""
+        row = self._backend._store.workflows.get(workflow_id)
+        return f"{row.name if row is not None and _DERIVED.fullmatch(workflow_id) else workflow_id}/"
+
+    def _outcomes(self, message: Message) -> tuple[Outcome, ...]:
+        for owner, ref, outcome in self._now.always:
+            if (owner, ref) == (message.workflow_id, message.ref):
+                return (outcome,)
+        task = self._task(message)
+        kind = message.queue.rpartition(":")[2]
+        base = message.ref if task is None else task.base_ref
+        return self.case.may.get(base) or self.case.may.get(kind) or self.case.others
+
+    def _reports(self) -> list[Action]:
+        due = sorted(
+            (call for call in self._now.calls if call.at is not None and call.at <= self._now.now), key=lambda one: one.number
+        )
+        return [
+            Action(
+                kind="report",
+                label=f"{self._of(call.task.workflow_id)}{call.task.ref}#{call.task.attempt + 1} reports",
+                number=call.number,
+            )
+            for call in due
+        ]
+
+    def _signals(self) -> tuple[list[Action], list[Action]]:
+        """Signals in the ordinary course: those that are waited for; and those that are not, or not yet."""
+        usual: list[Action] = []
+        early: list[Action] = []
+        sent = dict(self._now.signaled)
+        for ref, values in self.case.signals.items():
+            outputs = [one for one in values if not isinstance(one, str)] or [{}]
+            most = 2 if "twice" in values else 1
+            first = [one.removeprefix("after ") for one in values if isinstance(one, str) and one.startswith("after ")]
+            if self._now.started == 0 or sent.get(ref, 0) >= most or not all(self._done(one) for one in first):
+                continue
+            made = [
+                Action(kind="signal", label=f"signal to {ref}" + (f" ({number})" if number > 1 else ""), name=ref, value=output)
+                for number, output in enumerate(outputs, 1)
+            ]
+            if not sent.get(ref) and self._open(ref):
+                usual += made
+                if "never" in values:
+                    usual.append(Action(kind="no signal", label=f"no signal to {ref}", name=ref))
+            else:
+                early += made
+        return usual, early
+
+    def _statuses(self, ref: str) -> list[TaskStatus]:
+        execution = self._backend._store.executions.get(ROOT)
+        tasks = () if execution is None else execution.attempts.values()
+        return [one.status for one in tasks if ref in (one.ref, one.base_ref)]
+
+    def _open(self, ref: str) -> bool:
+        return TaskStatus.IN_PROGRESS in self._statuses(ref)
+
+    def _done(self, ref: str) -> bool:
+        return any(status.successful for status in self._statuses(ref))
+
+    def _verbs(self, *, busy: bool) -> tuple[list[Action], list[Action]]:
+        """What is paused goes on in the ordinary course; every other verb is out of the ordinary."""
+        row = self._backend._store.workflows.get(ROOT)
+        if row is None:
+            return [], []
+        usual = []
+        if row.status is WorkflowStatus.PAUSED and not busy:
+            usual = [Action(kind="verb", label="resume", name="resume")]
+        over, left = row.status.terminal, [verb for verb in self.case.verbs if verb not in self._now.used]
+        fits = [verb for verb in left if _fits(verb, over=over, paused=row.status is WorkflowStatus.PAUSED)]
+        return usual, [Action(kind="verb", label=verb, name=verb) for verb in fits]
+
+    def _passing(self) -> list[Action]:
+        at, what = self._next()
+        return [] if at is None else [Action(kind="time", label=f"time passes to {what}", number=at)]
+
+    def _next(self) -> tuple[int | None, str]:
+        """When something happens by itself, and what; nothing past the end of the search."""
+        alive = {(call.task.workflow_id, call.task.ref) for call in self._now.calls if call.outcome.alive}
+        events = [one for one in self._upcoming() if (one.workflow_id, one.ref) not in alive or one.kind != "RESPONSE_TIMEOUT"]
+        found = [(one.due_at, f"{one.kind} of {self._of(one.workflow_id)}{one.ref or 'the run'}") for one in events[:1]]
+        with self._backend.reading() as view:
+            later = [one for one in view.messages(1_000) if one.due_at > self._now.now][:1]
+        found += [(one.due_at, f"the offer of {self._called(one)}") for one in later]
+        calls = [call for call in self._now.calls if call.at is not None and call.at > self._now.now]
+        found += [
+            (call.at or 0, f"the report of {self._of(call.task.workflow_id)}{call.task.ref}#{call.task.attempt + 1}")
+            for call in calls
+        ]
+        at, what = min(found, default=(None, ""))
+        over = at is not None and self.case.until_ms is not None and at > _BEGIN + self.case.until_ms
+        return (None, "") if over else (at, what)
+
+    def _upcoming(self) -> Sequence[Event]:
+        with self._backend.reading() as view:
+            return view.upcoming_events(50)
+
+    # ------------------------------------------------------------------ having it happen
+
+    def do(self, action: Action) -> None:
+        """Have it happen, and everything that follows from it at this instant. Raises Endless when that has no end."""
+        self._commits = 0
+        self.history.clear()
+        getattr(self, "_do_" + action.kind.replace(" ", "_"))(action)
+        while self.engine.tick():
+            pass
+
+    def _do_start(self, action: Action) -> None:
+        number = self._now.started + 1
+        self._now = attrs.evolve(self._now, started=number)
+        self.case.start(self.engine, _id(number))
+
+    def _do_pick(self, action: Action) -> None:
+        message, outcome = action.message, action.outcome
+        if message is None or outcome is None:
+            raise InvalidInput("a pick has a message and an outcome")
+        _, _, queue = message.queue.rpartition("/")
+        domain, _, kind = queue.rpartition(":")
+        tasks = self.engine.poll(kind, worker_id="worker", domain=domain or None)
+        for task in tasks:
+            self._begin(task, outcome)
+
+    def _begin(self, task: Task, outcome: Outcome) -> None:
+        now, key = self._now, (task.workflow_id, task.ref)
+        once = task.base_ref in self.case.idempotent or task.task_type in self.case.idempotent
+        acts, keys = now.acts, now.keys
+        if outcome.acts and not (once and key in keys):
+            acts = (*acts, (task.workflow_id, task.base_ref, task.task_type))
+            keys = keys | {key} if once else keys
+        calls = now.calls
+        if outcome.status is not None or outcome.alive:
+            late = max(task.response_timeout_at or 0, now.now) + 1 if outcome.late else 0
+            at = None if outcome.status is None else late or now.now + outcome.takes_ms
+            calls = (*calls, _Call(task=task, outcome=outcome, at=at, number=now.picked))
+        always = (*now.always, (*key, outcome)) if outcome.always and not any(one[:2] == key for one in now.always) else now.always
+        self._now = attrs.evolve(now, acts=acts, keys=keys, calls=calls, always=always, picked=now.picked + 1)
+
+    def _do_report(self, action: Action) -> None:
+        (call,) = (one for one in self._now.calls if one.number == action.number)
+        self._now = attrs.evolve(self._now, calls=tuple(one for one in self._now.calls if one is not call))
+        task, outcome = call.task, call.outcome
+        result = TaskResult(
+            workflow_id=task.workflow_id,
+            task_id=task.task_id,
+            status=outcome.status or TaskStatus.COMPLETED,
+            output_data=outcome.output,
+            reason=None if outcome.status is TaskStatus.COMPLETED else outcome.name,
+            lease=task.lease,
+        )
+        for _ in range(outcome.reports):
+            with suppress(*_REFUSED):
+                self.engine.update_task(result)
+
+    def _do_signal(self, action: Action) -> None:
+        self._count_signal(action.name, 1)
+        with suppress(*_REFUSED):
+            self.engine.signal(ROOT, action.value, task=action.name)
+
+    def _do_no_signal(self, action: Action) -> None:
+        self._count_signal(action.name, 2)
+
+    def _count_signal(self, ref: str, number: int) -> None:
+        sent = dict(self._now.signaled)
+        self._now = attrs.evolve(self._now, signaled=tuple(sorted({**sent, ref: sent.get(ref, 0) + number}.items())))
+
+    def _do_verb(self, action: Action) -> None:
+        self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
+        name, _, ref = action.name.rpartition(" ")
+        with suppress(*_REFUSED):
+            if name == "rerun from":
+                self.engine.rerun(ROOT, from_task=ref)
+            elif name == "skip":
+                self.engine.skip_task(ROOT, ref)
+            else:
+                getattr(self.engine, action.name)(ROOT)
+
+    def _do_time(self, action: Action) -> None:
+        alive = [call.task for call in self._now.calls if call.outcome.alive]
+        while alive:
+            due = [one.due_at for one in self._upcoming() if one.kind == "RESPONSE_TIMEOUT" and one.due_at <= action.number]
+            about = {(one.workflow_id, one.ref) for one in self._upcoming() if one.kind == "RESPONSE_TIMEOUT"}
+            if not due or not about & {(task.workflow_id, task.ref) for task in alive}:
+                break
+            self._commits = 0
+            self._move(max(self._now.now, min(due) - 1))
+            for task in alive:
+                with suppress(*_REFUSED):
+                    self.engine.tasks.extend_lease(task)
+        self._move(action.number)
+
+    def _move(self, at: int) -> None:
+        self._now = attrs.evolve(self._now, now=at)
+        self.clock.set(at)
+
+
+def _id(number: int) -> str:
+    return ROOT if number == 1 else f"{ROOT}-{number}"
+
+
+def _again(generation: int) -> str:
+    """What tells a task from itself before a retry or a rerun."""
+    return "" if not generation else " again" if generation == 1 else f" again ({generation})"
+
+
+def _fits(verb: str, *, over: bool, paused: bool) -> bool:
+    if verb in ("retry", "restart"):
+        return over
+    if verb.startswith("rerun"):
+        return not paused
+    return not over and (verb == "resume") == paused if verb in ("pause", "resume") else not over

@@ -1,0 +1,383 @@
+"""`explore`: what may happen to a workflow, searched for what must not.
+
+A schedule is the ordinary course with some choices out of the ordinary. Those with fewest are tried first, choices that were never
+made before those that were, and among equals the order is drawn by the seed. So a small scope is searched whole, and of a large one
+what is near the ordinary course, then a sample. Two moments of equal content go on alike (rows, timers counted from now, workers,
+effects): the second one is not searched again. Orders in which tasks are picked up are told apart only where it matters, that is
+where a limit or an invariant about order is: the turns of two polls commute. Nothing hangs on the machine: a seed finds the same.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final, NamedTuple
+
+import attrs
+
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.errors import InvalidInput, InvariantBroken
+from conductorlite.model.policies import derive_id
+from conductorlite.model.texts import to_span
+from conductorlite.plan.tree import walk
+from conductorlite.runtime.engine import Engine
+from conductorlite.testing.exploration.invariants import Invariant, RunState
+from conductorlite.testing.exploration.outcomes import outcomes_of
+from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem, paste
+from conductorlite.testing.exploration.sandbox import END, ROOT, Action, Case, Endless, Sandbox, Snapshot, verb_names
+from conductorlite.testing.steps import render_history
+
+__all__ = ["explore"]
+
+#: What a task may come to that nothing was said of.
+_OTHERS: Final = ("ok", "fails_for_good")
+
+#: Moments kept to return to, for each schedule that may be tried.
+_KEPT: Final = 30
+
+
+def explore(
+    workflow: Any,
+    input: Mapping[str, Any] | None = None,
+    *,
+    may: Mapping[str, Any] | None = None,
+    others: Sequence[Any] = _OTHERS,
+    signals: Mapping[str, Any] | None = None,
+    verbs: Sequence[str] = (),
+    invariants: Sequence[Invariant] = (),
+    idempotent: Sequence[str] = (),
+    executions: int = 1,
+    registered: Sequence[WorkflowDef] = (),
+    setup: Callable[[Engine], object] | None = None,
+    until: str | None = None,
+    schedules: int = 500,
+    steps: int = 300,
+    seed: int = 0,
+    enough: int = 5,
+    schedule: Sequence[str] | None = None,
+    check: bool = True,
+) -> Explored:
+    """Search what may happen to a workflow (a definition or a flow, with its input) for what must not.
+
+    `may` says what calls of a task may come to, by reference or task type: a list of outputs and of names (`OUTCOMES`, "takes 2h"),
+    the ordinary one first; `others` of every other task. `signals` says what a WAIT or HUMAN is told, by reference: a list of
+    outputs, and "never", "twice", "after REF" for one that cannot come before another task is done. `verbs` ("pause",
+    "terminate", "retry", "restart", "rerun", "rerun from REF", "skip REF") are used once each, at any moment. Effects of
+    `idempotent` tasks happen once however often they are tried. So many `executions` are started; `setup(engine)` may register or
+    schedule more, then a search ends `until` a length of virtual time.
+
+    Looked for, besides the `invariants`: executions that can never end, and those that never come to rest in so many `steps`. At
+    most so many `schedules` are tried, drawn by `seed`, until `enough` problems of different kinds were found. Raises
+    ExplorationFailed with what was found, shrunk, unless `check` is false; InvalidInput for what cannot happen. With a `schedule`,
+    as a failure printed it, only that is run.
+    """
+    case = _case(workflow, input, registered, executions, setup)
+    case = attrs.evolve(
+        case,
+        may={task: outcomes_of(said, task) for task, said in (may or {}).items()},
+        others=outcomes_of(list(others), "others"),
+        signals={ref: _signals(said, ref) for ref, said in (signals or {}).items()},
+        verbs=verb_names(verbs),
+        idempotent=frozenset(idempotent),
+        until_ms=None if until is None else to_span(until),
+        orders=any(one.ordered for one in invariants) or any(_limited(one) for one in case.definitions),
+    )
+    said = {"may": may, "signals": signals, "verbs": list(verbs), "idempotent": list(idempotent), "until": until, "input": input}
+    search = _Search(case, invariants, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, executions, found))
+    with closing(search.box):
+        if schedule is not None:
+            search.rerun(schedule)
+        else:
+            search.run(schedules, enough)
+        explored = search.explored(exhausted=schedule is None)
+    if check and explored.problems:
+        raise ExplorationFailed(explored)
+    return explored
+
+
+def _signals(said: Any, ref: str) -> list[object]:
+    listed = [said] if isinstance(said, str | Mapping) else list(said)
+    for one in listed:
+        if not isinstance(one, Mapping) and one not in ("never", "twice") and not str(one).startswith("after "):
+            raise InvalidInput(f"a signal to {ref!r} is an output, 'never', 'twice' or 'after REF', not {one!r:.80}")
+    return listed
+
+
+def _name(workflow: Any) -> str:
+    return workflow.name if isinstance(workflow, WorkflowDef) else getattr(workflow, "__name__", "workflow")
+
+
+def _case(
+    workflow: Any,
+    input: Mapping[str, Any] | None,
+    registered: Sequence[WorkflowDef],
+    executions: int,
+    setup: Callable[[Engine], object] | None,
+) -> Case:
+    """How it starts."""
+    if executions < 0 or (executions == 0 and setup is None):
+        raise InvalidInput("a search needs an execution")
+    if isinstance(workflow, WorkflowDef):
+        given: dict[str, Any] = {"workflow": workflow, "input": input or {}}
+        definitions = list(registered)
+    elif hasattr(workflow, "starting"):
+        given = workflow.starting(**(input or {}))
+        definitions = [*registered, *workflow.definitions]
+    else:
+        raise InvalidInput(f"explore() takes a flow or a definition, not {workflow!r:.80}")
+
+    def start(engine: Engine, workflow_id: str) -> object:
+        options = dict(given)
+        return engine.start(options.pop("workflow"), options.pop("input"), **{**options, "workflow_id": workflow_id})
+
+    return Case(start=start, definitions=(*definitions, given["workflow"]), executions=executions, setup=setup)
+
+
+def _limited(definition: WorkflowDef) -> bool:
+    limits = [one.task.task_definition for one in walk(definition) if one.task.task_definition is not None]
+    tasks = any((one.concurrent_exec_limit or 0) > 0 or (one.rate_limit_per_frequency or 0) > 0 for one in limits)
+    return tasks or getattr(definition, "rate_limit_config", None) is not None
+
+
+@attrs.frozen(kw_only=True, slots=True, order=False)
+class _Branch:
+    """A moment to return to, with the choice that is to be made there."""
+
+    chosen: tuple[str, ...]
+    snapshot: Snapshot
+    held: tuple[bool, ...]
+    action: Action
+    cost: int
+    moment: int
+    steps: int
+
+
+class _Wrong(NamedTuple):
+    """What broke which rule, in which execution."""
+
+    name: str
+    text: str
+    workflow_id: str
+
+
+class _Search:
+    """One search: what is left to try, what was seen, what was found."""
+
+    def __init__(
+        self, case: Case, invariants: Sequence[Invariant], *, steps: int, seed: int, paste: Callable[[Problem], str]
+    ) -> None:
+        self.case, self.invariants, self.seed, self._steps, self._paste = case, tuple(invariants), seed, steps, paste
+        self.box = Sandbox(case)
+        self._ordered = any(one.ordered for one in invariants)
+        self._watched = [one for one in self.invariants if type(one).moment is not Invariant.moment]
+        self._left: list[tuple[int, str, int, _Branch]] = []
+        self._seen: dict[tuple[object, ...], int] = {}
+        self._edges: dict[int, set[tuple[int, int, int]]] = {}
+        self._tried: set[str] = set()
+        self._dropped = False
+        self._schedules = 0
+        self._reached: set[str] = set()
+        self.problems: dict[str, Problem] = {}
+        self._started = self.box.snapshot()
+        self._nothing = tuple(False for _ in self.invariants)
+
+    # ------------------------------------------------------------------ searching
+
+    def run(self, schedules: int, enough: int) -> None:
+        """Try so many schedules, the ordinary course first, until enough was found."""
+        self._follow((), self._nothing, None, 0, 0)
+        self._schedules = 1
+        while self._left and self._schedules < schedules and len(self.problems) < enough:
+            _, _, _, branch = heapq.heappop(self._left)
+            self.box.restore(branch.snapshot)
+            self._schedules += 1
+            self._follow(branch.chosen, branch.held, branch, branch.cost, branch.steps)
+
+    def _follow(self, chosen: tuple[str, ...], held: tuple[bool, ...], branch: _Branch | None, cost: int, steps: int) -> None:
+        """Go on from here in the ordinary course, after a first choice; note each moment that was not seen before."""
+        action, moment = (None, -1) if branch is None else (branch.action, branch.moment)
+        while True:
+            if action is not None:
+                before = self.box.elapsed, self.box.picked
+                wrong, held = self._step(action, held)
+                if wrong:
+                    return self._found(wrong, chosen)
+                steps += 1
+            last, known = moment, self._moment(held)
+            moment, fresh = known
+            if action is not None:
+                self._edges.setdefault(last, set()).add((moment, self.box.elapsed - before[0], self.box.picked - before[1]))
+            if not fresh:
+                return None
+            if steps >= self._steps:
+                return self._found([_Wrong("no end", f"no end in {self._steps} steps", ROOT)], chosen)
+            choices = self.box.choices()
+            self._branch(choices, chosen, held, cost, moment, steps)
+            action = choices[0]
+            if action is END:
+                return self._found(self._at_end(held), chosen)
+
+    def _moment(self, held: tuple[bool, ...]) -> tuple[int, bool]:
+        key = (held, *self.box.key(ordered=self._ordered))
+        count = len(self._seen)
+        known = self._seen.setdefault(key, count)
+        return known, known == count
+
+    def _branch(
+        self, choices: list[Action], chosen: tuple[str, ...], held: tuple[bool, ...], cost: int, moment: int, steps: int
+    ) -> None:
+        snapshot: Snapshot | None = None
+        for action in choices[1:]:
+            text = _choice(action, choices[0])
+            new = text not in self._tried
+            self._tried.add(text)
+            total = cost + (1 if new else 2)
+            if len(self._left) > _KEPT * 500 and not new:
+                self._dropped = True
+                continue
+            snapshot = snapshot or self.box.snapshot()
+            made = _Branch(
+                chosen=(*chosen, text), snapshot=snapshot, held=held, action=action, cost=total, moment=moment, steps=steps
+            )
+            place = derive_id("explore", self.seed, len(self._tried), *made.chosen)
+            heapq.heappush(self._left, (total, place, len(self._left), made))
+
+    def _step(self, action: Action, held: tuple[bool, ...]) -> tuple[list[_Wrong], tuple[bool, ...]]:
+        """Have an action happen, and look at what must hold at every moment."""
+        try:
+            self.box.do(action)
+        except Endless as error:
+            return [_Wrong("no end", str(error), ROOT)], held
+        except InvariantBroken as error:
+            return [_Wrong("a law of the engine", str(error), ROOT)], held
+        for _, lines in self.box.history:
+            self._reached.update(line.ref for line in lines if line.ref is not None)
+        wrong: list[_Wrong] = []
+        for run in self._runs():
+            told = [(one.name, one.moment(run)) for one in self._watched]
+            wrong += [_Wrong(name, text, run.workflow_id) for name, text in told if text is not None]
+            held = tuple(was or one.remembers(run) for was, one in zip(held, self.invariants, strict=True))
+        return wrong, held
+
+    def _runs(self) -> list[RunState]:
+        if not self.invariants:
+            return []
+        with self.box.engine.backend.reading() as view:
+            ids = view.workflow_ids(None, "", 1_000)
+        return [RunState(self.box.engine, one, self.box.acts, self._ask_for_order) for one in ids]
+
+    def _ask_for_order(self) -> None:
+        """An invariant looks at the order of effects: from now on moments that differ in it are told apart."""
+        self._ordered = True
+
+    def _at_end(self, held: tuple[bool, ...]) -> list[_Wrong]:
+        """What is wrong when nothing is left to happen."""
+        engine = self.box.engine
+        for workflow_id in engine.admin.workflow_ids():
+            if not engine.status(workflow_id).terminal and self.case.until_ms is None:
+                return [_Wrong("never ends", f"{workflow_id} can never end: {engine.explain(workflow_id)}", workflow_id)]
+        told = [(one.name, one.end(run), run.workflow_id) for run in self._runs() for one in self.invariants]
+        told += [(one.name, one.forgotten(), ROOT) for one, was in zip(self.invariants, held, strict=True) if not was]
+        return [_Wrong(name, text, owner) for name, text, owner in told if text is not None]
+
+    # ------------------------------------------------------------------ what is found
+
+    def _found(self, wrong: Sequence[_Wrong], chosen: tuple[str, ...]) -> None:
+        """Keep the first of each kind, with the fewest choices that lead to it."""
+        for name in dict.fromkeys(one.name for one in wrong):
+            if name in self.problems:
+                continue
+            shortest, at = chosen, len(chosen) - 1
+            while at >= 0:
+                candidate = (*shortest[:at], *shortest[at + 1 :])
+                if any(one.name == name for one in self._replay(candidate)[0]):
+                    shortest, at = candidate, len(candidate)
+                at -= 1
+            self._report(shortest, only=name)
+
+    def rerun(self, schedule: Sequence[str]) -> None:
+        """Run one schedule, and keep what it comes to; raises InvalidInput when one of its choices never can be made."""
+        self._schedules = 1
+        self._report(tuple(schedule))
+
+    def _report(self, schedule: tuple[str, ...], only: str | None = None) -> None:
+        wrong, lines = self._replay(schedule, strict=only is None)
+        for one in wrong:
+            if one.name not in self.problems and only in (None, one.name):
+                told, number = "\n".join(lines), self._schedules
+                made = Problem(
+                    name=one.name, text=one.text, workflow_id=one.workflow_id, schedule=schedule, timeline=told, number=number
+                )
+                self.problems[one.name] = attrs.evolve(made, test=self._paste(made))
+
+    def _replay(self, schedule: tuple[str, ...], *, strict: bool = False) -> tuple[list[_Wrong], list[str]]:
+        """The ordinary course from the start with these choices, in their order; what it comes to, and its timeline."""
+        self.box.restore(self._started)
+        held, left, lines = self._nothing, list(schedule), list[str]()
+        for _ in range(self._steps):
+            choices = self.box.choices()
+            action = choices[0]
+            texts = {_choice(one, action): one for one in choices[1:]}
+            mark = ""
+            if left and left[0] in texts:
+                action, mark = texts[left.pop(0)], "   <-- out of the ordinary"
+            if action is END:
+                if strict and left:
+                    raise InvalidInput(
+                        f"it never comes to {left[0]!r}; there it could be any of {', '.join(sorted(texts)) or 'nothing'}"
+                    )
+                return self._at_end(held), lines
+            wrong, held = self._step(action, held)
+            at = f"+{self.box.elapsed / 1000:.3f}".rstrip("0").rstrip(".") + "s"
+            lines.append(f"{at:<10} {action.label}{mark}")
+            lines += [
+                f"             {'' if owner == ROOT else owner + ' '}{text[11:]}"
+                for owner, history in self.box.history
+                for text in render_history(history).splitlines()
+            ]
+            if wrong:
+                return wrong, lines
+        return [_Wrong("no end", f"no end in {self._steps} steps", ROOT)], lines[:40]
+
+    def explored(self, *, exhausted: bool) -> Explored:
+        """What the search has come to."""
+        refs = [one.ref for one in walk(self.case.definitions[-1])]
+        unreached = [ref for ref in refs if not any(found == ref or found.startswith(f"{ref}__") for found in self._reached)]
+        longest, most = _longest(self._edges)
+        return Explored(
+            schedules=self._schedules,
+            moments=len(self._seen),
+            exhausted=exhausted and not self._left and not self._dropped,
+            unreached=tuple(unreached),
+            longest_ms=longest,
+            most_calls=most,
+            problems=tuple(self.problems.values()),
+        )
+
+
+def _choice(action: Action, usual: Action) -> str:
+    """How a schedule names a choice: what becomes of a call by itself, everything else with what it came before."""
+    if action.message is not None and action.message == usual.message:
+        return action.label
+    return f"{action.label}, before {usual.label}"
+
+
+def _longest(edges: Mapping[int, set[tuple[int, int, int]]]) -> tuple[int | None, int | None]:
+    """The longest time and the most calls along any way from the first moment; None for a way without an end."""
+    best: dict[int, tuple[int, int]] = {}
+    open_: set[int] = set()
+    stack = [(0, False)]
+    while stack:
+        at, done = stack.pop()
+        if done:
+            open_.discard(at)
+            ways = [(ms + best[to][0], calls + best[to][1]) for to, ms, calls in edges.get(at, ()) if to in best]
+            best[at] = max((ms for ms, _ in ways), default=0), max((calls for _, calls in ways), default=0)
+        elif at in open_:
+            return None, None
+        elif at not in best:
+            open_.add(at)
+            stack.append((at, True))
+            stack += [(to, False) for to, _, _ in edges.get(at, ()) if to not in best]
+    return best.get(0, (0, 0))
