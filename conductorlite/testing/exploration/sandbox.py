@@ -80,7 +80,7 @@ class Case:
     executions: int = 1
     setup: Callable[[Engine], object] | None = None
     until_ms: int | None = None
-    #: Whether orders in which tasks are picked up are told apart.
+    #: Whether orders in which tasks are picked up are distinguished.
     orders: bool = False
 
 
@@ -226,7 +226,7 @@ class Sandbox:
         return [Action(kind="start", label=f"start of {_id(number)}")] if number <= self.case.executions else []
 
     def _picks(self) -> list[Action]:
-        """The task that is offered first, with all that may become of it; the others, where the order is told apart."""
+        """The task that is offered first, with all that may become of it; the others, where the order is distinguished."""
         with self._backend.reading() as view:
             heads = [view.offered(queue, self._now.now, 1) for queue in sorted(view.queue_sizes())]
         offered = sorted((head[0] for head in heads if head), key=self._place)
@@ -455,7 +455,7 @@ def _id(number: int) -> str:
 
 
 def _again(generation: int) -> str:
-    """What tells a task from itself before a retry or a rerun."""
+    """What distinguishes a task from itself before a retry or a rerun."""
     return "" if not generation else " again" if generation == 1 else f" again ({generation})"
 
 

@@ -3,7 +3,7 @@
 A schedule is the ordinary course with some choices out of the ordinary. Those with fewest are tried first, choices that were never
 made before those that were, and among equals the order is drawn by the seed. So a small scope is searched whole, and of a large one
 what is near the ordinary course, then a sample. Two moments of equal content go on alike (rows, timers counted from now, workers,
-effects): the second one is not searched again. Orders in which tasks are picked up are told apart only where it matters, that is
+effects): the second one is not searched again. Orders in which tasks are picked up are distinguished only where it matters, that is
 where a limit or an invariant about order is: the turns of two polls commute. Nothing hangs on the machine: a seed finds the same.
 """
 
@@ -61,7 +61,7 @@ def explore(
     """Search what may happen to a workflow (a definition or a flow, with its input) for what must not.
 
     `may` says what calls of a task may come to, by reference or task type: a list of outputs and of names (`OUTCOMES`, "takes 2h"),
-    the ordinary one first; `others` of every other task. `signals` says what a WAIT or HUMAN is told, by reference: a list of
+    the ordinary one first; `others` of every other task. `signals` says what a WAIT or HUMAN is sent, by reference: a list of
     outputs, and "never", "twice", "after REF" for one that cannot come before another task is done. `verbs` ("pause",
     "terminate", "retry", "restart", "rerun", "rerun from REF", "skip REF") are used once each, at any moment. Effects of
     `idempotent` tasks happen once however often they are tried. So many `executions` are started; `setup(engine)` may register or
@@ -255,8 +255,8 @@ class _Search:
             self._reached.update(line.ref for line in lines if line.ref is not None)
         wrong: list[_Wrong] = []
         for run in self._runs():
-            told = [(one.name, one.moment(run)) for one in self._watched]
-            wrong += [_Wrong(name, text, run.workflow_id) for name, text in told if text is not None]
+            found = [(one.name, one.moment(run)) for one in self._watched]
+            wrong += [_Wrong(name, text, run.workflow_id) for name, text in found if text is not None]
             held = tuple(was or one.remembers(run) for was, one in zip(held, self.invariants, strict=True))
         return wrong, held
 
@@ -268,7 +268,7 @@ class _Search:
         return [RunState(self.box.engine, one, self.box.acts, self._ask_for_order) for one in ids]
 
     def _ask_for_order(self) -> None:
-        """An invariant looks at the order of effects: from now on moments that differ in it are told apart."""
+        """An invariant looks at the order of effects: from now on moments that differ in it are distinguished."""
         self._ordered = True
 
     def _at_end(self, held: tuple[bool, ...]) -> list[_Wrong]:
@@ -277,9 +277,9 @@ class _Search:
         for workflow_id in engine.admin.workflow_ids():
             if not engine.status(workflow_id).terminal and self.case.until_ms is None:
                 return [_Wrong("never ends", f"{workflow_id} can never end: {engine.explain(workflow_id)}", workflow_id)]
-        told = [(one.name, one.end(run), run.workflow_id) for run in self._runs() for one in self.invariants]
-        told += [(one.name, one.forgotten(), ROOT) for one, was in zip(self.invariants, held, strict=True) if not was]
-        return [_Wrong(name, text, owner) for name, text, owner in told if text is not None]
+        found = [(one.name, one.end(run), run.workflow_id) for run in self._runs() for one in self.invariants]
+        found += [(one.name, one.forgotten(), ROOT) for one, was in zip(self.invariants, held, strict=True) if not was]
+        return [_Wrong(name, text, owner) for name, text, owner in found if text is not None]
 
     # ------------------------------------------------------------------ what is found
 
@@ -305,9 +305,9 @@ class _Search:
         wrong, lines = self._replay(schedule, strict=only is None)
         for one in wrong:
             if one.name not in self.problems and only in (None, one.name):
-                told, number = "\n".join(lines), self._schedules
+                shown, number = "\n".join(lines), self._schedules
                 made = Problem(
-                    name=one.name, text=one.text, workflow_id=one.workflow_id, schedule=schedule, timeline=told, number=number
+                    name=one.name, text=one.text, workflow_id=one.workflow_id, schedule=schedule, timeline=shown, number=number
                 )
                 self.problems[one.name] = attrs.evolve(made, test=self._paste(made))
 
