@@ -51,8 +51,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import (
     AlreadyExists,
     BuildError,

@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
-import attrs
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
@@ -19,6 +18,7 @@ from rich.text import Text
 from conductorlite.cli.output import Screen, instant, one_line
 from conductorlite.cli.shared import Exit
 from conductorlite.engine.holders import leave_all
+from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import NoThread
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow

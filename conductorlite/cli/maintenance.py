@@ -10,12 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 
 from conductorlite.cli.output import instant, iso, one_line
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, read_definition
 from conductorlite.engine.admin import BulkReport
+from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.scalars import property_name
 from conductorlite.plan.difference import DefinitionDiff

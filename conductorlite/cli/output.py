@@ -11,11 +11,12 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import attrs
 import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from conductorlite.model import attrs
 
 __all__ = ["Screen", "discard_output", "instant", "iso", "one_line"]
 

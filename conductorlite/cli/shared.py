@@ -19,7 +19,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
-import attrs
 import click
 from click.core import ParameterSource
 
@@ -27,6 +26,7 @@ from conductorlite.cli.output import Screen, one_line
 from conductorlite.engine.config import EngineConfig
 from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.ext.workers import system_workers
+from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.definitions import TaskDef, WorkflowDef
 from conductorlite.model.errors import (

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, Final, Literal, TypeVar
 
-import attrs
-
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.turns import Turns
+from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import EngineClosed, InvalidInput
 from conductorlite.store.ports import EventSource, Lock, PayloadCodec

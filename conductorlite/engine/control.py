@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
@@ -18,6 +16,7 @@ from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import ExtraWrite, Start, TurnResult, missing, new_event
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.templates import apply_workflow_input_template
+from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import EventKind, Outcome

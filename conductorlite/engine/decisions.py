@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-import attrs
-
 from conductorlite.decide import DECIDER_VERSION, decide
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_driver, log_parked
@@ -20,6 +18,7 @@ from conductorlite.engine.residents import Resident
 from conductorlite.engine.turn_types import LASTING, Deadly, Taking, missing
 from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Admission, Decision, Event, EventKind
 from conductorlite.model.definitions import Semantics

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from conductorlite.decide.changeset.mailboxes import counted
+from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import SchemaTooNew, StorageCorrupt, StorageError

@@ -17,8 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-import attrs
-
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.decisions import DEATHS
 from conductorlite.engine.registry import Embedded
@@ -26,6 +24,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import compile_template, expanded
 from conductorlite.language.values import MappingSource, to_text
+from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, canonical, parse
 from conductorlite.model.clock import Instant, to_instant
 from conductorlite.model.codec import definition_text

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-import attrs
-
 from conductorlite.engine.logs import log_store
+from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
 from conductorlite.model.texts import error_text

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.decisions import DEADLINES, TIMERS, Event, EventKind, Message, queue_name
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.limits import Limit, Member, MemberState

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-import attrs
-
 from conductorlite.engine.config import Service
 from conductorlite.engine.waits import Standing
+from conductorlite.model import attrs
 from conductorlite.model.clock import steady
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Workflow

@@ -16,11 +16,10 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.barriers import Barriers
 from conductorlite.engine.residents import Known
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, stored_pages
+from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload, size_of
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable

@@ -24,8 +24,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-import attrs
-
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.keys import Polls, PollWrite
@@ -33,6 +31,7 @@ from conductorlite.engine.logs import log_store
 from conductorlite.engine.reports import Reports, Secrecy
 from conductorlite.engine.turn_types import Asked, ExtraWrite, Taking, TurnResult, new_event
 from conductorlite.engine.turns import Turns
+from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.errors import (

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.engine.config import Part
 from conductorlite.engine.explain import Case
 from conductorlite.engine.limits import standings
 from conductorlite.engine.turn_types import archived_workflow, unarchived
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ExecutionNotFound

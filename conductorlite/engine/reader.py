@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-import attrs
-
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import last_polls
@@ -22,6 +20,7 @@ from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Resident
 from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, patience, without_helpers
 from conductorlite.language.values import Json
+from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.clock import Clock, steady
 from conductorlite.model.decisions import Embedding, Event, Message

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_not
 from typing import Any, Final, TypeVar
 
-import attrs
-
 from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
+from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.canonical import digest as digest_of
 from conductorlite.model.codec import definition_text

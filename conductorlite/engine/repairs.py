@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import attrs
-
 from conductorlite.engine.invariants import ExecutionAudit, Finding
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import DEADLINES, TIMERS, Decision, Event, EventKind, Message, Outgoing, queue_name
 from conductorlite.model.executions import Task, printed_ref

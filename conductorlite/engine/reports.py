@@ -15,14 +15,13 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.turn_types import Asked, Taking, TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Document, Payload, Revealed, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.model.errors import (

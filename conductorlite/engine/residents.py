@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow

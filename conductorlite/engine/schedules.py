@@ -13,8 +13,6 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final
 
-import attrs
-
 from conductorlite.engine.config import EngineConfig, Part, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
@@ -22,6 +20,7 @@ from conductorlite.engine.occurrences import ScheduleStep, id_of, input_of, note
 from conductorlite.engine.turn_types import ExtraWrite, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.language.cron import following, next_after, problems
+from conductorlite.model import attrs
 from conductorlite.model.clock import Instant, to_instant
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Event, EventKind

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
-
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.turn_types import Start, TurnResult, new_event, refuse_rejected
 from conductorlite.engine.turns import Turns
+from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.store.ports import ReadingTransaction

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import attrs
-
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.search import Search
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
+from conductorlite.model import attrs
 from conductorlite.model.errors import TaskNotFound
 from conductorlite.model.executions import PollData, Task, TaskLog
 from conductorlite.store.documents import TASKS, WORKFLOWS

@@ -17,9 +17,8 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-import attrs
-
 from conductorlite.engine.logs import log_driver
+from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply

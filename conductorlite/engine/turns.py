@@ -21,8 +21,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import Final
 
-import attrs
-
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.decisions import Parking
@@ -47,6 +45,7 @@ from conductorlite.engine.turn_types import (
     refuse_rejected,
 )
 from conductorlite.language.processes import NoHelper
+from conductorlite.model import attrs
 from conductorlite.model.clock import Clock, steady
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import (

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.engine.admin import Admin
 from conductorlite.engine.config import EngineConfig, Service, refuse_forked
 from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked
@@ -35,6 +33,7 @@ from conductorlite.engine.tasks import Tasks
 from conductorlite.engine.turn_types import Listener, status_of
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import Payloads
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Clock, SystemClock
 from conductorlite.model.decisions import EventKind, Outcome, queue_name

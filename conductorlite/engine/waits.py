@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from conductorlite.decide.operators.worker import POLLED_LATELY_MS
 from conductorlite.decide.reports import ALONE_AFTER
 from conductorlite.engine.causes import SHOWN, listed
+from conductorlite.model import attrs
 from conductorlite.model.decisions import DEADLINES, Event, EventKind
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Reason, ReasonKind, Task, Workflow, printed_ref

@@ -21,8 +21,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidInput, MissingExtra, TaskFailedTerminally
 from conductorlite.model.executions import TaskResult

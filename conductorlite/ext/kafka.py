@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.ext.sinks import Sink, sink_of
+from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.errors import InvalidInput, SinkError
 from conductorlite.model.executions import TaskResult

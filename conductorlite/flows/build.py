@@ -19,9 +19,8 @@ from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias
 
-import attrs
-
 from conductorlite.flows.references import Comparison, Reference, Step
+from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
 from conductorlite.model.texts import did_you_mean

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overload
 
-import attrs
-
 from conductorlite.flows.build import Build, building, called_as, needed
 from conductorlite.flows.references import Reference
 from conductorlite.flows.tasks import Options, TaskFunction, hints, is_whole, returnable, returned
+from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
 from conductorlite.model.texts import Span, did_you_mean, to_span

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, TypeVar, cast, overload
 
-import attrs
-
 from conductorlite.flows.build import Block, Build, More, current
 from conductorlite.flows.flow import Flow
 from conductorlite.flows.references import Comparison, Reference, Step, names_of
 from conductorlite.flows.tasks import TaskFunction, is_whole, returned
+from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
 

@@ -12,8 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import BuildError
 from conductorlite.runtime.values import plain
 
@@ -148,7 +147,7 @@ def _quoted(name: str) -> str:
     return f"'{name}'"
 
 
-@attrs.frozen(slots=True, eq=False, repr=False, hash=False)
+@attrs.frozen(slots=True, eq=False, repr=False)
 class Comparison:
     """A condition as JavaScript, in which references stand as numbered places: {0}, {1}."""
 

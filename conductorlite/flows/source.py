@@ -12,11 +12,10 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
 from conductorlite.flows.literals import PUBLIC, WIDTH, Code, Group, Names, Plain, Stub, Text, inner_definitions, quoted, span
 from conductorlite.flows.writer import FlowWriter
 from conductorlite.flows.writers import WRITERS
+from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import BuildError, InvalidDefinition, Problem
 

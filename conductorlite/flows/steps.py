@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeVar, cast
 
-import attrs
-
 from conductorlite.flows.build import More, current
 from conductorlite.flows.flow import Flow
 from conductorlite.flows.references import Reference
 from conductorlite.flows.tasks import Backoff, is_whole
+from conductorlite.model import attrs
 from conductorlite.model.clock import Instant
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError

@@ -12,10 +12,9 @@ from functools import update_wrapper
 from types import UnionType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints, overload
 
-import attrs
-
 from conductorlite.flows.build import Build, building, called_as
 from conductorlite.flows.references import Reference
+from conductorlite.model import attrs
 from conductorlite.model.definitions import RetryLogic, TimeoutPolicy, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
 from conductorlite.model.executions import TaskResult

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
-import attrs
-
 from conductorlite.language.regexes import BoundedPattern
 from conductorlite.language.values import Json, java_double
+from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed
 
 __all__ = ["OPERATORS", "Budget", "Compare", "Members", "Refused", "decimal"]

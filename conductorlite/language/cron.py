@@ -27,8 +27,7 @@ from functools import lru_cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import MAX_KEY
 from conductorlite.model.errors import InvalidExpression, InvalidInput, Problem
 from conductorlite.model.schedules import CronSchedule, WorkflowSchedule

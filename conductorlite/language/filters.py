@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, Protocol
 
-import attrs
-
 from conductorlite.language.comparisons import OPERATORS, Budget, Refused, decimal
 from conductorlite.language.regexes import BoundedPattern, bounded_pattern
 from conductorlite.language.values import Json
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidExpression
 
 __all__ = ["Filter", "compile_filter", "read_literal", "unescape"]

@@ -14,11 +14,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
 from conductorlite.language.subset import PayloadStore, Subset, compile_subset
 from conductorlite.language.values import Json
+from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 
 __all__ = ["JavaScript", "Script"]

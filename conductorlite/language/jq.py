@@ -12,10 +12,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, installed, run_script
 from conductorlite.language.values import Json
+from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
 
 __all__ = ["JqProgram", "compile_jq", "need_jq"]

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import Final
 
-import attrs
-
 from conductorlite.language.comparisons import Budget, Refused
 from conductorlite.language.filters import Filter
 from conductorlite.language.paths import Call, Indexes, Keys, PathStep, Slice, Wild, split_path
 from conductorlite.language.values import MISSING, Json, Missing, to_text
+from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 
 __all__ = ["NOTHING", "Path", "Reads", "call", "compile_path", "reads_of_path", "reads_of_prefix", "walk"]

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeAlias
 
-import attrs
-
 from conductorlite.language.filters import Filter, compile_filter, read_literal, unescape
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidExpression
 
 __all__ = ["MAX_PATH", "Call", "Indexes", "Keys", "PathStep", "Slice", "Wild", "split_path"]

@@ -19,8 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.threads import Mutex
 

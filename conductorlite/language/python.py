@@ -23,10 +23,9 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted, remembered, tried
 from conductorlite.language.values import Json
+from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
 from conductorlite.model.threads import Mutex
 
@@ -47,6 +46,9 @@ class PythonLimits:
     seconds: float = 0.6
     memory_bytes: int = 64 * 1024 * 1024
     depth: int = 500
+
+
+_USUAL: Final = PythonLimits()
 
 
 class PythonRaised(ExpressionFailed):
@@ -213,7 +215,7 @@ class PythonScript:
             raise ExpressionFailed(f"the result is no JSON: {error}") from None
 
 
-def compile_python(text: str, limits: PythonLimits = PythonLimits()) -> PythonScript:
+def compile_python(text: str, limits: PythonLimits = _USUAL) -> PythonScript:
     """Check a text; raises InvalidExpression with the place, MissingExtra without the extra."""
     if not python_installed():
         raise MissingExtra("python", "scripts in Python")

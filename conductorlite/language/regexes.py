@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 
 __all__ = ["BoundedPattern", "bounded_pattern"]

@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-import attrs
-
 from conductorlite.language.jsonpath import compile_path
 from conductorlite.language.values import Json, to_text
+from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidExpression
 

@@ -16,12 +16,11 @@ from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Final, TypeAlias
 
-import attrs
-
 from conductorlite.language.jsonpath import NOTHING, Path, Reads, compile_path, reads_of_path, reads_of_prefix
 from conductorlite.language.paths import MAX_PATH
 from conductorlite.language.secrets import SECRETS, SecretSite
 from conductorlite.language.values import MISSING, Json, Source, json_text, to_text
+from conductorlite.model import attrs
 from conductorlite.model.canonical import MAX_DEPTH, MAX_SIZE, parse
 from conductorlite.model.errors import InvalidExpression, InvalidInput
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias
 
-import attrs
+from conductorlite.model import attrs
 
 __all__ = [
     "MISSING",

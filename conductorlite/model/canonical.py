@@ -15,8 +15,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput, StorageCorrupt
 from conductorlite.model.texts import type_name
 

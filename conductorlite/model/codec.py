@@ -31,8 +31,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, digest, parse
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.scalars import ALWAYS_WRITTEN, DURATION_PROPERTIES, EXTRA, json_names

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.model.limits import LimitChange
-from conductorlite.model.records import record
 
 __all__ = [
     "DEADLINES",
@@ -72,7 +70,6 @@ class EventKind(StrEnum):
     CONTINUE = "CONTINUE"
 
 
-@record
 @attrs.frozen(kw_only=True, slots=True)
 class Event:
     """One event in a workflow's inbox. `event_id` is unique in that inbox; a second event with the same id replaces the first.
@@ -118,7 +115,6 @@ def queue_name(task_type: str, domain: str | None = None, owner: str = "") -> st
     return queue_prefix(owner) + (f"{domain}:{task_type}" if domain else task_type)
 
 
-@record
 @attrs.frozen(kw_only=True, slots=True)
 class Message:
     """One task offered to workers in `queue` (see `queue_name`) from `due_at` on; a higher priority (0–99) goes first."""
@@ -213,7 +209,6 @@ class Renamed:
     new_base_ref: str
 
 
-@record
 @attrs.frozen(kw_only=True, slots=True)
 class Decision:
     """Everything one turn changes, grouped by where it goes.

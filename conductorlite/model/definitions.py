@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.codec import Definition
 from conductorlite.model.texts import brief, optional_ms, plain_ms
 

@@ -23,8 +23,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload, canonical, parse
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.definitions import Semantics, WorkflowDef, WorkflowTask

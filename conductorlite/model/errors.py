@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-import attrs
+from conductorlite.model import attrs
 
 __all__ = [
     "AlreadyExists",

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, Literal
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
-from conductorlite.model.records import changed, record
+from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import cut, plain_ms
 
@@ -49,7 +48,6 @@ class HistoryKind(StrEnum):
     POSTPONED = "POSTPONED"
 
 
-@record
 @attrs.frozen(kw_only=True, slots=True)
 class HistoryEvent:
     """One line of the journal: at `at`, the workflow or an attempt of `ref` took `status`.
@@ -218,7 +216,6 @@ class _Documents:
         return data
 
 
-@record
 @attrs.frozen(kw_only=True, slots=True, repr=False)
 class Task(_Documents):
     """One attempt at one node. Instants are epoch ms (0: not yet), spans ms; `input_data` and `output_data` are copies."""
@@ -343,7 +340,6 @@ def _because(reason: str | None) -> str:
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
 
 
-@record
 @attrs.frozen(kw_only=True, slots=True, repr=False)
 class Workflow(_Documents):
     """One execution. Instants are epoch ms (0: not yet). `tasks` is filled by `Engine.get`, in order of scheduling."""

@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.codec import Definition
 

@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import RetryLogic, Semantics, TaskDef, TaskType, TimeoutPolicy, WorkflowTask
 from conductorlite.model.limits import NO_LIMIT, Terms
 

@@ -12,11 +12,11 @@ from functools import cache, partial
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
-import attrs
 from cattrs import Converter
 from cattrs.errors import AttributeValidationNote, BaseValidationError, IterableValidationError, IterableValidationNote
 from cattrs.gen import make_dict_structure_fn, override
 
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidDefinition, Problem
 from conductorlite.model.scalars import (
     ANSWERED,

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, TypeVar
 
-import attrs
+from conductorlite.model import attrs
 
 __all__ = [
     "ALWAYS_WRITTEN",

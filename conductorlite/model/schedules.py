@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.clock import to_instant
 from conductorlite.model.codec import Definition

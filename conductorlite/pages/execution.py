@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from conductorlite.errors import Cause
+from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, Workflow
 from conductorlite.model.texts import instant_in_words, span_in_words

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task
 from conductorlite.model.texts import span_in_words

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.executions import AgendaEntry, PollData, Workflow
 from conductorlite.model.schedules import Schedule
 from conductorlite.model.statuses import WorkflowStatus

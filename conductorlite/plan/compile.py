@@ -20,12 +20,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.language.conditions import Condition, compile_condition
 from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.schemas import SchemaCheck, compile_schema
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
+from conductorlite.model import attrs
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidDefinition
 from conductorlite.model.limits import NO_LIMIT, Terms

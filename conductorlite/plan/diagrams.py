@@ -12,8 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus

@@ -6,8 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import property_name
 from conductorlite.plan.tree import Branch, TreePosition, positions

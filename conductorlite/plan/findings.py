@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import LOOP_DELIMITER, SchemaDef, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem, Severity
 from conductorlite.model.scalars import step_path

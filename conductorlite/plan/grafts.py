@@ -20,8 +20,7 @@ from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from typing import Final, TypeVar
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import WorkflowStatus

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.language.durations import parse_duration
 from conductorlite.language.jsonpath import Reads
 from conductorlite.language.templates import compile_template
+from conductorlite.model import attrs
 from conductorlite.model.definitions import (
     Semantics,
     TaskDef,

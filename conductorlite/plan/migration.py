@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-import attrs
-
 from conductorlite.language.jsonpath import Reads
+from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import Task, Workflow, printed_ref
 from conductorlite.plan.compile import Node, Plan, compile_plan

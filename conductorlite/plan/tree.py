@@ -11,8 +11,7 @@ from math import inf
 from operator import is_not
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import MAX_NESTING, step_path
 

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.engine.reports import RAW_LENGTH, kept_result
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Document, Payload
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult

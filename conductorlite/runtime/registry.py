@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, get_type_hints, overload
 
-import attrs
-
 from conductorlite.engine.verbs import Verbs
+from conductorlite.model import attrs
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
 from conductorlite.model.errors import AlreadyExists, InvalidInput, NotFound, Parked, Severity
 from conductorlite.model.executions import Task, Workflow

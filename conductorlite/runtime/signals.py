@@ -25,14 +25,13 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Final
 
-import attrs
-
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.holders import leave_all
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import LASTING
 from conductorlite.engine.verbs import Verbs
 from conductorlite.errors import ResultTimeout, WorkflowFailed
+from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import (
     ConductorliteError,

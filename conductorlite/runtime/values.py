@@ -33,8 +33,7 @@ from typing import (
     is_typeddict,
 )
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.scalars import Wrong, shown
 

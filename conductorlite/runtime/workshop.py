@@ -8,10 +8,9 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import attrs
-
 from conductorlite.engine.turn_types import Caller, called_by
 from conductorlite.engine.verbs import Verbs
+from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.runtime.calls import Deferred, call, call_async, raised

@@ -24,8 +24,7 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
 
 __all__ = [

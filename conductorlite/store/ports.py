@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.store.tables import ExternalStorageLocation, Life, StoredPayload
 from conductorlite.store.transactions import DocumentWrites, IndexReads, OwnIndex, ReadingTransaction, WritingTransaction
 

@@ -20,8 +20,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidQuery
 from conductorlite.store.documents import IDS, Cell, Field, Kind, Subject, cell, path_of
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput, InvalidQuery
 from conductorlite.model.texts import printable
 from conductorlite.store.documents import Cell, Document, Kind, Phrase, Subject, contains, free_text

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.decisions import Outgoing
 from conductorlite.model.statuses import WorkflowStatus
 

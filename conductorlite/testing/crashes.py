@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from conductorlite.engine.config import EngineConfig
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload, parse
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, Message

@@ -28,8 +28,7 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.threads import Block
 from conductorlite.runtime.engine import Engine

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import EngineClosed, StorageBusy
 from conductorlite.store.documents import TASKS, Cell, Document
 from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary, answer, matches, summary, task_summary

@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-import attrs
-
 from conductorlite.engine.reader import Cut
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.turn_types import Start
 from conductorlite.engine.turns import Turns
+from conductorlite.model import attrs
 from conductorlite.model.canonical import parse
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Admission, Embedding, Event

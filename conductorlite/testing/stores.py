@@ -9,9 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import attrs
-
 from conductorlite.engine.config import EngineConfig
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
 from conductorlite.store.ports import Backend
 from conductorlite.testing.faults import FaultyBackend

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.engine.config import EngineConfig
+from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event
 from conductorlite.model.definitions import WorkflowDef

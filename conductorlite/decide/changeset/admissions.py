@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.mailboxes import Mailboxes
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Admission, Event, EventKind
 from conductorlite.model.errors import InvariantBroken

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import MAX_SIZE, Payload, size_of
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import InvalidInput
@@ -24,16 +23,6 @@ _WIDEST: Final = 4
 PayloadField = str
 
 
-def _threshold(default: int) -> int:
-    return attrs.field(default=default, validator=_checked)
-
-
-def _checked(instance: object, attribute: attrs.Attribute[int], value: object) -> None:
-    limit = MAX_SIZE // _KB
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limit:
-        raise InvalidInput(f"{attribute.name} is a number of KB from 1 to {limit}, not {value!r}")
-
-
 @attrs.frozen(kw_only=True, slots=True)
 class Barriers:
     """Conductor's payload thresholds, in KB (1,024 bytes) of JSON as UTF-8; a payload is past one when it is larger.
@@ -44,18 +33,23 @@ class Barriers:
     everything in the store. Fields take 1 to 16,384; raises InvalidInput. Source: Conductor's `ConductorProperties`.
     """
 
-    workflow_input_payload_size_threshold: int = _threshold(5120)
-    max_workflow_input_payload_size_threshold: int = _threshold(10240)
-    workflow_output_payload_size_threshold: int = _threshold(5120)
-    max_workflow_output_payload_size_threshold: int = _threshold(10240)
-    task_input_payload_size_threshold: int = _threshold(3072)
-    max_task_input_payload_size_threshold: int = _threshold(10240)
-    task_output_payload_size_threshold: int = _threshold(3072)
-    max_task_output_payload_size_threshold: int = _threshold(10240)
+    workflow_input_payload_size_threshold: int = 5120
+    max_workflow_input_payload_size_threshold: int = 10240
+    workflow_output_payload_size_threshold: int = 5120
+    max_workflow_output_payload_size_threshold: int = 10240
+    task_input_payload_size_threshold: int = 3072
+    max_task_input_payload_size_threshold: int = 10240
+    task_output_payload_size_threshold: int = 3072
+    max_task_output_payload_size_threshold: int = 10240
     #: The lowest soft barrier, in bytes.
     _least: int = attrs.field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
+        limit = MAX_SIZE // _KB
+        for name in _THRESHOLDS:
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limit:
+                raise InvalidInput(f"{name} is a number of KB from 1 to {limit}, not {value!r}")
         places = ("workflow_input", "workflow_output", "task_input", "task_output")
         object.__setattr__(self, "_least", min(self.soft(place) for place in places))
 
@@ -71,13 +65,13 @@ class Barriers:
 
     def stated(self) -> dict[str, int]:
         """The hard barriers that are not as they are by default: all that decisions depend on."""
-        usual = attrs.asdict(Barriers())
-        return {name: kb for name, kb in attrs.asdict(self).items() if name.startswith("max_") and kb != usual[name]}
+        stated = {name: getattr(self, name) for name in _HARD}
+        return {name: kb for name, kb in stated.items() if kb != _HARD[name]}
 
     @classmethod
     def from_stated(cls, stated: Mapping[str, int]) -> Barriers:
         """Barriers with these hard ones; raises InvalidInput for a name that is none of them, or a size that cannot be."""
-        unknown = sorted(set(stated) - {field.name for field in attrs.fields(cls) if field.name.startswith("max_")})
+        unknown = sorted(set(stated) - set(_HARD))
         if unknown:
             raise InvalidInput(f"{unknown[0]!r} is not the name of a hard barrier")
         return cls(**stated)
@@ -123,3 +117,8 @@ def _placed(decision: Decision) -> Iterator[tuple[PayloadField, Payload]]:
         elif line.kind in (HistoryKind.TASK, HistoryKind.REPORT):
             given = line.kind is HistoryKind.TASK and not TaskStatus(line.status).terminal
             yield "task_input" if given else "task_output", line.payload
+
+
+#: The fields that are given, and the hard ones of them with their defaults.
+_THRESHOLDS: Final = {field.name: field.default for field in attrs.fields(Barriers) if field.init}
+_HARD: Final = {name: default for name, default in _THRESHOLDS.items() if name.startswith("max_")}

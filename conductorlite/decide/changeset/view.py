@@ -6,12 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.barriers import Barriers, PayloadField
 from conductorlite.decide.changeset.reader import Reader
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut
 from conductorlite.language.values import Json
+from conductorlite.model import attrs
 from conductorlite.model.canonical import INLINE_LIMIT, Payload, encoded, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost

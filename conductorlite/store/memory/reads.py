@@ -11,8 +11,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Message, MessageKey, queue_prefix
 from conductorlite.model.errors import FencedOut

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvariantBroken

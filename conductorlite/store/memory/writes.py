@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, stored_task, stored_workflow

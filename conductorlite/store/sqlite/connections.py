@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import (
     ConductorliteError,
     EngineClosed,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.decisions import queue_prefix
 from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task

@@ -20,8 +20,7 @@ from functools import wraps
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, INLINE_LIMIT, Payload
 from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.definitions import Semantics

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.store.sqlite.rows import (
     EVENT_COLUMNS,
     MESSAGE_COLUMNS,

@@ -8,8 +8,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload, attempt_head
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken

@@ -8,9 +8,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-import attrs
 import pytest
 
+from conductorlite.model import attrs
 from conductorlite.model.errors import FencedOut
 from conductorlite.store.ports import Backend, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
