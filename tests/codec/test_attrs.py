@@ -141,11 +141,13 @@ def said(act: Callable[[Any], object]) -> list[object]:
     ],
 )  # fmt: skip
 def test_a_class_is_as_attrs_makes_it(act: Callable[[Any], object]) -> None:
+    """What is said of an object, of a class and by an error is the same."""
     by_attrs, by_ours = said(act)
     assert by_attrs == by_ours
 
 
 def test_a_class_of_ours_is_one_for_its_own_functions_too() -> None:
+    """`evolve`, `has` and `fields` of ours answer as those of attrs."""
     kinds = declared(ours)
     row = kinds.Row(name="a", hidden=2)
     assert ours.evolve(row, hidden=3) == kinds.Row(name="a", hidden=3)
@@ -157,6 +159,7 @@ def test_a_class_of_ours_is_one_for_its_own_functions_too() -> None:
 
 
 def test_what_is_frozen_is_written_in_copies_only() -> None:
+    """A copy can be written until it is frozen, and the original never."""
     kinds = declared(ours)
     row = kinds.Row(name="a")
     copied = writable_copy(row)
@@ -172,6 +175,7 @@ def test_what_is_frozen_is_written_in_copies_only() -> None:
 
 
 def test_a_row_is_pickled() -> None:
+    """A frozen, slotted object goes to another process and back."""
     from conductorlite import TaskResult, TaskStatus
 
     result = TaskResult(workflow_id="w", task_id="t", status=TaskStatus.COMPLETED)
