@@ -21,6 +21,7 @@ from conductorlite.cli.operations import CHANGING, MESSAGES
 from conductorlite.cli.output import discard_output
 from conductorlite.cli.queries import LOOKING, explained
 from conductorlite.cli.schedules import SCHEDULING
+from conductorlite.cli.serving import serve
 from conductorlite.cli.shared import (
     Exit,
     OutputClosed,
@@ -268,7 +269,7 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, lint, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
+for _command in (*CHANGING, *LOOKING, serve, lint, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
     program.add_command(_command)
 
 
@@ -284,8 +285,8 @@ line each). On a terminal tables are coloured; elsewhere they are aligned text. 
 `conductorlite.db` in the current folder unless `--db` names another, its payload storage
 beside it unless `--payloads` does. `--db`, `--payloads`, `--json` and `--debug` may stand before or after the name of a command;
 what stands after it wins. The environment variables `CONDUCTORLITE_DB` and `CONDUCTORLITE_PAYLOADS` stand in for the options that
-are not given; conductorlite reads no others, but those that `run --secrets-prefix` asks for. The library that paints terminals
-honours `NO_COLOR`, `TERM` and their like.
+are not given, `CONDUCTORLITE_TOKEN` for the token of `serve`; conductorlite reads no others, but those that `run --secrets-prefix`
+asks for. The library that paints terminals honours `NO_COLOR`, `TERM` and their like.
 
 ## Exit codes
 
@@ -313,6 +314,7 @@ _JSON = """
 | `export` | the document of [Engine.admin.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
+| `serve` | `url`, and `token` if one was made |
 | `limits` | a list of `key`, `inUse`, `waiting`, `admittedAt`, `reserved`, `windowMovesAt`; with a key one, with `holders` and \
  `line`: lists of `workflowId`, `referenceTaskName`, `taskId`, `retryCount`, `priority`, `askedAt` and the limits they ask under |
 | `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text`; with `--repair` such a list `repaired` |

@@ -157,9 +157,9 @@ class Admin(Retention):
 
         pages = Pages(self._turns, self._config, self._queries, self._control)
         if workflow_id is not None:
-            return pages.execution(workflow_id)
+            return pages.execution(workflow_id).html()
         engines = [(one.name, one.open, one.ended) for one in self.engines()]
-        return pages.store(limit, self.agenda(), engines)
+        return pages.store(limit, self.agenda(), engines).html()
 
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""

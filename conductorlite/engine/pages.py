@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.config import EngineConfig, Part
@@ -12,13 +13,18 @@ from conductorlite.engine.queries import Queries
 from conductorlite.engine.schedules import Schedules, Timetable
 from conductorlite.engine.turns import Turns
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
-from conductorlite.model.executions import AgendaEntry, Workflow
+from conductorlite.model.executions import AgendaEntry, Task, TaskLog, Workflow
 from conductorlite.pages.execution import ExecutionView, execution_page
+from conductorlite.pages.markup import Document
 from conductorlite.pages.store import StoreView, store_page
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
 __all__ = ["Pages"]
+
+#: Attempts, the newest, whose lines of the log are shown, and how many of each.
+_LOGGED: Final = 500
+_LINES: Final = 200
 
 
 class Pages(Part):
@@ -29,12 +35,13 @@ class Pages(Part):
         self._control = control
         self._queries = queries
 
-    def execution(self, workflow_id: str) -> str:
-        """See `Admin.page`."""
+    def execution(self, workflow_id: str, address: str | None = None) -> Document:
+        """See `Admin.page`; with `address`, what the addresses of such pages begin with, it has links to others and forms."""
         workflow = self._queries.get(workflow_id, masked=True)
         now = self._clock.now()
         with self._backend.reading() as view:
             due = sorted(self._due(view, workflow, now), key=lambda one: (one.at, one.kind, one.ref or ""))
+            logs = _logs(view, workflow.tasks)
             children = {one: _status(view, one) for task in workflow.tasks if (one := task.sub_workflow_id) is not None}
         shown = ExecutionView(
             workflow=workflow,
@@ -44,11 +51,19 @@ class Pages(Part):
             due=due,
             children=children,
             now=now,
+            logs=logs,
+            address=address,
         )
         return execution_page(shown)
 
-    def store(self, limit: int, agenda: Sequence[AgendaEntry], engines: Sequence[tuple[str, int, int]]) -> str:
-        """See `Admin.page`."""
+    def store(
+        self,
+        limit: int,
+        agenda: Sequence[AgendaEntry],
+        engines: Sequence[tuple[str, int, int]],
+        address: str | None = None,
+    ) -> Document:
+        """See `Admin.page`; `address` as for `execution`."""
         if limit < 1:
             raise InvalidInput(f"limit {limit} is below 1")
         with self._backend.reading() as view:
@@ -66,6 +81,7 @@ class Pages(Part):
             schedules=Schedules(self._turns, self._config, timetable).all(),
             engines=engines,
             now=self._clock.now(),
+            address=address,
         )
         return store_page(shown)
 
@@ -83,6 +99,12 @@ class Pages(Part):
             return self._queries.get(workflow_id, masked=True)
         except ExecutionNotFound:
             return None
+
+
+def _logs(view: ReadingTransaction, tasks: Sequence[Task]) -> Mapping[str, Sequence[TaskLog]]:
+    # Archived tasks have theirs in their archive; the page does without.
+    found = {task.task_id: view.logs(task.task_id)[-_LINES:] for task in tasks[-_LOGGED:]}
+    return {task_id: lines for task_id, lines in found.items() if lines}
 
 
 def _status(view: ReadingTransaction, workflow_id: str) -> str:

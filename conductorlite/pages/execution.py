@@ -9,16 +9,18 @@ from typing import Final
 from conductorlite.errors import Cause
 from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, Workflow
+from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskLog, Workflow
 from conductorlite.model.texts import instant_in_words, span_in_words
+from conductorlite.pages.actions import actions
 from conductorlite.pages.graph import Graph, took
 from conductorlite.pages.markup import (
+    Document,
     Html,
     badge,
     chunks,
-    document,
     element,
     join,
+    linked,
     look,
     pairs,
     payload_text,
@@ -46,7 +48,11 @@ _WHOLE: Final = 50_000
 
 @attrs.frozen(kw_only=True, slots=True)
 class ExecutionView:
-    """All that the page of an execution shows: `workflow` as `Engine.get` returns it, `children` by id with their statuses."""
+    """All that the page of an execution shows: `workflow` as `Engine.get` returns it, `children` by id with their statuses.
+
+    `logs` are lines of workers by task id, the first and the last of each. `address` is what the pages of executions begin with,
+    where there are any: then this one has forms for its verbs.
+    """
 
     workflow: Workflow
     history: Sequence[HistoryEvent]
@@ -55,10 +61,12 @@ class ExecutionView:
     due: Sequence[AgendaEntry]
     children: Mapping[str, str]
     now: int
+    logs: Mapping[str, Sequence[TaskLog]] = attrs.field(factory=dict)
+    address: str | None = None
 
 
-def execution_page(view: ExecutionView) -> str:
-    """The page of an execution as HTML text."""
+def execution_page(view: ExecutionView) -> Document:
+    """The page of an execution."""
     row = view.workflow
     definition = unfolded(row) or WorkflowDef(name=row.name, tasks=())
     rows: dict[str, list[Task]] = {}
@@ -67,13 +75,14 @@ def execution_page(view: ExecutionView) -> str:
     links = {task.task_id: f"a{number}" for number, task in enumerate(row.tasks, 1)}
     graph = Graph(definition=definition, rows=rows, links=links, now=view.now)
     title = f"{row.name} v{row.version}: {row.status}"
-    return document(
+    return Document(
         f"{title} ({row.workflow_id})",
         join([element("h1", f"{row.name} v{row.version} ", badge(row.status)), _summary(view)]),
         [
+            ("actions", "Act", Html() if view.address is None else actions(row, view.address)),
             ("why", "What it waits for" if not row.status.terminal else "How it ended", _said(view.explanation)),
             ("failures", "Failures", _failures(view, links)),
-            ("due", "Due next", due_table(view.due, view.now)),
+            ("due", "Due next", due_table(view.due, view.now, view.address)),
             ("graph", "Graph", graph.svg()),
             ("attempts", "Timeline", _attempts(view, graph)),
             ("children", "Sub-workflows", _children(view, links)),
@@ -99,7 +108,7 @@ def _summary(view: ExecutionView) -> Html:
             ("Parked", row.parked),
             ("Correlation id", row.correlation_id),
             ("Started by", row.created_by),
-            ("Parent", row.parent_workflow_id),
+            ("Parent", linked(row.parent_workflow_id, view.address)),
             ("Page made", instant_in_words(view.now)),
         ]
     )
@@ -113,6 +122,7 @@ def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
     """The root cause first, then what else failed: each with its address, its reason and where it was raised."""
 
     def shown(cause: Cause) -> Html:
+        elsewhere = cause.workflow_id != view.workflow.workflow_id
         place = " › ".join(cause.address)
         link = links.get(cause.task_id or "")
         return element(
@@ -120,7 +130,7 @@ def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
             element("h3", badge(str(cause.status)), " ", element("a", place, href=f"#{link}") if link else place),
             element("p", cause.reason or "No reason was given", class_="reason"),
             *(element("p", null) for null in cause.nulls),
-            element("p", f"In execution {cause.workflow_id}") if cause.workflow_id != view.workflow.workflow_id else "",
+            element("p", "In execution ", linked(cause.workflow_id, view.address)) if elsewhere else "",
             element("p", "It was optional: it stopped nothing") if cause.optional else "",
             element("details", element("summary", "Traceback"), element("pre", cause.traceback[:_WHOLE], tabindex="0"), open=True)
             if cause.traceback
@@ -130,12 +140,12 @@ def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
     return element("ol", *map(shown, view.causes), class_="causes") if view.causes else Html()
 
 
-def due_table(due: Sequence[AgendaEntry], now: int) -> Html:
+def due_table(due: Sequence[AgendaEntry], now: int, address: str | None = None) -> Html:
     """What happens by itself, soonest first."""
 
     def shown(one: AgendaEntry) -> Html:
         ahead = f"in {span_in_words(one.at - now)}" if one.at > now else "due"
-        return table_row(instant_in_words(one.at), ahead, one.kind, one.ref, one.workflow_id)
+        return table_row(instant_in_words(one.at), ahead, one.kind, one.ref, linked(one.workflow_id, address))
 
     made = table("What happens by itself, soonest first", ("At", "In", "What", "Task", "Execution"), map(shown, due[:_DUE]))
     return join([made, element("p", f"And {len(due) - _DUE:,} more, later") if len(due) > _DUE else ""])
@@ -157,7 +167,7 @@ def _attempts(view: ExecutionView, graph: Graph) -> Html:
         "Each attempt with its status, when it was scheduled, counted from the start, and how long it took. ",
         f"Its bar is hatched while it waits and filled while it runs; the whole width is {span_in_words(scale.span)}.",
     )
-    shown = (_attempt(task, graph, scale, limit) for task in row.tasks)
+    shown = (_attempt(task, graph, scale, limit, view.logs.get(task.task_id, ())) for task in row.tasks)
     search = search_form("attempts", (task.status for task in row.tasks))
     return join([search, legend, chunks(shown, _ATTEMPTS, "Attempts", join)])
 
@@ -178,7 +188,7 @@ class _Scale:
         return element("i", class_=kind, style=f"left:{min(left, 99.6):.4g}%;width:{max(width - left, 0):.4g}%")
 
 
-def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int) -> Html:
+def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int, logs: Sequence[TaskLog]) -> Html:
     number = task.attempt + 1
     end = task.ended_at or scale.now
     begun = task.started_at or end
@@ -194,10 +204,10 @@ def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int) -> Html:
     # A reader that speaks takes the spaces for pauses.
     head = element("summary", join(parts, " "))
     data = {"id": graph.links[task.task_id], "data_n": graph.numbers.get(task.base_ref), "data_s": str(task.status)}
-    return element("details", head, join(_details(task, limit)), class_="attempt", **data)
+    return element("details", head, join(_details(task, limit, logs)), class_="attempt", **data)
 
 
-def _details(task: Task, limit: int) -> Iterator[Html]:
+def _details(task: Task, limit: int, logs: Sequence[TaskLog]) -> Iterator[Html]:
     words = [
         task.task_type,
         f"task id {task.task_id}",
@@ -213,6 +223,10 @@ def _details(task: Task, limit: int) -> Iterator[Html]:
         if payload.shown not in ("", "{}"):
             yield element("h4", name)
             yield payload_text(payload, limit)
+    if logs:
+        lines = (f"{instant_in_words(line.at)}  {line.text}\n" for line in logs)
+        yield element("h4", "Log")
+        yield element("pre", *lines, tabindex="0")
     if task.traceback:
         yield element("h4", "Traceback")
         yield element("pre", task.traceback[:_WHOLE], tabindex="0")
@@ -228,7 +242,7 @@ def _instants(task: Task) -> tuple[tuple[str, int], ...]:
 def _children(view: ExecutionView, links: Mapping[str, str]) -> Html:
     rows = [
         table_row(
-            task.sub_workflow_id,
+            linked(task.sub_workflow_id, view.address),
             badge(view.children[task.sub_workflow_id or ""]),
             element("a", task.ref, href=f"#{links[task.task_id]}"),
         )

@@ -9,22 +9,25 @@ from __future__ import annotations
 import html
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from itertools import islice
 from typing import Final, TypeVar
+from urllib.parse import quote
 
+from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 
 __all__ = [
+    "Document",
     "Html",
     "badge",
     "chunks",
-    "document",
     "element",
     "join",
+    "linked",
     "look",
     "pairs",
     "payload_text",
@@ -32,6 +35,7 @@ __all__ = [
     "section",
     "table",
     "table_row",
+    "whole_page",
 ]
 
 _SIGNS: Final = re.compile(
@@ -91,6 +95,13 @@ def badge(status: str) -> Html:
     """A status with its sign and colour."""
     group, sign = look(status)
     return element("span", element("span", sign, aria_hidden="true"), f" {status}", class_=f"badge {group}")
+
+
+def linked(workflow_id: str | None, address: str | None) -> object:
+    """An execution's id, as a link where there is a page of it: `address` is what those of all begin with."""
+    if workflow_id is None or address is None:
+        return workflow_id
+    return element("a", workflow_id, href=f"{address}{quote(workflow_id, safe='')}")
 
 
 def section(name: str, title: str, *content: object) -> Html:
@@ -165,16 +176,42 @@ def _packaged(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def document(title: str, heading: Html, sections: Sequence[tuple[str, str, Html]]) -> str:
-    """A whole page of sections (name, title, content), of which empty ones are left out.
+@attrs.frozen(slots=True)
+class Document:
+    """A page: its heading, and sections (name, title, content), of which empty ones are left out."""
 
-    No script but ours may run in it, and nothing may be loaded: its policy names the hash of the one.
+    title: str
+    heading: Html
+    sections: Sequence[tuple[str, str, Html]]
+
+    def parts(self) -> dict[str, Html]:
+        """What it consists of, by id, in order: its top with the navigation, then its sections."""
+        shown = [(name, title, content) for name, title, content in self.sections if content]
+        links = (element("li", element("a", title, href=f"#{name}")) for name, title, _ in shown)
+        nav = element("nav", element("ul", *links), aria_label="On this page")
+        return {"top": element("header", self.heading, nav, id="top")} | {one[0]: section(*one) for one in shown}
+
+    def html(self) -> str:
+        """The whole page, in one file that needs nothing."""
+        return whole_page(self.title, self.parts())
+
+
+def whole_page(
+    title: str,
+    parts: Mapping[str, Html],
+    scripts: Sequence[str] = ("page.js",),
+    *,
+    above: Html | None = None,
+    **data: str,
+) -> str:
+    """A page of parts, with `data` for its scripts. No script but ours may run in it, and nothing may be loaded.
+
+    One with something `above` is served: its scripts and forms may talk to its server, and to no other.
     """
-    style, script = _packaged("page.css"), _packaged("page.js")
-    digest = b64encode(sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    shown = [(name, title, content) for name, title, content in sections if content]
-    links = [element("li", element("a", title, href=f"#{name}")) for name, title, _ in shown]
+    style, texts = _packaged("page.css"), [_packaged(name) for name in scripts]
+    hashes = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts)
+    talks = "form-action 'none'" if above is None else "connect-src 'self'; form-action 'self'"
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; base-uri 'none'; {talks}"
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -187,8 +224,10 @@ def document(title: str, heading: Html, sections: Sequence[tuple[str, str, Html]
     body = element(
         "body",
         element("a", "Skip to the content", href="#content", class_="skip"),
-        element("header", heading, element("nav", element("ul", *links), aria_label="On this page")),
-        element("main", *(section(*one) for one in shown), id="content", tabindex="-1"),
-        element("script", Html(script)),
+        above or "",
+        parts.get("top", ""),
+        element("main", *(part for name, part in parts.items() if name != "top"), id="content", tabindex="-1"),
+        *(element("script", Html(text)) for text in texts),
+        **{f"data_{name}": value for name, value in data.items()},
     )
     return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"

@@ -3,9 +3,14 @@
 const unfold = (fold) => {
   for (const text of fold.querySelectorAll(":scope > noscript")) text.outerHTML = text.textContent;
 };
-for (const fold of document.querySelectorAll(".chunk")) fold.addEventListener("toggle", () => fold.open && unfold(fold));
 
-for (const form of document.querySelectorAll("form.filter")) {
+// Makes what is new on the page work: all of it at first, then each part that has changed.
+function prepare(root) {
+  for (const fold of root.querySelectorAll(".chunk")) fold.addEventListener("toggle", () => fold.open && unfold(fold));
+  for (const form of root.querySelectorAll("form.filter")) finder(form);
+}
+
+function finder(form) {
   const scope = document.getElementById(form.dataset.of);
   const folds = [...scope.querySelectorAll(".chunk")];
   const opened = folds.map((fold) => fold.open);
@@ -33,21 +38,27 @@ for (const form of document.querySelectorAll("form.filter")) {
   };
 
   form.hidden = false;
+  form.only = (number) => {
+    text.value = status.value = "";
+    place = number;
+    show();
+  };
+  form.place = () => place;
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => { place = null; setTimeout(show); });
-  for (const link of document.querySelectorAll("svg a[data-n]")) {
-    link.addEventListener("click", (event) => {
-      if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-      event.preventDefault();
-      history.pushState(null, "", link.getAttribute("href"));
-      text.value = status.value = "";
-      place = link.dataset.n;
-      show();
-      arrive();
-    });
-  }
 }
+
+// A place in the picture leads to its attempts.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("svg a[data-n]");
+  const form = document.querySelector("form.filter");
+  if (!link || !form || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  history.pushState(null, "", link.getAttribute("href"));
+  form.only(link.dataset.n);
+  arrive();
+});
 
 // The address may name an attempt in a fold.
 function arrive() {
@@ -61,4 +72,5 @@ function arrive() {
   target.querySelector("summary")?.focus({ preventScroll: true });
 }
 addEventListener("hashchange", arrive);
+prepare(document);
 arrive();

@@ -13,7 +13,7 @@ from conductorlite.model.schedules import Schedule
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import cut, instant_in_words, span_in_words
 from conductorlite.pages.execution import due_table
-from conductorlite.pages.markup import Html, badge, chunks, document, element, join, pairs, search_form, table, table_row
+from conductorlite.pages.markup import Document, Html, badge, chunks, element, join, linked, pairs, search_form, table, table_row
 
 __all__ = ["StoreView", "store_page"]
 
@@ -33,7 +33,8 @@ class StoreView:
     """All that the page of a store shows: its newest `executions`, without their tasks, and whether there are `more`.
 
     `queues` are numbers of tasks that wait, by queue. Of each limit: its key, what is in use, what its window holds, how many wait;
-    of each engine with executions of its own: its name, those that are open and that have ended.
+    of each engine with executions of its own: its name, those that are open and that have ended. `address` is what the pages of
+    executions begin with, where there are any.
     """
 
     executions: Sequence[Workflow]
@@ -45,10 +46,11 @@ class StoreView:
     schedules: Sequence[Schedule]
     engines: Sequence[tuple[str, int, int]]
     now: int
+    address: str | None = None
 
 
-def store_page(view: StoreView) -> str:
-    """The page of a store as HTML text."""
+def store_page(view: StoreView) -> Document:
+    """The page of a store."""
     rows = view.executions
     counts = Counter(str(row.status) for row in rows)
     shown = f"the newest {len(rows):,}" if view.more else "all"
@@ -59,13 +61,13 @@ def store_page(view: StoreView) -> str:
             ("Page made", instant_in_words(view.now)),
         ]
     )
-    return document(
+    return Document(
         "Executions",
         join([element("h1", "Executions"), summary]),
         [
             ("definitions", "By definition", _definitions(rows)),
-            ("failures", "Failures by reason", _failures(rows)),
-            ("due", "Due next", due_table(view.due, view.now)),
+            ("failures", "Failures by reason", _failures(view)),
+            ("due", "Due next", due_table(view.due, view.now, view.address)),
             ("executions", "Executions", _executions(view)),
             ("queues", "Queues and workers", join([_queues(view), _workers(view)])),
             ("limits", "Limits", _limits(view)),
@@ -93,16 +95,17 @@ def _why(row: Workflow) -> str:
     return " ".join(cut(row.reason or f"{row.status} without a reason", _REASON).split()) if failed else ""
 
 
-def _failures(rows: Sequence[Workflow]) -> Html:
+def _failures(view: StoreView) -> Html:
     """Groups of failures whose reasons differ in ids and numbers only, the largest first."""
     groups: dict[tuple[str, str], list[Workflow]] = {}
-    for row in rows:
+    for row in view.executions:
         if why := _why(row):
             groups.setdefault((row.name, _PARTICULAR.sub("#", why)), []).append(row)
 
     def shown() -> Iterator[Html]:
         for (name, _), found in sorted(groups.items(), key=lambda group: -len(group[1])):
-            ids = ", ".join(row.workflow_id for row in found[:_NAMED]) + (" …" if len(found) > _NAMED else "")
+            named = join((linked(row.workflow_id, view.address) for row in found[:_NAMED]), ", ")
+            ids = join([named, " …" if len(found) > _NAMED else ""])
             newest = instant_in_words(found[0].ended_at or found[0].updated_at)
             yield table_row(_why(found[0]), f"{len(found):,}", name, newest, element("details", element("summary", "Which"), ids))
 
@@ -120,11 +123,11 @@ def _executions(view: StoreView) -> Html:
             row.correlation_id,
             _why(row),
         )
-        return table_row(row.workflow_id, *cells, data_s=str(row.status))
+        return table_row(linked(row.workflow_id, view.address), *cells, data_s=str(row.status))
 
     headings = ("Execution", "Workflow", "Status", "Started", "Took", "Correlation id", "Reason")
     whole = chunks(map(shown, view.executions), _ROWS, "Executions", lambda some: table("Newest first", headings, some))
-    note = element("p", "conductorlite show ID --html FILE makes the page of one.", class_="note")
+    note = "" if view.address else element("p", "conductorlite show ID --html FILE makes the page of one.", class_="note")
     return join([search_form("executions", (row.status for row in view.executions)), note, whole]) if view.executions else Html()
 
 

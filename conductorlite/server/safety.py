@@ -36,9 +36,11 @@ __all__ = [
     "Role",
     "Safety",
     "Scope",
+    "Send",
     "caller_of",
     "is_loopback",
     "needed_by_method",
+    "new_token",
 ]
 
 Scope = MutableMapping[str, Any]
@@ -61,7 +63,7 @@ _HEADERS: Final = {
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     b"x-content-type-options": b"nosniff",
     b"x-frame-options": b"DENY",
-    b"referrer-policy": b"no-referrer",
+    b"referrer-policy": b"same-origin",  # with `no-referrer` a form of ours would come from the origin `null`
     b"cross-origin-resource-policy": b"same-origin",
     b"cross-origin-opener-policy": b"same-origin",
     b"cache-control": b"no-store",
@@ -158,6 +160,11 @@ def is_loopback(host: str) -> bool:
         return ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def new_token() -> str:
+    """A token that nobody can guess."""
+    return secrets.token_urlsafe(24)
 
 
 def needed_by_method(method: str, path: str) -> Role | None:

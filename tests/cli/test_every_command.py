@@ -40,6 +40,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "history": ["X"],
     "export": ["X"],
     "explain": ["X"],
+    "serve": ["--port", "0"],
     "agenda": [],
     "limits": [],
     "check": ["X"],

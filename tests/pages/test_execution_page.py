@@ -260,7 +260,7 @@ def lived(definition: WorkflowDef) -> Workflow:
 def test_any_execution_has_its_page(definition: WorkflowDef) -> None:
     """Whatever it is made of: each attempt once, each in the box of its task, and a box for each task of the definition."""
     workflow = lived(definition)
-    page = read(execution_page(view_of(workflow)))
+    page = read(execution_page(view_of(workflow)).html())
     boxes = {one.attributes["data-n"]: one for one in page.all(kind="place")}
     assert [one.all("span", "ref")[0].text for one in attempts(page)] == [task.ref for task in workflow.tasks]
     assert {one.attributes["data-n"] for one in attempts(page)} <= set(boxes)
@@ -299,7 +299,7 @@ def wide(branches: int, failed: int) -> ExecutionView:
 
 def test_wide_forks_are_drawn_as_one() -> None:
     """150 branches are two boxes with their counts, which lead to a failed attempt; each attempt names its box."""
-    page = read(execution_page(wide(150, 4)))
+    page = read(execution_page(wide(150, 4)).html())
     boxes = page.all(kind="place")
     assert [one.all("title")[0].text for one in boxes] == [
         "fork · FORK_JOIN · not run",
@@ -319,7 +319,7 @@ def test_wide_forks_are_drawn_as_one() -> None:
 
 def test_a_page_grows_no_faster_than_its_execution() -> None:
     """Of twice as many branches the graph is as large, and each attempt takes as much room."""
-    small, large = execution_page(wide(60, 4)), execution_page(wide(160, 4))
+    small, large = execution_page(wide(60, 4)).html(), execution_page(wide(160, 4)).html()
     one = (len(large) - len(small)) / 200
     assert one < 1_200
     assert small.count('class="place') == large.count('class="place')
@@ -358,7 +358,7 @@ def test_long_series_are_drawn_as_few(tasks: list[WorkflowTask]) -> None:
         workflow_id="w", name="long", version=1, definition_hash="", status=WorkflowStatus.RUNNING, created_at=T0,
         definition=WorkflowDef(name="long", tasks=tasks),
     )  # fmt: skip
-    page = read(execution_page(view_of(workflow)))
+    page = read(execution_page(view_of(workflow)).html())
     assert 1 <= len(page.all(kind="place")) <= 31
 
 

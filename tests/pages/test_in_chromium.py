@@ -51,7 +51,7 @@ def browsed(page: str, script: str, folder: Path, hash: str = "") -> Any:
 
 def test_a_click_on_a_place_leads_to_its_attempts(tmp_path: Path) -> None:
     """Of 10,000 attempts one fold is elements at first; a click on 5,000 × transform shows those, and opens where it failed."""
-    page = execution_page(wide(5_000, 4))
+    page = execution_page(wide(5_000, 4)).html()
     assert len(page) < 8_000_000
     script = """
       const rows = () => document.querySelectorAll("[data-s]").length;
@@ -76,7 +76,7 @@ def test_an_address_opens_what_it_names(tmp_path: Path) -> None:
       await new Promise((done) => setTimeout(done, 50));
       return [open, failed, form.querySelector("output").textContent, document.querySelectorAll("[data-s]:not([hidden])").length];
     """
-    page = execution_page(wide(500, 4))
+    page = execution_page(wide(500, 4)).html()
     assert browsed(page, script, tmp_path, "#a777") == [True, "4 of 1,000 shown", "", 1_000]
 
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from conductorlite.errors import InvalidInput
-from conductorlite.server.safety import Caller, Guard, Receive, Role, Safety, Scope, caller_of, is_loopback
+from conductorlite.server.safety import App, Caller, Guard, Receive, Role, Safety, Scope, caller_of, is_loopback
 
 TOKEN = "correct-horse-battery-staple"
 OURS = "http://localhost:8400"
@@ -38,7 +38,7 @@ def asked(
     return asyncio.run(asyncio.wait_for(main(), 20))
 
 
-def statuses(guard: Guard, *requests: tuple[str, str, dict[str, Any]], **options: Any) -> list[int]:
+def statuses(guard: App, *requests: tuple[str, str, dict[str, Any]], **options: Any) -> list[int]:
     """Their statuses."""
     return [answer.status_code for answer in asked(guard, *requests, **options)]
 

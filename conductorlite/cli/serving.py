@@ -1,0 +1,83 @@
+"""The command that serves the pages of a store, with its verbs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from conductorlite.cli.shared import Exit, Setting, command_options, read_workers, with_system_workers
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.threads import started
+from conductorlite.runtime.engine import Engine
+
+__all__ = ["serve"]
+
+#: Seconds that functions of workers may take to end when the server stops.
+_PATIENCE_S = 60.0
+
+
+@click.command("serve")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Listen at this address.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8_400, show_default=True, help="At this port; 0: a free one.")
+@click.option("--allow-host", "hosts", metavar="NAME", multiple=True, help="Answer to this name too, besides localhost.")
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The token, in a file, that may do everything; by default one is made and printed.",
+)
+@click.option("--read-only", is_flag=True, help="Nobody may change anything.")
+@click.option("--workers", metavar="MODULE:ATTR", multiple=True, help="Drive the store meanwhile, with this Workers object.")
+@click.option("--certificate", metavar="FILE", help="A certificate, for TLS.")
+@click.option("--key", metavar="FILE", help="Its key.")
+@command_options()
+def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_file: Path | None,
+          read_only: bool, workers: tuple[str, ...], certificate: str | None, key: str | None) -> Exit:  # fmt: skip
+    """Serve the pages of the store, live, with the verbs for its executions, until Ctrl-C.
+
+    On this machine everybody may look; a verb needs the token. Needs the extra `server`. The token may also stand in the
+    environment variable CONDUCTORLITE_TOKEN. Without --workers nothing is driven: another process does that.
+    """
+    # Most commands need none of it.
+    from conductorlite.server.pages import engine_app
+    from conductorlite.server.running import serve as serve_app
+    from conductorlite.server.safety import Safety, is_loopback, new_token
+
+    token = os.environ.get("CONDUCTORLITE_TOKEN") if token_file is None else token_file.read_text(encoding="utf-8").strip()
+    made = None if token or (read_only and is_loopback(host)) else new_token()
+    names = [*hosts, *([] if host in ("0.0.0.0", "::") else [host])]
+    safety = Safety(token=token or made, hosts=frozenset(names), read_only=read_only)
+    if not hosts and host in ("0.0.0.0", "::"):
+        raise InvalidInput(f"{host} is every address of this machine: --allow-host says by which names it may be called")
+    sets = with_system_workers(read_workers(workers)) if workers else None
+    with setting.engine(create=sets is not None, workers=sets) as engine, _driven(engine, drives=sets is not None):
+        app = engine_app(engine, safety)
+
+        def listening(url: str) -> None:
+            shown = f"{url}/login#token={made}" if made is not None else f"{url}/"
+            if setting.json:
+                setting.screen.document({"url": url, "token": made})
+            else:
+                setting.screen.line(shown)
+
+        serve_app(app, safety, host=host, port=port, certificate=certificate, key=key, listening=listening, ending=app.end_streams)
+    return Exit.OK
+
+
+@contextmanager
+def _driven(engine: Engine, *, drives: bool) -> Iterator[None]:
+    """Drive the engine in a thread of its own while the block lasts."""
+    if not drives:
+        yield
+        return
+    thread: threading.Thread = started(engine.run_forever, name="conductorlite-driver")
+    try:
+        yield
+    finally:
+        engine.stop()
+        thread.join(_PATIENCE_S)

@@ -1,0 +1,187 @@
+"""An app on a port: uvicorn, with a deadline for headers, and streams that end when the server is to stop.
+
+No request is logged: an address may hold what is nobody's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final
+
+from conductorlite.model.errors import InvalidInput, MissingExtra
+from conductorlite.model.threads import Waiter, started
+from conductorlite.server.safety import App, Safety, is_loopback
+
+try:
+    import uvicorn
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+except ImportError as error:
+    raise MissingExtra("server", "A server") from error
+
+__all__ = ["serve", "served"]
+
+#: Seconds in which the headers of a request come, a connection without one is kept, and what runs may end when the server stops.
+_HEADER_S: Final = 10.0
+_IDLE_S: Final = 30
+_STOP_S: Final = 5
+
+#: Seconds that a server in a thread takes to listen, or to end, at most.
+_PATIENCE_S: Final = 30.0
+
+
+class _Protocol(H11Protocol):
+    """Cuts off who does not send the headers of a request in time: uvicorn waits for them for ever."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client has come: its first request is due."""
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(_HEADER_S, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request: its headers are whole, or due in time."""
+        super().data_received(data)
+        answering = self.cycle is not None and not self.cycle.response_complete
+        if answering and self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        elif not answering and self._deadline is None:
+            self._deadline = self.loop.call_later(_HEADER_S, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        super().connection_lost(exc)
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens, and when it is to stop."""
+
+    def __init__(self, config: uvicorn.Config, listening: Callable[[str], None], ending: Callable[[], None] | None) -> None:
+        super().__init__(config)
+        self._listening, self._ending = listening, ending
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Listen; then say where."""
+        await super().startup(sockets)
+        if self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            scheme = "https" if self.config.is_ssl else "http"
+            try:
+                self._listening(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")
+            except BaseException:
+                await super().shutdown(sockets)
+                raise
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """End streams first: they would be waited for."""
+        if self._ending is not None:
+            self._ending()
+        await super().shutdown(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop; a second Ctrl-C does not wait. The signal is answered here, and not raised once more at the end."""
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self.should_exit = True
+
+
+def _server(
+    app: App,
+    safety: Safety,
+    host: str,
+    port: int,
+    certificate: str | None,
+    key: str | None,
+    listening: Callable[[str], None],
+    ending: Callable[[], None] | None,
+) -> _Server:
+    if not is_loopback(host) and safety.token is None:
+        raise InvalidInput(f"{host} can be reached from other machines: that needs a token")
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=_Protocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
+        timeout_keep_alive=_IDLE_S,
+        timeout_graceful_shutdown=_STOP_S,
+        limit_concurrency=2 * safety.concurrency,
+        h11_max_incomplete_event_size=safety.max_headers,
+    )
+    return _Server(config, listening, ending)
+
+
+def serve(
+    app: App,
+    safety: Safety,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    certificate: str | None = None,
+    key: str | None = None,
+    listening: Callable[[str], None] = lambda url: None,
+    ending: Callable[[], None] | None = None,
+) -> None:
+    """Serve an app in this thread until SIGINT or SIGTERM; requests that run are answered first.
+
+    `listening` is called with the address; `ending` when it is to stop, for streams that would go on. `certificate` and `key` are
+    files, for TLS. Raises InvalidInput for an address that other machines reach without a token, OSError when the port is taken.
+    """
+    server = _server(app, safety, host, port, certificate, key, listening, ending)
+    try:
+        server.run()
+    except SystemExit as error:
+        raise OSError(f"{host}:{port}: cannot listen there, the log says why") from error
+
+
+@contextmanager
+def served(
+    app: App,
+    safety: Safety,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    certificate: str | None = None,
+    key: str | None = None,
+    ending: Callable[[], None] | None = None,
+) -> Iterator[str]:
+    """Serve an app in a thread of its own while the block lasts, which gets the address. Otherwise as `serve`."""
+    found: list[str] = []
+    changed = Waiter()
+
+    def listening(url: str) -> None:
+        found.append(url)
+        changed.wake()
+
+    server = _server(app, safety, host, port, certificate, key, listening, ending)
+
+    def run() -> None:
+        try:
+            server.run()
+        except SystemExit:  # the log says why
+            return
+        finally:
+            changed.wake()
+
+    thread = started(run, name="conductorlite-server")
+    try:
+        changed.wait(_PATIENCE_S)
+        if not found:
+            raise OSError(f"{host}:{port}: cannot listen there, the log says why")
+        yield found[0]
+    finally:
+        server.should_exit = True
+        thread.join(_PATIENCE_S)

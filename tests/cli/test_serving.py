@@ -1,0 +1,52 @@
+"""`conductorlite serve`: what it prints, who may act, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+from cli_kit import Shell
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+
+import httpx
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.slow
+def test_a_store_is_served_until_a_signal(shell: Shell, stop: signal.Signals) -> None:
+    """The printed address has the token that acts, unless the environment has it; nothing else is printed."""
+    shell.hello("h1")
+    token = None if stop is signal.SIGINT else "a-token-from-the-environment"
+    options = {"cwd": shell.folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-m", "conductorlite.cli", "serve", "--port", "0", "--workers", "crew:workers"]
+    environment = os.environ | ({} if token is None else {"CONDUCTORLITE_TOKEN": token})
+    with subprocess.Popen(command, env=environment, **options) as process:  # type: ignore[call-overload]
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        url, made = re.fullmatch(r"(http://127\.0\.0\.1:\d+)/(?:login#token=(\S+))?\n", line).groups()  # type: ignore[union-attr]
+        assert (made is None) == (token is not None)
+        with httpx.Client(base_url=url, trust_env=False) as client:
+            assert "h1" in client.get("/").text
+            assert client.post("/executions/h1/restart").status_code == 401
+            answer = client.post("/executions/h1/restart", headers={"authorization": f"Bearer {made or token}"})
+            assert answer.status_code == 200
+        process.send_signal(stop)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (0, "", "")
+    with shell.engine() as engine:
+        assert [line.status for line in engine.history("h1")].count("RESTART") == 1
+
+
+def test_what_it_refuses(shell: Shell) -> None:
+    """A store that is not there, an address without a name, a token that can be guessed."""
+    assert shell("serve", "--port", "0").code == 3
+    shell.hello()
+    assert "--allow-host" in shell("serve", "--host", "0.0.0.0").err
+    (shell.folder / "token").write_text("short\n", encoding="utf-8")
+    assert "16 characters" in shell("serve", "--token-file", "token").err
