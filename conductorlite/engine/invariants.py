@@ -7,7 +7,7 @@ the journal: each is compared with what the rows say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from conductorlite.model import attrs
 from conductorlite.model.decisions import DEADLINES, TIMERS, Event, EventKind, Message, queue_name
@@ -23,7 +23,17 @@ from conductorlite.model.statuses import (
 )
 from conductorlite.plan.compile import Node, Plan
 
-__all__ = ["INVARIANTS", "ExecutionAudit", "Finding", "findings", "limit_findings"]
+__all__ = [
+    "INVARIANTS",
+    "ExecutionAudit",
+    "Finding",
+    "could_go",
+    "findings",
+    "limit_findings",
+    "recounted",
+    "slots_taken",
+    "timers_amiss",
+]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -83,28 +93,38 @@ def one_live_attempt(audit: ExecutionAudit) -> Iterator[str]:
 
 def counters_equal_counts(audit: ExecutionAudit) -> Iterator[str]:
     """`open` and `waiting` are what counting the rows gives."""
-    last = audit.last
+    for task, field, count in recounted(audit, audit.last):
+        if task is None:
+            yield f"the workflow counts {audit.workflow.open} live tasks, there are {count}"
+        elif field == "open":
+            yield f"{task.ref}: counts {task.open} live tasks, there are {count}"
+        else:
+            yield f"{task.ref}: waits for {task.waiting}, {count} have not ended"
+
+
+def recounted(audit: ExecutionAudit, last: Mapping[str, Task]) -> Iterator[tuple[Task | None, str, int]]:
+    """Each counter that is not what counting the last attempts gives: of a task or (None) the workflow, its field, the count."""
     live: dict[str | None, int] = {}
     for task in last.values():
         if task.live:
             node = audit.placed(task)
             scopes = () if node is None else node.scopes
-            scope = last[printed_ref(scopes[-1][0], task.iterations[: scopes[-1][1]])] if scopes else None
+            scope = last.get(printed_ref(scopes[-1][0], task.iterations[: scopes[-1][1]])) if scopes else None
             owner = scope.ref if scope is not None and scope.live else None
             live[owner] = live.get(owner, 0) + 1
     if audit.workflow.open != live.get(None, 0):
-        yield f"the workflow counts {audit.workflow.open} live tasks, there are {live.get(None, 0)}"
+        yield None, "open", live.get(None, 0)
     for task in last.values():
         node = audit.placed(task)
         if node is None:
             continue  # it had ended when the execution moved to a definition without it
         if task.open != live.get(task.ref, 0):
-            yield f"{task.ref}: counts {task.open} live tasks, there are {live.get(task.ref, 0)}"
+            yield task, "open", live.get(task.ref, 0)
         if node.task.type == "JOIN" and not task.status.terminal:
             refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(() if node.collects else node.task.join_on)]
             waiting = sum(ref not in last or not last[ref].passed for ref in refs) + (task.seq == 0)
             if task.waiting != waiting:
-                yield f"{task.ref}: waits for {task.waiting}, {waiting} have not ended"
+                yield task, "waiting", waiting
 
 
 def nothing_of_the_ended(audit: ExecutionAudit) -> Iterator[str]:
@@ -154,13 +174,11 @@ def open_tasks_are_reachable(audit: ExecutionAudit) -> Iterator[str]:
             yield from _will_begin(audit, task, inbox, offered.get(task.ref))
         if task.status.terminal:
             continue
-        for name, kind in TIMERS.items():
-            at = getattr(task, name)
-            timer = inbox.get(f"{kind}:{task.ref}")
-            if at is not None and (timer is None or (timer.due_at != at and not timer.held and not _released(timer))):
-                yield f"{task.ref}: deadline {name} at {at} has the timer {timer}"
-            if at is None and timer is not None:
+        for name, kind, at, timer in timers_amiss(task, inbox):
+            if at is None:
                 yield f"{task.ref}: the timer {kind} has no deadline"
+            else:
+                yield f"{task.ref}: deadline {name} at {at} has the timer {timer}"
     workflow = audit.workflow
     if workflow.timeout_at is not None and EventKind.WORKFLOW_TIMEOUT not in inbox:
         yield f"the workflow's timeout at {workflow.timeout_at} has no timer"
@@ -196,9 +214,15 @@ def events_are_the_owners(audit: ExecutionAudit) -> Iterator[str]:
             yield f"{message.ref} is offered in queue {message.queue!r}, where its execution's owner does not find it"
 
 
-def _released(timer: Event) -> bool:
-    # A deadline that passed while the workflow was paused is dated again when it resumes.
-    return timer.due_at >= timer.posted_at
+def timers_amiss(task: Task, inbox: Mapping[str, Event]) -> Iterator[tuple[str, EventKind, int | None, Event | None]]:
+    """Each deadline of an open task without its timer, and each timer without its deadline: field, kind, instant, timer."""
+    for name, kind in TIMERS.items():
+        at, timer = getattr(task, name), inbox.get(f"{kind}:{task.ref}")
+        # A deadline that passed while the workflow was paused is dated again when it resumes.
+        if at is not None and (timer is None or (timer.due_at != at and not timer.held and timer.due_at < timer.posted_at)):
+            yield name, kind, at, timer
+        if at is None and timer is not None:
+            yield name, kind, at, timer
 
 
 def time_runs_forward(audit: ExecutionAudit) -> Iterator[str]:
@@ -216,75 +240,62 @@ def time_runs_forward(audit: ExecutionAudit) -> Iterator[str]:
 
 def transitions_are_in_the_table(audit: ExecutionAudit) -> Iterator[str]:
     """Every change the journal records is one the tables allow; terminal is terminal but for the verbs."""
-    status: WorkflowStatus | None = None
-    tasks: dict[tuple[str | None, int | None], TaskStatus] = {}
-    reopened = False
-    for line in audit.history:
-        if line.kind is HistoryKind.WORKFLOW:
-            after = WorkflowStatus(line.status)
-            verbs = WORKFLOW_VERB_TRANSITIONS.get(status, frozenset()) if status is not None else frozenset()
-            if after not in WORKFLOW_TRANSITIONS[status] and after not in verbs:
-                yield f"line {line.n}: the workflow goes from {status} to {after}"
-            reopened = status is not None and status.terminal
-            status = after
-        elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
-            reopened = reopened or line.kind is HistoryKind.VERB
-            gone = _dropped(line)
-            tasks = {key: recorded for key, recorded in tasks.items() if key[0] not in gone}
-        elif line.kind is HistoryKind.MIGRATED:
-            names = _renamed(line)
-            tasks = {(names.get(ref or "", ref), attempt): recorded for (ref, attempt), recorded in tasks.items()}
-        elif line.kind is HistoryKind.TASK:
-            key = (line.ref, line.attempt)
-            before, now = tasks.get(key), TaskStatus(line.status)
-            by_verb = reopened and before is not None and now in TASK_VERB_TRANSITIONS.get(before, frozenset())
-            if now not in TASK_TRANSITIONS[before] and not by_verb:
-                yield f"line {line.n}: {line.ref} goes from {before} to {now}"
-            if status is not None and status.terminal and not now.terminal:
-                yield f"line {line.n}: {line.ref} becomes {now} in a {status} workflow"
-            tasks[key] = now
+    yield from _Journal(audit.history).amiss
 
 
-def _renamed(line: HistoryEvent) -> dict[str, str]:
-    """Printed references before and after a migration."""
-    names: dict[str, str] = line.payload.value["renamed"] if line.payload is not None else {}
-    return names
+class _Journal:
+    """What the journal says last of each attempt, of the workflow, and of each loop's round; changes that no table allows."""
 
+    def __init__(self, history: Sequence[HistoryEvent]) -> None:
+        self.attempts: dict[tuple[str | None, int | None], HistoryEvent] = {}
+        self.status: WorkflowStatus | None = None
+        self.rounds: dict[str | None, int | None] = {}
+        self.amiss: list[str] = []
+        self._reopened = False
+        for line in history:
+            self._read(line)
 
-class _Recorded(NamedTuple):
-    """What the journal says last: of each attempt, of the workflow, and of each loop's round."""
-
-    attempts: dict[tuple[str | None, int | None], HistoryEvent]
-    workflow: HistoryEvent | None
-    rounds: dict[str | None, int | None]
-
-
-def _replayed(history: Sequence[HistoryEvent]) -> _Recorded:
-    statuses: dict[tuple[str | None, int | None], HistoryEvent] = {}
-    workflow: HistoryEvent | None = None
-    rounds: dict[str | None, int | None] = {}
-    for line in history:
+    def _read(self, line: HistoryEvent) -> None:
         if line.kind is HistoryKind.TASK:
-            statuses[(line.ref, line.attempt)] = line
+            self._task(line)
         elif line.kind is HistoryKind.WORKFLOW:
-            workflow = line
+            self._workflow(WorkflowStatus(line.status), line.n)
         elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
             gone = _dropped(line)
-            statuses = {key: recorded for key, recorded in statuses.items() if key[0] not in gone}
+            self.attempts = {key: recorded for key, recorded in self.attempts.items() if key[0] not in gone}
             if line.kind is HistoryKind.VERB:
-                rounds = {ref: number for ref, number in rounds.items() if ref not in gone}
+                self._reopened = True
+                self.rounds = {ref: number for ref, number in self.rounds.items() if ref not in gone}
         elif line.kind is HistoryKind.MIGRATED:
-            names = _renamed(line)
-            statuses = {(names.get(ref or "", ref), attempt): recorded for (ref, attempt), recorded in statuses.items()}
-            rounds = {names.get(ref or "", ref): number for ref, number in rounds.items()}
+            names: dict[str, str] = line.payload.value["renamed"] if line.payload is not None else {}
+            self.attempts = {(names.get(ref or "", ref), attempt): said for (ref, attempt), said in self.attempts.items()}
+            self.rounds = {names.get(ref or "", ref): number for ref, number in self.rounds.items()}
         elif line.kind is HistoryKind.ROUND:
-            rounds[line.ref] = line.number
-    return _Recorded(statuses, workflow, rounds)
+            self.rounds[line.ref] = line.number
+
+    def _workflow(self, after: WorkflowStatus, number: int) -> None:
+        status = self.status
+        verbs = WORKFLOW_VERB_TRANSITIONS.get(status, frozenset()) if status is not None else frozenset()
+        if after not in WORKFLOW_TRANSITIONS[status] and after not in verbs:
+            self.amiss.append(f"line {number}: the workflow goes from {status} to {after}")
+        self._reopened = status is not None and status.terminal
+        self.status = after
+
+    def _task(self, line: HistoryEvent) -> None:
+        known, now = self.attempts.get((line.ref, line.attempt)), TaskStatus(line.status)
+        before = None if known is None else TaskStatus(known.status)
+        by_verb = self._reopened and before is not None and now in TASK_VERB_TRANSITIONS.get(before, frozenset())
+        if now not in TASK_TRANSITIONS[before] and not by_verb:
+            self.amiss.append(f"line {line.n}: {line.ref} goes from {before} to {now}")
+        if self.status is not None and self.status.terminal and not now.terminal:
+            self.amiss.append(f"line {line.n}: {line.ref} becomes {now} in a {self.status} workflow")
+        self.attempts[(line.ref, line.attempt)] = line
 
 
 def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
     """What the journal says last of each attempt is what its row says."""
-    statuses, workflow, rounds = _replayed(audit.history)
+    journal = _Journal(audit.history)
+    statuses, rounds = journal.attempts, journal.rounds
     if {(task.ref, task.attempt) for task in audit.attempts} != set(statuses):
         yield "the journal and the rows name different attempts"
     for task in audit.attempts:
@@ -297,8 +308,8 @@ def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
             yield f"{task.ref} attempt {task.attempt}: the journal has another output"
         if task.round != (rounds.get(task.ref) or 0):
             yield f"{task.ref} is in round {task.round}, the journal says {rounds.get(task.ref)}"
-    if workflow is None or workflow.status != audit.workflow.status:
-        yield f"the workflow is {audit.workflow.status}, the journal says {workflow and workflow.status}"
+    if journal.status != audit.workflow.status:
+        yield f"the workflow is {audit.workflow.status}, the journal says {journal.status}"
 
 
 def _dropped(line: HistoryEvent) -> set[str]:
@@ -386,18 +397,28 @@ def slots_are_those_of_the_rows(audit: ExecutionAudit) -> Iterator[str]:
 def limit_findings(limit: Limit, members: Sequence[Member]) -> list[Finding]:
     """Everything that does not hold of one limit: its counts are those of its members, and no slot is idle."""
     law, found = "slots_are_counted_and_used", []
-    in_use = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for member in members)
-    reserved = sum(member.state is MemberState.RESERVED for member in members)
-    line = [member for member in members if member.state is MemberState.WAITING and member.lane not in limit.unpolled]
+    in_use, reserved = slots_taken(members)
     if (limit.in_use, limit.reserved) != (in_use, reserved):
         found.append(f"counts {limit.in_use} in use and {limit.reserved} reserved, there are {in_use} and {reserved}")
-    if line:
-        head = min(line, key=lambda member: member.place)
-        blocked = head.concurrent > 0 and limit.in_use >= head.concurrent
-        timed = limit.alarm == head.holder and limit.alarm_at is not None
-        if not blocked and not timed and not (head.rate > 0 and limit.reserved > 0):
-            found.append(f"{head.holder} waits for a slot that is free")
+    head = could_go(limit, members)
+    if head is not None:
+        found.append(f"{head.holder} waits for a slot that is free")
     return [Finding(law=law, workflow_id=limit.key, text=text) for text in found]
+
+
+def slots_taken(members: Sequence[Member]) -> tuple[int, int]:
+    """How many slots members use, and how many are reserved for them."""
+    in_use = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for member in members)
+    return in_use, sum(member.state is MemberState.RESERVED for member in members)
+
+
+def could_go(limit: Limit, members: Sequence[Member]) -> Member | None:
+    """The first in the line, if nothing keeps it from its slot."""
+    line = [member for member in members if member.state is MemberState.WAITING and member.lane not in limit.unpolled]
+    head = min(line, key=lambda member: member.place, default=None)
+    if head is None or (head.concurrent > 0 and limit.in_use >= head.concurrent) or (head.rate > 0 and limit.reserved > 0):
+        return None
+    return None if limit.alarm == head.holder and limit.alarm_at is not None else head
 
 
 #: Every law, by name.

@@ -6,14 +6,14 @@ timers, messages and slots follow from rows, and are made to. What is left after
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from conductorlite.engine.invariants import ExecutionAudit, Finding
+from conductorlite.engine.invariants import ExecutionAudit, Finding, could_go, recounted, slots_taken, timers_amiss
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import DEADLINES, TIMERS, Decision, Event, EventKind, Message, Outgoing, queue_name
-from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.executions import Task
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.model.statuses import TaskStatus
 
@@ -123,38 +123,21 @@ def _owners(repair: _Mending) -> None:
 
 def _counters(repair: _Mending) -> None:
     """`open` and `waiting` are what counting the rows gives; a JOIN that waits for nothing looks again."""
-    audit, last = repair.audit, repair.last()
-    live: dict[str | None, int] = {}
-    for task in last.values():
-        node = audit.placed(task)
-        if task.live:
-            scopes = () if node is None else node.scopes
-            scope = last.get(printed_ref(scopes[-1][0], task.iterations[: scopes[-1][1]])) if scopes else None
-            owner = scope.ref if scope is not None and scope.live else None
-            live[owner] = live.get(owner, 0) + 1
-    count = live.get(None, 0)
-    if repair.workflow.open != count:
-        repair.note("counters_equal_counts", f"the workflow counts {count} live tasks, it had {repair.workflow.open}")
-        repair.workflow = attrs.evolve(repair.workflow, open=count)
-    for task in last.values():
-        node = audit.placed(task)
-        if node is None:
+    for task, field, count in recounted(repair.audit, repair.last()):
+        if task is None:
+            repair.note("counters_equal_counts", f"the workflow counts {count} live tasks, it had {repair.workflow.open}")
+            repair.workflow = attrs.evolve(repair.workflow, open=count)
             continue
-        if task.open != live.get(task.ref, 0):
-            repair.note("counters_equal_counts", f"{task.ref}: counts {live.get(task.ref, 0)} live tasks, it had {task.open}")
-            repair.change(task, open=live.get(task.ref, 0))
-        if node.task.type != "JOIN" or task.status.terminal:
-            continue
-        refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(() if node.collects else node.task.join_on)]
-        waiting = sum(ref not in last or not last[ref].passed for ref in refs) + (task.seq == 0)
-        if task.waiting != waiting:
-            repair.note("counters_equal_counts", f"{task.ref}: waits for {waiting}, it had {task.waiting}")
-            repair.change(task, waiting=waiting)
-            if waiting == 0:
-                work = Payload.of({"queue": [["look_again", task.ref]]})
-                generation = repair.workflow.generation
-                event_id = f"{EventKind.CONTINUE}#{repair.workflow.sequence + 1}"
-                repair.post(event_id, EventKind.CONTINUE, repair.now, generation=generation, data=work)
+        counts = (
+            f"counts {count} live tasks, it had {task.open}" if field == "open" else f"waits for {count}, it had {task.waiting}"
+        )
+        repair.note("counters_equal_counts", f"{task.ref}: {counts}")
+        repair.change(task, **{field: count})
+        if field == "waiting" and count == 0:
+            work = Payload.of({"queue": [["look_again", task.ref]]})
+            generation = repair.workflow.generation
+            event_id = f"{EventKind.CONTINUE}#{repair.workflow.sequence + 1}"
+            repair.post(event_id, EventKind.CONTINUE, repair.now, generation=generation, data=work)
 
 
 def _timers(repair: _Mending) -> None:
@@ -175,10 +158,8 @@ def _timers(repair: _Mending) -> None:
     if ended:
         return
     for task in last.values():
-        for name, kind in () if task.status.terminal else TIMERS.items():
-            at = getattr(task, name)
-            timer = inbox.get(f"{kind}:{task.ref}")
-            if at is not None and (timer is None or (timer.due_at != at and not timer.held and timer.due_at < timer.posted_at)):
+        for name, kind, at, _ in () if task.status.terminal else timers_amiss(task, inbox):
+            if at is not None:
                 repair.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation)
                 repair.note("open_tasks_are_reachable", f"{task.ref}: {name} at {at} has its timer again")
         if repair.put_off(task) and f"{EventKind.ADMISSION}:{task.ref}" not in inbox:
@@ -242,44 +223,33 @@ def limit_repaired(
 
     The head of its line gets an event to look again: a slot may be free.
     """
-    problems = list(_limit_problems(limit, members, stale_holders))
+    stale = (member.holder for member in members if member.holder in stale_holders)
+    problems = [f"{holder} has no part in it any more, and gives its place back" for holder in stale]
     stay = [member for member in members if member.holder not in stale_holders]
-    in_use = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for member in stay)
-    reserved = sum(member.state is MemberState.RESERVED for member in stay)
+    in_use, reserved = slots_taken(stay)
     if (limit.in_use, limit.reserved) != (in_use, reserved):
         problems.append(f"counts {in_use} in use and {reserved} reserved, it had {limit.in_use} and {limit.reserved}")
-    waiting = (member for member in stay if member.state is MemberState.WAITING and member.lane not in limit.unpolled)
-    line = sorted(waiting, key=lambda member: member.place)
     new = attrs.evolve(limit, in_use=in_use, reserved=reserved)
     events: tuple[Event, ...] = ()
-    if line:
-        head = line[0]
-        blocked = head.concurrent > 0 and in_use >= head.concurrent
-        timed = limit.alarm == head.holder and limit.alarm_at is not None
-        if not blocked and not timed and not (head.rate > 0 and reserved > 0):
-            problems.append(f"{head.holder} is to look again: its slot is free")
-            new = attrs.evolve(new, alarm=head.holder, alarm_at=now)
-            events = (
-                Event(
-                    workflow_id=head.workflow_id,
-                    event_id=f"{EventKind.WINDOW_MOVES}:{limit.key}",
-                    kind=EventKind.WINDOW_MOVES,
-                    due_at=now,
-                    posted_at=now,
-                    sender=limit.key,
-                    sender_seq=limit.number,
-                    data=Payload.of({"key": limit.key}),
-                ),
-            )
+    head = could_go(new, stay)
+    if head is not None:
+        problems.append(f"{head.holder} is to look again: its slot is free")
+        new = attrs.evolve(new, alarm=head.holder, alarm_at=now)
+        events = (
+            Event(
+                workflow_id=head.workflow_id,
+                event_id=f"{EventKind.WINDOW_MOVES}:{limit.key}",
+                kind=EventKind.WINDOW_MOVES,
+                due_at=now,
+                posted_at=now,
+                sender=limit.key,
+                sender_seq=limit.number,
+                data=Payload.of({"key": limit.key}),
+            ),
+        )
     change = LimitChange(limit=new, gone=tuple(sorted(stale_holders)))
     if not problems and change.unused and not stay:
         problems.append("it is forgotten: nobody holds a slot of it or waits")
     if not problems:
         return None
     return change, events, tuple(Finding(law="slots_are_counted_and_used", workflow_id=limit.key, text=text) for text in problems)
-
-
-def _limit_problems(limit: Limit, members: Sequence[Member], stale_holders: frozenset[str]) -> Iterator[str]:
-    for member in members:
-        if member.holder in stale_holders:
-            yield f"{member.holder} has no part in it any more, and gives its place back"
