@@ -213,14 +213,14 @@ class Retention(Service):
             if _needed(tx, now) or now.rate_limit_key is not None:  # it waits for a slot to go on
                 spared.append(one)
                 continue
-            payload_store = self._turns.payload_store.left_by(tx, one)
+            documents = self._turns.payload_store.left_by(tx, one)
             if packed is None:
                 tx.remove(one)
-                left += payload_store
+                left += documents
                 done.append(one)
             elif one in packed and packed[one][1] == now.fence:
                 _move(tx, packed[one][0])
-                left += payload_store
+                left += documents
                 done.append(one)
         return done, spared, left
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
-from conductorlite.language.subset import PayloadStore, Subset, compile_subset
+from conductorlite.language.subset import Outside, Subset, compile_subset
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
@@ -60,7 +60,7 @@ class Script:
         if self.subset is not None:
             try:
                 return self.subset.evaluate(values)
-            except PayloadStore:
+            except Outside:
                 pass
         given = values if self.everything else {name: values[name] for name in values if name in self.names}
         try:

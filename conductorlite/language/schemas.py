@@ -93,7 +93,7 @@ def _compiled(name: str, text: str) -> SchemaCheck:
     document = json.loads(text)
     dialect = _dialects().get(str(document.get("$schema", _LATEST)).rstrip("#"))
     if dialect is None:
-        raise InvalidExpression(f"$.$schema: {str(document['$schema'])[:80]!r} is not a changeset that is known")
+        raise InvalidExpression(f"$.$schema: {str(document['$schema'])[:80]!r} is not a dialect that is known")
     _look_through(document)
     try:
         dialect.check_schema(document)
@@ -116,19 +116,19 @@ def _dialects() -> Mapping[str, Any]:
     # Here, because it costs more to import than most programs' whole engine.
     import jsonschema
 
-    changesets = (
+    known = (
         jsonschema.Draft4Validator,
         jsonschema.Draft6Validator,
         jsonschema.Draft7Validator,
         jsonschema.Draft201909Validator,
         jsonschema.Draft202012Validator,
     )
-    return {str(dialect.ID_OF(dialect.META_SCHEMA)).rstrip("#"): dialect for dialect in changesets}
+    return {str(dialect.ID_OF(dialect.META_SCHEMA)).rstrip("#"): dialect for dialect in known}
 
 
 @cache
 def _bounded(dialect: Any) -> Any:
-    """The changeset with each keyword counted, and with our own for those that could run away."""
+    """The dialect with each keyword counted, and with our own for those that could run away."""
     from jsonschema import validators
 
     ours: dict[str, Any] = {
@@ -157,7 +157,7 @@ def _look_through(document: Any) -> None:
             if key in _REFERENCES and isinstance(value, str) and not value.startswith("#"):
                 raise InvalidExpression(f"{where}: {value[:80]!r} leaves the document: only '#…' is followed")
             if key == "$schema" and at != "$" and isinstance(value, str):
-                raise InvalidExpression(f"{where}: only the whole document may name a changeset")
+                raise InvalidExpression(f"{where}: only the whole document may name a dialect")
             if key == "pattern" and isinstance(value, str):
                 _regex(value, where)
             if key == "patternProperties" and isinstance(value, dict):

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from conductorlite.language.values import Json
 
-__all__ = ["PayloadStore", "Subset", "compile_subset"]
+__all__ = ["Outside", "Subset", "compile_subset"]
 
 #: Longest text and deepest nesting that is compiled: closures call each other.
 _MAX_TOKENS: Final = 250
@@ -47,7 +47,7 @@ _INHERITED: Final = frozenset(
 _WORDS: Final = frozenset({"$", "if", "else", "return", "function", "true", "false", "null", "undefined"})
 
 
-class PayloadStore(Exception):
+class Outside(Exception):
     """The text, or an operation on the values at hand, is QuickJS's; internal."""
 
 
@@ -75,7 +75,7 @@ class Subset(NamedTuple):
         if answer is _UNDEFINED or answer is _EMPTY or answer is None:
             return None
         if isinstance(answer, list | dict):
-            raise PayloadStore
+            raise Outside
         return answer
 
 
@@ -84,7 +84,7 @@ def compile_subset(text: str) -> Subset | None:
     try:
         parser = _Parser(_tokens(text))
         return Subset(parser.script(), frozenset(parser.names))
-    except PayloadStore:
+    except Outside:
         return None
 
 
@@ -104,7 +104,7 @@ def _tokens(text: str) -> list[_Token]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None or len(tokens) > _MAX_TOKENS:
-            raise PayloadStore
+            raise Outside
         at, kind = found.end(), found.lastgroup or ""
         if kind == "space":
             breaks = breaks or "\n" in found[0] or "\r" in found[0]
@@ -143,7 +143,7 @@ class _Parser:
         while self._took(";"):
             pass
         if self._peek().kind != "end":
-            raise PayloadStore
+            raise Outside
         return body
 
     def _block(self) -> _Closure:
@@ -156,7 +156,7 @@ class _Parser:
         found = []
         while self._peek().text != end:
             if self._peek().kind == "end":
-                raise PayloadStore
+                raise Outside
             if not self._took(";"):
                 found.append(self._statement())
         return found
@@ -177,10 +177,10 @@ class _Parser:
             if self._in_function:
                 self._take("return")
             if self._in_function and (self._peek().breaks or self._peek().text in (";", "}")):
-                raise PayloadStore
+                raise Outside
             statement = self._expression()
             if not self._took(";") and self._peek().text != "}" and self._peek().kind != "end":
-                raise PayloadStore  # what only the end of a line ends is QuickJS's
+                raise Outside  # what only the end of a line ends is QuickJS's
         self._depth -= 1
         return statement
 
@@ -228,7 +228,7 @@ class _Parser:
         if token.text == "$":
             return self._path()
         if token.text not in _CONSTANTS:
-            raise PayloadStore
+            raise Outside
         constant = _CONSTANTS[token.text]
         return lambda values: constant
 
@@ -242,12 +242,12 @@ class _Parser:
             self._at += 1
             key = token.text if named and token.kind == "name" else "" if named else _literal(token)
             if key == "" or isinstance(key, float):
-                raise PayloadStore
+                raise Outside
             keys.append(key)
             if not named:
                 self._take("]")
         if not keys or self._sees("("):
-            raise PayloadStore
+            raise Outside
         self.names.add(str(keys[0]))
         return _read(str(keys[0]), keys[1:])
 
@@ -265,19 +265,19 @@ class _Parser:
 
     def _take(self, text: str) -> None:
         if not self._took(text):
-            raise PayloadStore
+            raise Outside
 
     def _deeper(self) -> None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            raise PayloadStore
+            raise Outside
 
 
 def _literal(token: _Token) -> str | int | float:
     if token.kind == "text":
         return token.text[1:-1]
     if token.kind != "number":
-        raise PayloadStore
+        raise Outside
     return _number(float(token.text)) if "." in token.text else int(token.text)
 
 
@@ -334,14 +334,14 @@ def _member(value: Any, key: str | int) -> Any:
     if isinstance(value, Mapping):
         found = value.get(str(key), _UNDEFINED)
         if found is _UNDEFINED and key in _INHERITED:
-            raise PayloadStore
+            raise Outside
         return found
     if isinstance(value, list) and key != "length":
         if isinstance(key, int):
             return value[key] if key < len(value) else _UNDEFINED
     elif key == "length" and (isinstance(value, list) or (isinstance(value, str) and value.isascii())):
         return len(value)
-    raise PayloadStore
+    raise Outside
 
 
 def _truth(value: Any) -> bool:
@@ -351,7 +351,7 @@ def _truth(value: Any) -> bool:
 def _number(value: float) -> int | float:
     """A result as JavaScript would print it: whole numbers are integers. What only a double can be is QuickJS's."""
     if not -_EXACT <= value <= _EXACT or (value == 0 and math.copysign(1, value) < 0):
-        raise PayloadStore
+        raise Outside
     return int(value) if value == int(value) else value
 
 
@@ -382,11 +382,11 @@ def _operation(operate: Callable[[Any, Any], Any]) -> Callable[[_Closure, _Closu
 def _arithmetic(operate: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
     def run(left: Any, right: Any) -> Any:
         if not _numbers(left, right):
-            raise PayloadStore
+            raise Outside
         try:
             return _number(operate(float(left), float(right)))
         except (ArithmeticError, ValueError):
-            raise PayloadStore from None
+            raise Outside from None
 
     return run
 
@@ -398,7 +398,7 @@ _sum: Final = _arithmetic(operator.add)
 def _plus(left: Any, right: Any) -> Any:
     if type(left) in (int, str) and type(right) in (int, str) and not _numbers(left, right):
         if len(text := f"{left}{right}") > _MAX_TEXT:
-            raise PayloadStore
+            raise Outside
         return text
     return _sum(left, right)
 
@@ -406,7 +406,7 @@ def _plus(left: Any, right: Any) -> Any:
 def _compared(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
     def run(left: Any, right: Any) -> Any:
         if not _numbers(left, right) and not (type(left) is type(right) is str and left.isascii() and right.isascii()):
-            raise PayloadStore
+            raise Outside
         return compare(left, right)
 
     return run
@@ -415,14 +415,14 @@ def _compared(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
 def _strictly(left: Any, right: Any) -> bool:
     containers = isinstance(left, list | dict) + isinstance(right, list | dict)
     if containers == 2:
-        raise PayloadStore
+        raise Outside
     return not containers and (type(left) is type(right) or _numbers(left, right)) and bool(left == right)
 
 
 def _loosely(left: Any, right: Any) -> bool:
     empty = (left in (None, _UNDEFINED)) + (right in (None, _UNDEFINED))
     if not empty and type(left) is not type(right) and not _numbers(left, right):
-        raise PayloadStore
+        raise Outside
     return empty == 2 if empty else _strictly(left, right)
 
 

@@ -251,7 +251,7 @@ def contains(words: str, phrase: Phrase) -> bool:
 def free_text(text: str) -> tuple[Phrase, ...]:
     """What a free text asks for, all of it: words, `"phrases"`, `beginnings*`. Empty, or `*`: nothing.
 
-    A word with punctuation inside (`order-42`) is a phrase. Raises InvalidQuery for an open quote, for what has no event or digit,
+    A word with punctuation inside (`order-42`) is a phrase. Raises InvalidQuery for an open quote, what has no letters or digits,
     and for more than 10,000 characters or 100 words.
     """
     if len(text) > _MAX_FREE_TEXT:
@@ -266,7 +266,7 @@ def free_text(text: str) -> tuple[Phrase, ...]:
         asked = quoted if bare is None else bare.removesuffix("*")
         words = tuple(words_of(asked, _MAX_WORDS + 1))
         if not words:
-            raise InvalidQuery("there is no event or digit to look for", match.start())
+            raise InvalidQuery("there are no letters or digits to look for", match.start())
         found.append(Phrase(words, open=bool(star) if bare is None else bare.endswith("*")))
         if sum(len(phrase.words) for phrase in found) > _MAX_WORDS:
             raise InvalidQuery(f"the free text asks for more than {_MAX_WORDS} words", match.start())

@@ -201,7 +201,7 @@ class _Player:
 
     def act(self, workflow_id: str, turn: Sequence[ReplayStep], end: int) -> None:
         """Take turns until the step's lines are there, or nothing moves any more."""
-        todo, started = self.payload_store(workflow_id, turn)
+        todo, started = self.from_outside(workflow_id, turn)
         for _ in range(_TURNS):
             nudged = [*self.nudge(workflow_id, turn[0]), *todo]
             self.turns.events = () if started is not None else self.chosen(workflow_id, turn)
@@ -226,7 +226,7 @@ class _Player:
                 # What followed came when a clock that had been set back had caught up: a line without a clock says so.
                 self.clock.set(turn[0].at)
 
-    def payload_store(self, workflow_id: str, turn: Sequence[ReplayStep]) -> tuple[list[Event], Start | None]:
+    def from_outside(self, workflow_id: str, turn: Sequence[ReplayStep]) -> tuple[list[Event], Start | None]:
         """The events of a turn that no execution in the document has written, and the start of an execution."""
         found = []
         started = None
