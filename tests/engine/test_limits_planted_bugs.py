@@ -18,7 +18,7 @@ from conductorlite.model.decisions import Event
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import Limit, Line, Member, MemberState, Terms
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.store.memory import limits as stored
+from conductorlite.store.memory import reads as stored
 from conductorlite.store.memory.backend import MemoryBackend
 
 Patch = pytest.MonkeyPatch
