@@ -214,7 +214,7 @@ class Graph:
 
     def _box(self, place: Place) -> Html:
         rows = [task for ref in place.refs for task in self.rows.get(ref, ())]
-        words, status = self._state(place, rows)
+        words, status = self.state(place, rows)
         group, sign = look(status)
         lines = [(kind, text) for kind, text in (("name", place.title), ("kind", place.kind), ("state", f"{sign} {words}")) if text]
         box = join(
@@ -231,7 +231,7 @@ class Graph:
         typical = next((task for task in rows if many and str(task.status) == status), rows[-1])
         return element("a", box, href=f"#{self.links[typical.task_id]}", **data)
 
-    def _state(self, place: Place, rows: Sequence[Task]) -> tuple[str, str]:
+    def state(self, place: Place, rows: Sequence[Task]) -> tuple[str, str]:
         """Where a place stands in words, and the status that it is coloured by: the worst of them."""
         if len(place.refs) == 1 or not rows:
             if not rows:

@@ -34,6 +34,23 @@ _ENGINES: Final = pytest.StashKey[list["Engine"]]()
 _SHOWN: Final = 10
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The kit's options; without them nothing of what they ask for is imported."""
+    group = parser.getgroup("conductorlite", "workflows")
+    group.addoption("--workflow-cov", action="store_true", help="report which parts of workflows the tests have come to")
+    group.addoption("--workflow-cov-html", metavar="FILE", help="write it as a page, over the pictures of the definitions")
+    group.addoption("--workflow-cov-append", action="store_true", help="add to what earlier runs have counted")
+    group.addoption("--workflow-cov-fail-under", metavar="PERCENT", type=float, help="fail when less was come to")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Count the coverage of workflows where it is asked for."""
+    if config.getoption("workflow_cov"):
+        from conductorlite.testing.coverage_options import CoverageRun
+
+        config.pluginmanager.register(CoverageRun(config), "conductorlite-workflow-coverage")
+
+
 @pytest.fixture
 def clock() -> VirtualClock:
     """A virtual clock at 2030-01-01T00:00:00Z."""
