@@ -22,7 +22,7 @@ from conductorlite.model.errors import Conflict, TaskNotFound
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.pages.graph import Graph, Place
-from conductorlite.pages.markup import Html, document, element, join, pairs
+from conductorlite.pages.markup import Document, Html, element, join, pairs
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, walk
 
 __all__ = ["WorkflowCoverage", "goals_met", "goals_of"]
@@ -253,7 +253,7 @@ class WorkflowCoverage:
         """One page: each definition's picture, with what was come to of each task, and a table of what was missed."""
         parts = [(f"w{number}", _title(one.definition), self._section(one)) for number, one in enumerate(self._sorted)]
         heading = join([element("h1", "Coverage of workflows"), pairs([("Goals come to", f"{self.percent:.1f} %")])])
-        return document("Coverage of workflows", heading, parts)
+        return Document("Coverage of workflows", heading, parts).html()
 
     def _section(self, one: _Counted) -> Html:
         picture = _Picture(definition=one.definition, rows={}, links={}, now=0)
