@@ -14,12 +14,12 @@ from typing import Any, Final
 from conductorlite.engine.config import Part
 from conductorlite.engine.explain import Case
 from conductorlite.engine.limits import standings
-from conductorlite.engine.turn_types import archived_workflow, unarchived
+from conductorlite.engine.turn_types import archived_workflow, missing, unarchived
 from conductorlite.model import attrs
-from conductorlite.model.canonical import Payload
+from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ExecutionNotFound
-from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Workflow
+from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Task, Workflow
 from conductorlite.plan.grafts import RunProgress, progress_of
 
 __all__ = ["Queries", "hidden", "masked_history", "masked_value"]
@@ -105,6 +105,20 @@ class Queries(Part):
                 return attrs.evolve(unarchived(view, workflow_id).workflow, tasks=())
             absent = {p.digest for p in _payloads(row) if p.absent}
             return _whole(row, self._turns.texts(view, workflow_id, absent) if absent else {})
+
+    def around(self, task: Task, *, masked: bool = False) -> Workflow:
+        """The execution of an attempt, to show the attempt by: no document of its own, its definition, and that attempt alone.
+
+        Raises ExecutionNotFound.
+        """
+        with self._backend.reading() as view:
+            row = view.workflow(task.workflow_id)
+            if row is None:
+                raise missing(view, task.workflow_id)
+            definition = self._turns.plans.plan(view, row).definition
+            made = {digest: self._turns.plans.made(view, row, digest) for digest in task.grafts}
+        around = attrs.evolve(row, input=EMPTY, output=EMPTY, variables=EMPTY, tasks=(task,), definition=definition, made=made)
+        return hidden(around) if masked else around
 
     def progress(self, workflow_id: str) -> RunProgress:
         """See `Run.progress`."""

@@ -114,7 +114,16 @@ Milliseconds = int | str | timedelta
 #: What is accepted where the name says `_seconds`: a number of them, too.
 Seconds = int | float | str | timedelta
 
-_UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_UNITS: Final = {"ms": 1} | {
+    word: factor
+    for factor, words in (
+        (1_000, "s sec secs second seconds"),
+        (60_000, "m min mins minute minutes"),
+        (3_600_000, "h hr hrs hour hours"),
+        (86_400_000, "d day days"),
+    )
+    for word in words.split()
+}
 _PART: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)", re.ASCII)
 
 #: What JSON numbers carry exactly, and a 64-bit column holds with room to spare.

@@ -1,5 +1,5 @@
-"""The pytest plugin: fixtures `clock`, `workers`, `engine`, `make_engine` and `engine_store`, with nothing to
-configure.
+"""The pytest plugin: fixtures `clock`, `workers`, `engine`, `make_engine`, `engine_store` and `conductor_server`, with
+nothing to configure.
 
     def test_retry(engine, workers):
         workers.charge.fails(2).then.returns({"id": 1})
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from conductorlite.runtime.engine import Engine
     from conductorlite.runtime.registry import Workers
     from conductorlite.testing.scripted import ScriptedWorkers
+    from conductorlite.testing.server import ConductorServer
 
 # Everything else is imported by the fixtures: this module is loaded in every pytest run where the package is installed.
 
@@ -107,6 +108,16 @@ def make_engine(
 def engine(make_engine: Callable[..., Engine]) -> Engine:
     """An engine on the test's store, with the fixtures `clock` and `workers`."""
     return make_engine()
+
+
+@pytest.fixture
+def conductor_server(request: pytest.FixtureRequest, clock: Clock) -> Iterator[ConductorServer]:
+    """A Conductor server at a port of this machine, on the fixture `clock`: time moves by `conductor_server.advance`."""
+    from conductorlite.testing.server import ConductorServer
+
+    with ConductorServer(clock=clock) as server:
+        request.node.stash.setdefault(_ENGINES, []).append(server.engine)
+        yield server
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,214 @@
+"""What answers look like: Conductor's JSON with the defaults that its server fills in.
+
+`conductorlite.model` leaves out what was not given; clients in other languages expect it. Times of summaries are texts in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from conductorlite.model import attrs
+from conductorlite.model.definitions import Semantics, TaskDef, TaskType, WorkflowDef
+from conductorlite.model.documents import task_to_json, workflow_to_json
+from conductorlite.model.executions import Task, TaskLog, Workflow
+from conductorlite.model.scalars import property_name
+from conductorlite.plan.tree import OPERATOR_TYPES
+from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
+
+__all__ = ["found", "log_lines", "task", "task_def", "workflow", "workflow_def"]
+
+_TASK_DEF: Final[Mapping[str, Any]] = {
+    "createTime": 0,
+    "updateTime": 0,
+    "retryCount": 3,
+    "timeoutSeconds": 0,
+    "inputKeys": [],
+    "outputKeys": [],
+    "runtimeMetadata": [],
+    "timeoutPolicy": "TIME_OUT_WF",
+    "retryLogic": "FIXED",
+    "retryDelaySeconds": 60,
+    "responseTimeoutSeconds": 3600,
+    "inputTemplate": {},
+    "rateLimitPerFrequency": 0,
+    "rateLimitFrequencyInSeconds": 1,
+    "backoffScaleFactor": 1,
+    "maxRetryDelaySeconds": 0,
+    "backoffJitterMs": 0,
+    "totalTimeoutSeconds": 0,
+    "taskStatusListenerEnabled": True,
+    "enforceSchema": False,
+}
+
+#: What Orkes' timeouts are where none is given.
+_ORKES: Final = {**_TASK_DEF, "responseTimeoutSeconds": 600, "timeoutSeconds": 3600, "pollTimeoutSeconds": 3600}
+
+#: What the engine carries out itself is not retried and has no timeout unless a definition says so.
+_OPERATOR: Final = {**_TASK_DEF, "retryCount": 0, "responseTimeoutSeconds": 0}
+
+_WORKFLOW_TASK: Final[Mapping[str, Any]] = {
+    "inputParameters": {},
+    "decisionCases": {},
+    "defaultCase": [],
+    "forkTasks": [],
+    "startDelay": 0,
+    "joinOn": [],
+    "optional": False,
+    "defaultExclusiveJoinTask": [],
+    "asyncComplete": False,
+    "loopOver": [],
+    "onStateChange": {},
+    "permissive": False,
+    "metadata": {},
+}
+
+_WORKFLOW_DEF: Final[Mapping[str, Any]] = {
+    "createTime": 0,
+    "updateTime": 0,
+    "tasks": [],
+    "inputParameters": [],
+    "outputParameters": {},
+    "schemaVersion": 2,
+    "restartable": True,
+    "workflowStatusListenerEnabled": False,
+    "timeoutPolicy": "ALERT_ONLY",
+    "timeoutSeconds": 0,
+    "variables": {},
+    "inputTemplate": {},
+    "enforceSchema": True,
+    "metadata": {},
+    "maskedFields": [],
+}
+
+_WORKFLOW: Final[Mapping[str, Any]] = {"ownerApp": "", "history": []}
+
+_TASK: Final[Mapping[str, Any]] = {
+    "responseTimeoutSeconds": 0,
+    "rateLimitPerFrequency": 0,
+    "rateLimitFrequencyInSeconds": 0,
+    "workflowPriority": 0,
+    "subworkflowChanged": False,
+    "firstStartTime": 0,
+    "executionMetadata": {},
+}
+
+Json = dict[str, Any]
+
+
+def task_def(definition: TaskDef, semantics: Semantics) -> Json:
+    """A registered task definition."""
+    return {**_defaults(semantics), "createdBy": "", **definition.to_json()}
+
+
+def _defaults(semantics: Semantics) -> Mapping[str, Any]:
+    return _ORKES if semantics is Semantics.ORKES else _TASK_DEF
+
+
+def workflow_def(definition: WorkflowDef) -> Json:
+    """A workflow definition."""
+    return _workflow_def(definition.to_json(), None)
+
+
+def _workflow_def(document: Json, embedded: Semantics | None) -> Json:
+    """With the defaults of the workflow and all its tasks; of an execution each task has a definition, if only its name."""
+    document = {**_WORKFLOW_DEF, **document}
+    document["tasks"] = [_workflow_task(one, embedded) for one in document["tasks"]]
+    return document
+
+
+def _workflow_task(document: Json, embedded: Semantics | None) -> Json:
+    """A task of a definition; those within it too. Depth is bounded by the validator."""
+    document = {**_WORKFLOW_TASK, **document}
+    given = document.get("taskDefinition")
+    if given is not None or embedded is not None:
+        operator = document["type"] in OPERATOR_TYPES or document["type"] == TaskType.DYNAMIC
+        defaults = _defaults(embedded or Semantics.OSS) if given is not None or not operator else _OPERATOR
+        document["taskDefinition"] = {**defaults, "name": document["name"], **(given or {})}
+    if isinstance(params := document.get("subWorkflowParam"), dict) and isinstance(params.get("workflowDefinition"), dict):
+        document["subWorkflowParam"] = {**params, "workflowDefinition": _workflow_def(params["workflowDefinition"], None)}
+
+    def each(tasks: Sequence[Json]) -> list[Json]:
+        return [_workflow_task(one, embedded) for one in tasks]
+
+    return document | {
+        "decisionCases": {case: each(tasks) for case, tasks in document["decisionCases"].items()},
+        "defaultCase": each(document["defaultCase"]),
+        "forkTasks": [each(branch) for branch in document["forkTasks"]],
+        "loopOver": each(document["loopOver"]),
+    }
+
+
+def workflow(execution: Workflow, *, tasks: bool = True) -> Json:
+    """An execution, with its tasks or without."""
+    known = execution if tasks else attrs.evolve(execution, tasks=())
+    document = {**_WORKFLOW, **workflow_to_json(known)}
+    document["tasks"] = [_task(one, execution.semantics) for one in document["tasks"]]
+    if "workflowDefinition" in document:
+        document["workflowDefinition"] = _workflow_def(document["workflowDefinition"], execution.semantics)
+    return document
+
+
+def task(attempt: Task, execution: Workflow, *, for_worker: bool = False) -> Json:
+    """An attempt at a task; for the worker that takes it whole, with what it is to know of secrets."""
+    document = _task(task_to_json(attempt, execution), execution.semantics)
+    if for_worker:
+        document["inputData"] = attempt.input_data
+        if attempt.runtime_metadata:
+            document["runtimeMetadata"] = attempt.runtime_metadata
+    return document
+
+
+def _task(document: Json, semantics: Semantics) -> Json:
+    document = {**_TASK, **document}
+    node = _workflow_task(
+        document.get("workflowTask")
+        or {"name": document["taskDefName"], "taskReferenceName": document["referenceTaskName"]} | {"type": document["taskType"]},
+        semantics,
+    )
+    document["workflowTask"], document["taskDefinition"] = node, node["taskDefinition"]
+    document["responseTimeoutSeconds"] = node["taskDefinition"]["responseTimeoutSeconds"]
+    return document
+
+
+def log_lines(lines: Sequence[TaskLog]) -> list[Json]:
+    """What workers logged for a task."""
+    return [{"log": one.text, "taskId": one.task_id, "createdTime": one.at} for one in lines]
+
+
+def found(result: SearchResult[Any], one: Any) -> Json:
+    """A page of a search, each result as `one` makes it."""
+    return {"totalHits": result.total_hits, "results": [one(each) for each in result.results]}
+
+
+#: Instants of summaries, which are texts there.
+_TIMES: Final = frozenset({"startTime", "updateTime", "endTime", "scheduledTime"})
+
+
+def summary(one: WorkflowSummary | TaskSummary) -> Json:
+    """Conductor's WorkflowSummary or TaskSummary."""
+    document = {property_name(field.name): getattr(one, field.name) for field in attrs.fields(type(one))}
+    for name in _TIMES & document.keys():
+        if document[name] is not None:
+            document[name] = time_text(document[name])
+    for side in ("input", "output"):
+        document[side] = document[side] or ""
+    if isinstance(one, WorkflowSummary):
+        document |= {
+            "failedReferenceTaskNames": ",".join(one.failed_reference_task_names),
+            "failedTaskNames": list(one.failed_task_names),
+            "parentWorkflowId": one.parent_workflow_id or "",
+            "classifier": "workflow",
+            "taskToDomain": {},
+            "inputSize": len(document["input"]),
+            "outputSize": len(document["output"]),
+        }
+        del document["archived"]
+    document.setdefault("executionTime", 0)
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def time_text(instant: int) -> str:
+    """An instant as text, in UTC to the millisecond."""
+    return datetime.fromtimestamp(instant / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

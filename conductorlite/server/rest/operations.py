@@ -1,0 +1,226 @@
+"""What an operation is: a function whose signature says what the request gives it; and which operation a request means.
+
+`engine` or `api` is given by the app, `body` is the parsed JSON of the request, what stands in braces in the path comes from there,
+all else from the query. Names are Conductor's: `workflow_id` is `workflowId`. A parameter without a default is demanded.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qsl, unquote
+
+from conductorlite.model import attrs
+from conductorlite.model.codec import document_of
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.scalars import property_name
+from conductorlite.server.safety import Role
+
+__all__ = ["ANY", "NO_BODY", "Found", "Operation", "Parameter", "Place", "Refused", "Text", "find", "operation", "table"]
+
+
+class Refused(Exception):
+    """Ends an operation with a status and Conductor's sentence for it; never leaves the app."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Text(str):
+    """A body that is taken as text, whatever it says of itself."""
+
+    __slots__ = ()
+
+
+class Place(StrEnum):
+    """Where a parameter stands in a request."""
+
+    PATH = "path"
+    QUERY = "query"
+    BODY = "body"
+
+
+#: What the app gives to functions that ask for it.
+_GIVEN: Final = frozenset({"engine", "api"})
+
+#: Defaults: no body, and no value of a parameter that may be given several times.
+NO_BODY: Final[dict[str, Any]] = {}
+ANY: Final[list[str]] = []
+
+_DEMANDED: Final = inspect.Parameter.empty
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Parameter:
+    """One parameter: the function's name for it, Conductor's, where it stands, its type, and its default."""
+
+    field: str
+    name: str
+    place: Place
+    type: Any
+    default: Any = _DEMANDED
+    many: bool = False
+
+    @property
+    def demanded(self) -> bool:
+        """Whether a request without it is refused."""
+        return self.default is _DEMANDED
+
+    def read(self, texts: Sequence[str]) -> Any:
+        """The value of what stands in the path or the query; raises Refused."""
+        if self.many:
+            return [one for text in texts for one in text.split(",") if one]
+        text = texts[-1] if texts else ""
+        if not text and self.default is not _DEMANDED and self.type is not str:
+            return self.default
+        if self.type is bool and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        if self.type is int:
+            try:
+                number = int(text)
+            except ValueError:
+                number = 2**63
+            if -(2**63) <= number < 2**63:
+                return number
+        if self.type is str:
+            return text
+        raise Refused(400, f"{self.name}: {text!r:.80} is no {'boolean' if self.type is bool else 'whole number'}")
+
+
+def _type_of(hint: Any) -> tuple[Any, bool]:
+    """What a parameter is made of, and whether it is several."""
+    if get_origin(hint) in (Union, UnionType):
+        hint = next(one for one in get_args(hint) if one is not NoneType)
+    return (get_args(hint)[0], True) if get_origin(hint) is list else (get_origin(hint) or hint, False)
+
+
+def _parameters(function: Callable[..., Any], path: str) -> Iterator[Parameter]:
+    hints = get_type_hints(function)
+    for field, one in inspect.signature(function).parameters.items():
+        if field in _GIVEN:
+            continue
+        name = property_name(field)
+        place = Place.BODY if field == "body" else Place.PATH if f"{{{name}}}" in path else Place.QUERY
+        kind, many = _type_of(hints[field]) if place is not Place.BODY else (hints[field], False)
+        yield Parameter(field=field, name=name, place=place, type=kind, default=one.default, many=many)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Operation:
+    """One operation: what is asked (`method`, `path`), what is called, and the status of an answer without a body."""
+
+    method: str
+    path: str
+    function: Callable[..., Any]
+    empty: int
+    role: Role
+    parameters: tuple[Parameter, ...]
+    #: It waits: a coroutine function, canceled when the client goes away.
+    waits: bool
+
+    @property
+    def name(self) -> str:
+        """What the OpenAPI document calls it."""
+        return property_name(self.function.__name__.rstrip("_"))
+
+    def arguments(self, path: Mapping[str, str], query: bytes, body: bytes) -> dict[str, Any]:
+        """What the function is called with; raises Refused, and InvalidInput for a body that is no JSON."""
+        given: dict[str, list[str]] = {}
+        for name, text in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+            given.setdefault(name, []).append(text)
+        found: dict[str, Any] = {}
+        for one in self.parameters:
+            if one.place is Place.BODY:
+                found[one.field] = _body(one, body)
+            elif one.place is Place.PATH:
+                found[one.field] = one.read([path[one.name]])
+            elif one.name in given:
+                found[one.field] = one.read(given[one.name])
+            elif one.demanded:
+                raise Refused(400, f"the query parameter {one.name} is missing")
+        return found
+
+
+def _body(parameter: Parameter, body: bytes) -> Any:
+    if parameter.type is Text:
+        return Text(_text_of(body))
+    if not body.strip():
+        if parameter.demanded:
+            raise Refused(400, "the request has no body")
+        return parameter.default
+    value = document_of(body)
+    wanted = get_origin(parameter.type) or parameter.type
+    if wanted in (dict, list) and not isinstance(value, wanted):
+        raise Refused(400, f"the body is no JSON {'object' if wanted is dict else 'array'}")
+    if wanted is list and get_args(parameter.type) == (str,) and not all(isinstance(one, str) for one in value):
+        raise Refused(400, "the body is no array of texts")
+    return value
+
+
+def _text_of(body: bytes) -> str:
+    """A body as text: a JSON text is what it says, as some clients send it."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"the body is no UTF-8: {error}") from None
+    if text[:1] == text[-1:] == '"':
+        try:
+            said = json.loads(text)
+        except ValueError:
+            return text
+        return said if isinstance(said, str) else text
+    return text
+
+
+@attrs.frozen(slots=True)
+class Found:
+    """Which operations there are on a path, by method, and what stands in its braces."""
+
+    operations: Mapping[str, Operation]
+    path: Mapping[str, str]
+
+
+#: Patterns of paths by their number of segments, the most literal first.
+Table = Mapping[int, Sequence[tuple[tuple[str, ...], Mapping[str, Operation]]]]
+
+
+def table(operations: Sequence[Operation]) -> Table:
+    """Operations in the order in which a path is compared with them."""
+    by_path: dict[tuple[str, ...], dict[str, Operation]] = {}
+    for one in operations:
+        by_path.setdefault(tuple(one.path.split("/")), {})[one.method] = one
+    found: dict[int, list[tuple[tuple[str, ...], Mapping[str, Operation]]]] = {}
+    for pattern, methods in sorted(by_path.items(), key=lambda entry: [(part.startswith("{"), part) for part in entry[0]]):
+        found.setdefault(len(pattern), []).append((pattern, methods))
+    return found
+
+
+def find(among: Table, path: str, method: str) -> Found | None:
+    """What a path, still percent-encoded, means; of several patterns the most literal that has the method."""
+    parts = path.split("/")
+    first: Found | None = None
+    for pattern, methods in among.get(len(parts), ()):
+        if all(part == wanted or (wanted.startswith("{") and part) for part, wanted in zip(parts, pattern, strict=True)):
+            held = {wanted[1:-1]: unquote(part) for part, wanted in zip(parts, pattern, strict=True) if wanted.startswith("{")}
+            if method in methods:
+                return Found(methods, held)
+            first = first or Found(methods, held)
+    return first
+
+
+def operation(method: str, path: str, function: Callable[..., Any], *, empty: int = 200, role: Role | None = None) -> Operation:
+    """A row of the table: by default a GET needs READ, all else WRITE."""
+    return Operation(
+        method=method,
+        path=path,
+        function=function,
+        empty=empty,
+        role=role or (Role.READ if method == "GET" else Role.WRITE),
+        parameters=tuple(_parameters(function, path)),
+        waits=inspect.iscoroutinefunction(function),
+    )

@@ -1,0 +1,287 @@
+"""Operations on tasks: polled, reported on, looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conductorlite.model.decisions import queue_name
+from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
+from conductorlite.model.executions import PollData, Task, TaskResult
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.runtime.engine import Engine
+from conductorlite.server.rest.documents import found, log_lines, summary, task
+from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text
+from conductorlite.server.rest.waiting import Waiting
+
+__all__ = [
+    "Polled",
+    "batch_poll",
+    "log",
+    "logs",
+    "poll",
+    "poll_data",
+    "poll_data_all",
+    "polled",
+    "queue_all",
+    "queue_all_verbose",
+    "queue_size",
+    "queue_sizes",
+    "report",
+    "reported",
+    "requeue",
+    "search_tasks",
+    "search_tasks_v2",
+    "task_by_id",
+    "update_and_poll",
+    "update_by_reference",
+    "update_by_reference_sync",
+    "update_task",
+]
+
+Json = dict[str, Any]
+
+#: Milliseconds that a poll of one waits, and a long poll at most; tasks of one poll.
+_MOMENT: Final = 100
+_LONGEST: Final = 5_000
+_MOST: Final = 1_000
+
+
+class Polled:
+    """An answer that hands out tasks: if no client gets it, they are given back."""
+
+    __slots__ = ("tasks", "value")
+
+    def __init__(self, value: Any, tasks: list[Task]) -> None:
+        self.value = value
+        self.tasks = tasks
+
+
+# ---------------------------------------------------------------------- polling
+
+
+async def poll(api: Waiting, tasktype: str, workerid: str | None = None, domain: str | None = None) -> Polled:
+    """Take one task; 204 when none comes for a moment."""
+    taken = await polled(api, tasktype, workerid, domain, 1, _MOMENT)
+    return Polled(taken.value[0] if taken.value else None, taken.tasks)
+
+
+async def batch_poll(
+    api: Waiting, tasktype: str, workerid: str | None = None, domain: str | None = None, count: int = 1, timeout: int = _MOMENT
+) -> Polled:
+    """Take up to so many tasks, and wait so many milliseconds for a first one."""
+    if timeout > _LONGEST:
+        raise Refused(400, f"Long Poll Timeout value cannot be more than {_LONGEST / 1000:g} seconds")
+    if not 1 <= count <= _MOST:
+        raise Refused(400, f"count is 1 to {_MOST}, not {count}")
+    return await polled(api, tasktype, workerid, domain, count, max(0, timeout))
+
+
+async def polled(api: Waiting, task_type: str, worker_id: str | None, domain: str | None, count: int, timeout: int) -> Polled:
+    """Tasks, as documents for the worker that takes them."""
+    tasks = await api.poll(task_type, worker_id=worker_id, domain=domain, count=count, timeout=timeout / 1000)
+    try:
+        return Polled(await api.call(_for_worker, api.engine, tasks) if tasks else [], tasks)
+    except BaseException:
+        api.give_up(tasks)
+        raise
+
+
+def _for_worker(engine: Engine, tasks: list[Task]) -> list[Json]:
+    return [task(one, engine.core.queries.around(one), for_worker=True) for one in tasks]
+
+
+# ---------------------------------------------------------------------- reporting
+
+
+def update_task(engine: Engine, body: Json) -> str:
+    """Report on a task; its id."""
+    return report(engine, reported(body), extend_lease=body.get("extendLease") is True).task_id
+
+
+async def update_and_poll(api: Waiting, body: Json) -> Polled:
+    """Report on a task, and take the next one of its type; 204 when there is none."""
+    result = reported(body)
+    after = await api.call(report, api.engine, result, extend_lease=body.get("extendLease") is True)
+    if not after.status.terminal:
+        return Polled(None, [])
+    taken = await polled(api, after.task_type, result.worker_id, after.domain, 1, 0)
+    return Polled(taken.value[0] if taken.value else None, taken.tasks)
+
+
+def report(engine: Engine, result: TaskResult, *, extend_lease: bool = False) -> Task:
+    """Report on a task, or say that its worker is alive; the task as stored afterwards."""
+    if not extend_lease:
+        return engine.update_task(result)
+    one = engine.tasks.get(result.task_id)
+    engine.tasks.extend_lease(one)
+    return one
+
+
+#: Statuses that may be reported.
+_REPORTED: Final = frozenset({"IN_PROGRESS", "COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "CANCELED"})
+
+
+def reported(body: Json) -> TaskResult:
+    """What a body reports, Conductor's TaskResult; raises InvalidInput."""
+    given = {name: value for name, value in body.items() if value is not None}
+    logs = given.get("logs", [])
+    if not isinstance(logs, list) or not all(isinstance(one, dict) and isinstance(one.get("log", ""), str) for one in logs):
+        raise InvalidInput("$.logs: a list of objects with a text `log` is expected")
+    return TaskResult(
+        workflow_id=_text(given, "workflowInstanceId", ""),
+        task_id=_text(given, "taskId", ""),
+        status=status_of(_text(given, "status", "")),
+        output_data=_object(given, "outputData"),
+        reason=_text(given, "reasonForIncompletion", None),
+        callback_after_ms=_seconds(given.get("callbackAfterSeconds", 0)),
+        worker_id=_text(given, "workerId", None),
+        logs=[one.get("log", "") for one in logs],
+        external_output_payload_storage_path=_text(given, "externalOutputPayloadStoragePath", None),
+    )
+
+
+def status_of(text: str) -> TaskStatus:
+    """A status that may be reported; raises InvalidInput."""
+    if text not in _REPORTED:
+        raise InvalidInput(f"status: {text!r:.60} is none of {', '.join(sorted(_REPORTED))}")
+    return TaskStatus(text)
+
+
+def _text(given: Mapping[str, Any], name: str, default: Any) -> Any:
+    value = given.get(name, default)
+    if value is not default and not isinstance(value, str):
+        raise InvalidInput(f"$.{name}: a text is expected")
+    if value == "" and default == "":
+        raise InvalidInput(f"$.{name}: is missing")
+    return value
+
+
+def _object(given: Mapping[str, Any], name: str) -> Json:
+    value = given.get(name, {})
+    if not isinstance(value, dict):
+        raise InvalidInput(f"$.{name}: an object is expected")
+    return value
+
+
+def _seconds(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**31:
+        raise InvalidInput("$.callbackAfterSeconds: a number of seconds is expected")
+    return round(value * 1000)
+
+
+def update_by_reference(
+    engine: Engine,
+    workflow_id: str,
+    task_ref_name: str,
+    status: str,
+    body: Json = NO_BODY,
+    workerid: str | None = None,
+) -> str | None:
+    """Report on the open task of a reference; its id, nothing if there is none."""
+    try:
+        return engine.signal(workflow_id, body, task=task_ref_name, status=status_of(status)).task_id
+    except (TaskNotFound, ExecutionNotFound, Conflict):
+        return None
+
+
+def update_by_reference_sync(
+    engine: Engine,
+    workflow_id: str,
+    task_ref_name: str,
+    status: str,
+    body: Json = NO_BODY,
+    workerid: str | None = None,
+) -> Json:
+    """Report on the open task of a reference; the execution afterwards."""
+    from conductorlite.server.rest.executions import execution
+
+    if update_by_reference(engine, workflow_id, task_ref_name, status, body) is None:
+        raise Refused(404, f"Found no running task {task_ref_name} of workflow {workflow_id} to update")
+    return execution(engine, workflow_id)
+
+
+# ---------------------------------------------------------------------- looking
+
+
+def task_by_id(engine: Engine, task_id: str) -> Json:
+    """One attempt at a task."""
+    try:
+        one = engine.tasks.get(task_id)
+    except TaskNotFound:
+        raise Refused(404, f"Task not found for taskId: {task_id}") from None
+    around = engine.core.queries.around(one, masked=True)
+    return task(around.tasks[0], around)
+
+
+def log(engine: Engine, task_id: str, body: Text) -> None:
+    """Keep a line of text with a task; for one that is not there it is dropped, as in Conductor."""
+    try:
+        engine.tasks.log(engine.tasks.get(task_id), body)
+    except TaskNotFound:
+        return
+
+
+def logs(engine: Engine, task_id: str) -> list[Json]:
+    """What workers logged for a task."""
+    return log_lines(engine.tasks.logs(task_id))
+
+
+def queue_size(engine: Engine, task_type: str, domain: str | None = None) -> int:
+    """How many tasks wait in a queue."""
+    return queue_all(engine).get(queue_name(task_type, domain or None), 0)
+
+
+def queue_sizes(engine: Engine, task_type: list[str] = ANY) -> dict[str, int]:
+    """How many tasks wait, by type, for the types asked for."""
+    sizes = queue_all(engine)
+    return {one: sizes.get(one, 0) for one in task_type}
+
+
+def queue_all(engine: Engine) -> dict[str, int]:
+    """How many tasks wait in each queue."""
+    prefix = queue_name("", None, engine.config.owner)
+    sizes = engine.tasks.queue_sizes()
+    return {queue.removeprefix(prefix): size for queue, size in sizes.items() if queue.startswith(prefix)}
+
+
+def queue_all_verbose(engine: Engine) -> Json:
+    """The same by shard, of which there is one; what a worker holds is in no queue."""
+    return {queue: {"a": {"size": size, "uacked": 0}} for queue, size in queue_all(engine).items()}
+
+
+def poll_data(engine: Engine, task_type: str) -> list[Json]:
+    """The last poll of a task type in each domain."""
+    return [_poll_data(one) for one in engine.tasks.poll_data(task_type)]
+
+
+def poll_data_all(engine: Engine) -> list[Json]:
+    """The last poll of each task type in each domain."""
+    return [_poll_data(one) for one in engine.tasks.poll_data()]
+
+
+def _poll_data(one: PollData) -> Json:
+    known = {"queueName": one.queue_name, "domain": one.domain, "workerId": one.worker_id, "lastPollTime": one.last_poll_time}
+    return {name: value for name, value in known.items() if value is not None}
+
+
+def requeue(engine: Engine, task_type: str) -> str:
+    """How many tasks were put into a queue again: none, for a task and its place in the queue are one commit."""
+    return "0"
+
+
+def search_tasks(engine: Engine, start: int = 0, size: int = 100, sort: str = "", free_text: str = "*", query: str = "") -> Json:
+    """Summaries of the tasks that answer a query."""
+    return found(engine.tasks.search(query, free_text=free_text, start=start, size=size, sort=sort), summary)
+
+
+def search_tasks_v2(engine: Engine, start: int = 0, size: int = 100, sort: str = "", free_text: str = "*", query: str = "") -> Json:
+    """The tasks that answer a query."""
+    page = search_tasks(engine, start, size, sort, free_text, query)
+    documents = []
+    for one in page["results"]:
+        try:
+            documents.append(task_by_id(engine, one["taskId"]))
+        except (Refused, ExecutionNotFound):
+            continue
+    return page | {"results": documents}

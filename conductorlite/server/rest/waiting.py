@@ -1,0 +1,175 @@
+"""Who waits for what, on the event loop: long polls for tasks, and callers for executions. No thread waits for any of them.
+
+A commit of this engine says that there may be something new; what other processes commit is looked for every tenth of a second
+while someone waits. One look a time asks the store which queues have something; of those who wait at a queue the first is called,
+and calls the next if it has got something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Final, ParamSpec, TypeVar
+
+from conductorlite.model.decisions import queue_name
+from conductorlite.model.executions import HistoryEvent, Task, Workflow
+from conductorlite.runtime.engine import Engine
+
+__all__ = ["Waiting"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Threads for verbs. More would only queue at the store.
+_THREADS: Final = 8
+
+#: Seconds between looks for what other processes have committed, and between looks at one execution at most.
+_GLANCE: Final = 0.1
+_LONGEST: Final = 1.0
+
+
+class Waiting:
+    """One app's threads, and who waits."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="conductorlite-rest")
+        self._loop: asyncio.AbstractEventLoop | None = None
+        #: Who waits at a queue, in order.
+        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+        self._executions: dict[str, set[asyncio.Future[None]]] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._stop = engine.listen(self._committed)
+
+    def close(self) -> None:
+        """Hear nothing more, and end the threads."""
+        self._stop()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def call(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Await a verb that is done in a thread."""
+        self._loop = asyncio.get_running_loop()
+        return await self._loop.run_in_executor(self._threads, lambda: verb(*args, **kwargs))
+
+    def give_up(self, tasks: Sequence[Task]) -> None:
+        """Give back tasks that no client got, in a thread."""
+        if tasks:
+            self._threads.submit(self.engine.core.polling.give_up, tasks)
+
+    # ------------------------------------------------------------------ tasks
+
+    async def poll(self, task_type: str, *, worker_id: str | None, domain: str | None, count: int, timeout: float) -> list[Task]:
+        """Tasks as `Engine.poll` takes them, waited for up to `timeout` seconds; canceled, it gives back what it has taken."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout
+        queue = queue_name(task_type, domain or None, self.engine.config.owner)
+        while True:
+            seen = self.engine.core.turns.commits
+            taken = await self._taken(task_type, worker_id, domain, count)
+            if taken or loop.time() >= until:
+                self._call_next(queue if taken else "")
+                return taken
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._queues.setdefault(queue, deque()).append(waiter)
+            if self.engine.core.turns.commits != seen:
+                self._news.set()
+            self._look()
+            try:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(until):
+                        await waiter
+            finally:
+                waiting = self._queues.get(queue)
+                if waiting is not None and waiter in waiting:
+                    waiting.remove(waiter)
+                    if not waiting:
+                        del self._queues[queue]
+                elif waiter.done() and loop.time() >= until:
+                    self._call_next(queue)  # it was called, and goes
+
+    async def _taken(self, task_type: str, worker_id: str | None, domain: str | None, count: int) -> list[Task]:
+        loop = self._loop = asyncio.get_running_loop()
+        polled: Future[list[Task]] = self._threads.submit(
+            self.engine.poll, task_type, worker_id=worker_id, domain=domain, count=count
+        )
+        try:
+            return await asyncio.shield(asyncio.wrap_future(polled, loop=loop))
+        except asyncio.CancelledError:
+            if not polled.cancel():
+                polled.add_done_callback(lambda done: self.give_up([] if done.exception() else done.result()))
+            raise
+
+    def _call_next(self, queue: str) -> None:
+        """Have the first that waits at a queue try."""
+        waiting = self._queues.get(queue)
+        while waiting:
+            waiter = waiting.popleft()
+            if not waiting:
+                del self._queues[queue]
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _look(self) -> None:
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.get_running_loop().create_task(self._look_on())
+
+    async def _look_on(self) -> None:
+        """Look which queues have something, after commits and now and then, as long as someone waits."""
+        while self._queues:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_GLANCE):
+                    await self._news.wait()
+            self._news.clear()
+            for queue in await self.call(self._offered, [*self._queues]):
+                self._call_next(queue)
+
+    def _offered(self, queues: Sequence[str]) -> list[str]:
+        """Those of the queues that have a task to take."""
+        now = self.engine.clock.now()
+        with self.engine.backend.reading() as view:
+            first = view.next_message_at(queues)
+            if first is None or first > now:
+                return []
+            due = ((queue, view.next_message_at([queue])) for queue in queues)
+            return [queue for queue, at in due if at is not None and at <= now]
+
+    # ------------------------------------------------------------------ executions
+
+    async def until(self, workflow_id: str, holds: Callable[[], bool], timeout: float) -> bool:
+        """Wait until something holds, asked after each commit of an execution and now and then; False when the time is over."""
+        loop = asyncio.get_running_loop()
+        end, pause = loop.time() + timeout, _GLANCE
+        while True:
+            changed: asyncio.Future[None] = loop.create_future()
+            self._executions.setdefault(workflow_id, set()).add(changed)  # before it is asked: no commit in between is missed
+            try:
+                if await self.call(holds):
+                    return True
+                left = end - loop.time()
+                if left <= 0:
+                    return False
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, pause)):
+                        await changed
+                pause = min(pause * 1.5, _LONGEST)
+            finally:
+                others = self._executions[workflow_id]
+                others.discard(changed)
+                if not others:
+                    del self._executions[workflow_id]
+
+    def _committed(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
+        if self._loop is not None and (self._queues or workflow.workflow_id in self._executions):
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                self._loop.call_soon_threadsafe(self._woken, workflow.workflow_id)
+
+    def _woken(self, workflow_id: str) -> None:
+        self._news.set()
+        for changed in tuple(self._executions.get(workflow_id, ())):
+            if not changed.done():
+                changed.set_result(None)
