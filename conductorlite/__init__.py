@@ -7,7 +7,7 @@ and return, and what authors of stores, locks, indexes and sinks need, is in its
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from conductorlite.decide.changeset.barriers import Barriers
+    from conductorlite.decide.changeset.reader import Barriers
     from conductorlite.decide.changeset.view import Bounds
     from conductorlite.engine.config import EngineConfig
     from conductorlite.errors import ResultTimeout, WorkflowFailed
@@ -106,7 +106,7 @@ __version__ = "0.1.0"
 _HOMES: Final = {
     "AsyncEngine": "runtime.aio.engine",
     "AsyncRun": "runtime.aio.engine",
-    "Barriers": "decide.changeset.barriers",
+    "Barriers": "decide.changeset.reader",
     "Bounds": "decide.changeset.view",
     "Clock": "model.clock",
     "ConductorliteError": "model.errors",

@@ -15,8 +15,7 @@ from typing import Any
 import click
 
 from conductorlite.cli.execution import drive
-from conductorlite.cli.linting import lint
-from conductorlite.cli.maintenance import MAINTENANCE, MOVING, RETENTION
+from conductorlite.cli.maintenance import MAINTENANCE, MOVING, RETENTION, lint
 from conductorlite.cli.operations import CHANGING, MESSAGES
 from conductorlite.cli.output import discard_output
 from conductorlite.cli.queries import LOOKING, explained

@@ -35,18 +35,21 @@ from conductorlite.decide.operators.do_while import next_round
 from conductorlite.decide.operators.join import choose, look_again, schedule_branch
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.progress import advance, executed, schedule_item
-from conductorlite.decide.reports import on_extend_lease, on_give_back, on_poll, on_report
-from conductorlite.decide.reruns import on_rerun, on_restart
-from conductorlite.decide.retries import on_child_reopened, on_retry
-from conductorlite.decide.sub_workflows import on_child_ended, on_started
-from conductorlite.decide.timeouts import (
+from conductorlite.decide.reports import (
+    on_extend_lease,
+    on_give_back,
+    on_poll,
     on_poll_timeout,
+    on_report,
     on_response_timeout,
     on_task_timeout,
     on_total_timeout,
     on_wait_ends,
     on_workflow_timeout,
 )
+from conductorlite.decide.reruns import on_rerun, on_restart
+from conductorlite.decide.retries import on_child_reopened, on_retry
+from conductorlite.decide.sub_workflows import on_child_ended, on_started
 from conductorlite.decide.verbs import (
     on_append,
     on_continue,

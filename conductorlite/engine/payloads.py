@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Final
 
-from conductorlite.decide.changeset.barriers import Barriers
+from conductorlite.decide.changeset.reader import Barriers
 from conductorlite.engine.residents import Known
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, stored_pages
 from conductorlite.model import attrs

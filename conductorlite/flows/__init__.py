@@ -38,7 +38,7 @@ from conductorlite.flows.steps import (
 from conductorlite.flows.tasks import Backoff, TaskFunction, task
 
 if TYPE_CHECKING:
-    from conductorlite.flows.source import to_python
+    from conductorlite.flows.writers import to_python
 
 __all__ = [
     "Attempt",
@@ -80,6 +80,6 @@ def __getattr__(name: str) -> Any:
     """`to_python`, which no program needs that only runs flows."""
     if name != "to_python":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from conductorlite.flows.source import to_python
+    from conductorlite.flows.writers import to_python
 
     return to_python

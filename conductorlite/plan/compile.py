@@ -29,7 +29,7 @@ from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskT
 from conductorlite.model.errors import InvalidDefinition
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
-from conductorlite.plan.joins import find_predecessors
+from conductorlite.plan.findings import find_predecessors
 from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, walk
 from conductorlite.plan.validate import enforced, validate
 

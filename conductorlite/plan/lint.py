@@ -26,8 +26,7 @@ from conductorlite.model.policies import retry_delay, task_policy
 from conductorlite.model.scalars import property_name, step_path
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean
-from conductorlite.plan.findings import Findings, Scope, is_expression
-from conductorlite.plan.joins import conditional_on
+from conductorlite.plan.findings import Findings, Scope, conditional_on, is_expression
 from conductorlite.plan.references import templates_of, texts_of
 from conductorlite.plan.tree import TreePosition, branches, walk
 from conductorlite.plan.validate import validate

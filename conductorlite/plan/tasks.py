@@ -17,8 +17,19 @@ from conductorlite.language.jq import compile_jq, need_jq
 from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import MissingExtra
 from conductorlite.model.scalars import property_name
-from conductorlite.plan.findings import Findings, Scope, blank, check_task_def_extras, has_input, input_value, is_expression
-from conductorlite.plan.joins import check_dynamic_fork, check_exclusive_join, check_fork, check_join
+from conductorlite.plan.findings import (
+    Findings,
+    Scope,
+    blank,
+    check_dynamic_fork,
+    check_exclusive_join,
+    check_fork,
+    check_join,
+    check_task_def_extras,
+    has_input,
+    input_value,
+    is_expression,
+)
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, branches
 
 __all__ = [

@@ -34,11 +34,10 @@ from conductorlite.model.schedules import name_at
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
-from conductorlite.runtime.handout import HandOut, MessageSources
 from conductorlite.runtime.idle import GLANCE_MS, Rest, WaitGraph
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
-from conductorlite.runtime.workshop import Call, Workshop
+from conductorlite.runtime.workshop import Call, HandOut, MessageSources, Workshop
 from conductorlite.store.ports import EventSource
 
 __all__ = ["Reports", "Work"]

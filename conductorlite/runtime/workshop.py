@@ -1,4 +1,12 @@
-"""Where worker functions run: plain ones in threads, coroutines on an event loop."""
+"""Where worker functions run: plain ones in threads, coroutines on an event loop.
+
+Which offered tasks a driver takes for its workers: as many as may run, every type in its turn, and some alone.
+
+The sources of messages of one engine: asked in turn, each message handed to the event handlers and then acknowledged.
+
+A message is acknowledged after all it leads to is stored, so one that is given again is one whose acknowledgement was lost, and
+its records keep it from being acted upon twice.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +27,22 @@ from conductorlite.runtime.registry import TaskContext, Worker, Workers
 
 if TYPE_CHECKING:
     import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import ParamSpec, TypeVar
 
-__all__ = ["QUICK_MS", "Call", "Workshop"]
+from conductorlite.engine.keys import POLLS_MS
+from conductorlite.engine.logs import log_store
+from conductorlite.engine.polling import Hand, said
+from conductorlite.engine.turn_types import Taking
+from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.decisions import Message, MessageKey, queue_name
+from conductorlite.model.errors import InvalidInput, SourceError, StorageError
+from conductorlite.model.executions import PollData
+from conductorlite.model.texts import type_name
+from conductorlite.store.ports import EventMessage, EventSource
+
+__all__ = ["QUICK_MS", "Call", "HandOut", "MessageSources", "Workshop"]
 
 #: Threads for worker functions when the user sets no bound.
 _THREADS: Final = 32
@@ -218,3 +240,243 @@ class Workshop:
         if self._pool is not None:
             self._pool.close()
         self._loop.close()
+
+
+#: Tasks handed over one after another before every worker is asked for in its turn.
+_IN_A_ROW: Final = 64
+
+
+class HandOut:
+    """Takes tasks. One in whose hands processes have died is taken when nothing else runs here, and nothing else beside it."""
+
+    def __init__(self, engine: Verbs, workers: Workers, workshop: Workshop) -> None:
+        self._engine = engine
+        self._workers = workers
+        self._workshop = workshop
+        self._rotation = 0
+        #: What is to be taken alone, and until when nothing else is taken so that it can be.
+        self._waiting: dict[MessageKey, tuple[Worker, Message]] = {}
+        self._until = 0
+        #: What was taken alone.
+        self._lone: Task | None = None
+        #: What turns have handed over, to be carried out before anything else is taken.
+        self.handed: deque[tuple[Worker, Task]] = deque()
+        #: How many tasks a turn may hand over at most: none to a caller who may not drive on. In threads, or in the driver's own.
+        self.most = 0
+        self.threads = False
+        self._in_a_row = 0
+        self._noted_at = 0
+        self._by_queue: dict[str, Worker] = {}
+        self._spoken: tuple[tuple[str, str], Payload] = ("", ""), EMPTY
+
+    @property
+    def worker_id(self) -> str:
+        """What tasks show of who has them."""
+        return self._workers.worker_id or self._engine.core.holding.worker_id
+
+    def take(self, most: int, *, threads: bool = False) -> list[tuple[Worker, Task]]:
+        """Up to `most` tasks for workers that may take one more; with `threads`, as many as there is room for."""
+        self._in_a_row = 0
+        if self._lone is not None:
+            if any(running.task is self._lone for running in self._workshop):
+                return []
+            self._lone = None
+        if alone := self._alone():
+            return alone
+        if self._waiting and self._engine.clock.now() < self._until:
+            return []
+        return self._offered(most, threads=threads) or self._alone()
+
+    def _alone(self) -> list[tuple[Worker, Task]]:
+        """The first of those that wait to be alone, if nothing runs."""
+        while self._waiting and not len(self._workshop):
+            worker, message = self._waiting.pop(next(iter(self._waiting)))
+            self._lone = self._engine.core.polling.take_alone(message, self.worker_id, self._engine.core.holding)
+            if self._lone is not None:
+                return [(worker, self._lone)]
+        return []
+
+    def _offered(self, most: int, *, threads: bool) -> list[tuple[Worker, Task]]:
+        found: list[tuple[Worker, Task]] = []
+        workers = list(self._workers)
+        limit = self._workers.concurrency
+        room = self._room(threads=threads)
+        for offset in range(len(workers)):
+            worker = workers[(self._rotation + offset) % len(workers)]
+            own = self._workshop.room_for(worker)
+            free = min(most - len(found), room.get(worker.is_async, most), most if own is None else own)
+            if limit is not None:
+                free = min(free, limit - len(self._workshop) - len(found))
+            if free <= 0:
+                continue
+            hand = Hand(self._engine.core.holding)
+            try:
+                tasks = self._engine.core.polling.take_offered(worker.task_type, self.worker_id, free, worker.domain, hand)
+            except StorageError:
+                if found:  # what was taken is carried out; the error comes again
+                    break
+                raise
+            found += [(worker, task) for task in tasks]
+            if room:
+                room[worker.is_async] -= len(tasks)
+            self._keep(worker, hand)
+            if len(found) >= most:
+                break
+        self._rotation += 1
+        return found
+
+    def _room(self, *, threads: bool) -> dict[bool, int]:
+        """How many more functions may run, coroutines or not; one that the driver runs itself takes no room."""
+        return {kind: self._workshop.room(is_async=kind) for kind in (False, True)} if threads else {}
+
+    # ------------------------------------------------------------------ handed over
+
+    def taking(self, tasks: Iterable[Task], ended: Sequence[Worker] = ()) -> Taking | None:
+        """What has a turn that reports on tasks hand others of their execution to workers that are free after it, `ended` included.
+
+        None when nothing is to be handed over: then, and now and then anyway, every worker is asked for in its turn.
+        """
+        served = self._served()
+        self._in_a_row += 1
+        waits = self.handed or self._waiting or self._lone is not None or (len(served) > 1 and self._in_a_row > _IN_A_ROW)
+        if not self.most or waits or not served:
+            return None
+        most, limit = self.most, self._workers.concurrency
+        if self.threads:
+            room = self._room(threads=True)
+            for worker in ended:
+                room[worker.is_async] += 1
+            most = min(most, *(room[kind] for kind in {worker.is_async for worker in served.values()}))
+        if limit is not None:
+            most = min(most, limit - len(self._workshop) + len(ended))
+        if most <= 0:
+            return None
+        free = dict.fromkeys(served, most)
+        for queue, worker in served.items():
+            own = self._workshop.room_for(worker)
+            if own is not None:
+                free[queue] = own + ended.count(worker)
+        owner = self._engine.config.owner
+        again = {queue_name(task.task_type, task.domain, owner) for task in tasks}
+        return self._engine.core.polling.hand_over(free, most, again, self._polls(served.values()), self._said())
+
+    def _served(self) -> dict[str, Worker]:
+        """The workers by the queues of this engine's owner that they take from."""
+        if len(self._by_queue) != len(self._workers):
+            owner = self._engine.config.owner
+            self._by_queue = {queue_name(one.task_type, one.domain, owner): one for one in self._workers}
+        return self._by_queue
+
+    def _said(self) -> Payload:
+        """What the polls of this engine's workers say."""
+        hand = Hand(self._engine.core.holding)
+        key = (self.worker_id, hand.holding.begin())
+        if self._spoken[0] != key:
+            self._spoken = key, said(self.worker_id, hand)
+        return self._spoken[1]
+
+    def _polls(self, workers: Iterable[Worker]) -> list[PollData]:
+        """A worker that is free for what a turn offers has polled; it is noted as often as it would be written."""
+        now = self._engine.clock.now()
+        if 0 <= now - self._noted_at < POLLS_MS:
+            return []
+        self._noted_at = now
+        who = self.worker_id
+        return [
+            PollData(queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=now)
+            for worker in workers
+        ]
+
+    def receive(self, taking: Taking | None) -> None:
+        """Have what a turn has handed over carried out next."""
+        if taking is None or not (taking.taken or taking.write):
+            return
+        owner, served = self._engine.config.owner, self._served()
+        for task in self._engine.core.polling.received(taking):
+            self.handed.append((served[queue_name(task.task_type, task.domain, owner)], task))
+
+    def _keep(self, worker: Worker, hand: Hand) -> None:
+        """Note what is to be taken alone. What runs is waited for, but not for longer than a stopping engine would."""
+        for message in hand.passed:
+            if message.key not in self._waiting:
+                self._waiting[message.key] = (worker, message)
+                self._until = self._engine.clock.now() + self._workers.drain_ms
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: How long a source that could not give messages is left alone, ms.
+_REST_MS: Final = 1_000
+
+
+class MessageSources:
+    """Asks the sources; at most one thread at a time."""
+
+    def __init__(self, engine: Verbs, sources: Iterable[EventSource]) -> None:
+        self._engine = engine
+        self._sources = list(sources)
+        for source in self._sources:
+            if not isinstance(source, EventSource):
+                raise InvalidInput(f"event_sources: a {type(source).__name__} has no poll(), ack() and reject()")
+        self._rotation = 0
+        self._resting: dict[int, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._sources)
+
+    def take(self, limit: int) -> bool:
+        """Handle up to `limit` messages of the next source that has any; False when none has.
+
+        A source that raises anything is left alone for a second. Raises StorageErrors; what was not acknowledged is given again.
+        """
+        for offset in range(len(self._sources)):
+            number = (self._rotation + offset) % len(self._sources)
+            if self._resting.get(number, 0) > self._engine.clock.now():
+                continue
+            try:
+                with called_by(Caller(turns=self._engine.core.turns, what="an event source")):
+                    found = self._handle(self._sources[number], limit)
+            except _Failed as failed:
+                log_store(f"event source {type_name(self._sources[number])}", failed.error)
+                self._resting[number] = self._engine.clock.now() + _REST_MS
+                continue
+            if found:
+                self._rotation = number + 1
+                return True
+        return False
+
+    def _handle(self, source: EventSource, limit: int) -> bool:
+        messages = _asked(_polled, source, limit)
+        for message in messages:
+            try:
+                self._engine.events.publish(message.event, message.payload, message_id=message.message_id)
+            except InvalidInput as error:
+                _asked(source.reject, message, str(error))
+                log_store(f"message {message.message_id!r} of event {message.event!r} was rejected", error)
+            else:
+                _asked(source.ack, message)
+        return bool(messages)
+
+
+class _Failed(Exception):
+    """Internal: a source has raised, whatever it was; not the store that its messages are for."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+def _asked(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    try:
+        return call(*args, **kwargs)
+    except Exception as error:
+        raise _Failed(error) from error
+
+
+def _polled(source: EventSource, limit: int) -> list[EventMessage]:
+    messages = list(source.poll(limit))
+    for message in messages:
+        if not isinstance(message, EventMessage):
+            raise SourceError(f"poll() gave a {type_name(message)} among its messages, not an EventMessage")
+    return messages

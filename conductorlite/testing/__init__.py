@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from conductorlite.engine.invariants import INVARIANTS, Finding, findings
     from conductorlite.testing import strategies
     from conductorlite.testing.conformance import BackendConformance
-    from conductorlite.testing.conformance.indexes import IndexConformance
+    from conductorlite.testing.conformance.indexes import IndexConformance, MemoryIndex
     from conductorlite.testing.conformance.locks import LockConformance
     from conductorlite.testing.conformance.payloads import PayloadStorageConformance
     from conductorlite.testing.crashes import crash_everywhere, start_once
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
     from conductorlite.testing.exploration.outcomes import OUTCOMES, Outcome
     from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem
     from conductorlite.testing.exploration.search import explore
-    from conductorlite.testing.faults import Crash, FaultyBackend
+    from conductorlite.testing.faults import CountedIds, Crash, FaultyBackend
     from conductorlite.testing.interrupts import interrupt_everywhere
-    from conductorlite.testing.memory_index import MemoryIndex
     from conductorlite.testing.readers import NotRecorded, RecordingReader, ReplayReader, RowsReader
     from conductorlite.testing.replaying import Replayed, replay
     from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
     from conductorlite.testing.simulation import Simulated, SimulationFailed, simulate
     from conductorlite.testing.steps import Step, StepKind, assert_history, render_history, timeline
-    from conductorlite.testing.stores import CountedIds
 
 __all__ = [
     "INVARIANTS",
@@ -106,7 +104,7 @@ _PLACES: Final = {
     "render_history": "conductorlite.testing.steps",
     "timeline": "conductorlite.testing.steps",
     "interrupt_everywhere": "conductorlite.testing.interrupts",
-    "MemoryIndex": "conductorlite.testing.memory_index",
+    "MemoryIndex": "conductorlite.testing.conformance.indexes",
     "NotRecorded": "conductorlite.testing.readers",
     "RecordingReader": "conductorlite.testing.readers",
     "ReplayReader": "conductorlite.testing.readers",
@@ -121,7 +119,7 @@ _PLACES: Final = {
     "simulate": "conductorlite.testing.simulation",
     "Step": "conductorlite.testing.steps",
     "StepKind": "conductorlite.testing.steps",
-    "CountedIds": "conductorlite.testing.stores",
+    "CountedIds": "conductorlite.testing.faults",
 }
 
 

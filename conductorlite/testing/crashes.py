@@ -31,10 +31,9 @@ from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.store.ports import Backend
 from conductorlite.store.tables import RelayItem, ScheduleRow
-from conductorlite.testing.faults import Crash, FaultyBackend
+from conductorlite.testing.faults import STORES, Crash, FaultyBackend, Store, StoreKind, counted
 from conductorlite.testing.scripted import ScriptedWorkers
 from conductorlite.testing.steps import render_history
-from conductorlite.testing.stores import STORES, Store, StoreKind, counted
 
 __all__ = ["Life", "crash_everywhere", "start_once"]
 

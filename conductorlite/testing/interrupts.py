@@ -35,8 +35,8 @@ from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.pool import Pool
 from conductorlite.store.ports import Backend
 from conductorlite.testing.crashes import Life
+from conductorlite.testing.faults import Store, StoreKind
 from conductorlite.testing.scripted import ScriptedWorkers
-from conductorlite.testing.stores import Store, StoreKind
 
 __all__ = ["Instants", "interrupt_everywhere"]
 

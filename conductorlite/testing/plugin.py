@@ -84,7 +84,7 @@ def make_engine(
     Ids of executions are wf-1, wf-2, … All engines are checked after the test, and closed.
     """
     from conductorlite.runtime.engine import Engine
-    from conductorlite.testing.stores import Store, counted
+    from conductorlite.testing.faults import Store, counted
 
     opened = request.node.stash.setdefault(_ENGINES, [])
     store = Store(engine_store, lambda: request.getfixturevalue("tmp_path"))

@@ -29,7 +29,7 @@ from conductorlite.model.errors import (
     StorageBusy,
 )
 from conductorlite.model.policies import derive_id
-from conductorlite.testing.stores import Store, StoreKind
+from conductorlite.testing.faults import Store, StoreKind
 from conductorlite.testing.world import World, undisturbed
 
 __all__ = ["Simulated", "SimulationFailed", "simulate"]

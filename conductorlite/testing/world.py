@@ -18,8 +18,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.ports import ReadingTransaction
-from conductorlite.testing.faults import Crash, FaultyBackend
-from conductorlite.testing.stores import Store
+from conductorlite.testing.faults import Crash, FaultyBackend, Store
 
 __all__ = ["World", "undisturbed"]
 

@@ -31,8 +31,7 @@ from conductorlite.model.handlers import EventStatus, StartWorkflow, TaskDetails
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import EventMessage
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
-from conductorlite.testing.faults import Crash, FaultyBackend
-from conductorlite.testing.stores import Store
+from conductorlite.testing.faults import Crash, FaultyBackend, Store
 
 HANDLER = EventHandler(
     name="on_order",

@@ -13,7 +13,7 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend, crash_everywhere, start_once
-from conductorlite.testing.stores import lay_empty_store
+from conductorlite.testing.faults import lay_empty_store
 
 PER_CUSTOMER = WorkflowDef.from_json(
     {

@@ -19,8 +19,7 @@ from conductorlite.model.records import changed
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.testing.faults import FaultyBackend
-from conductorlite.testing.stores import lay_empty_store
+from conductorlite.testing.faults import FaultyBackend, lay_empty_store
 
 CHAIN = flow(*(simple(f"t{number}") for number in range(6)), name="chain")
 

@@ -10,7 +10,7 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import MemoryIndex
-from conductorlite.testing.stores import lay_empty_store
+from conductorlite.testing.faults import lay_empty_store
 
 
 @pytest.fixture(params=["own", "external"])

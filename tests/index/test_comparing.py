@@ -21,7 +21,7 @@ from conductorlite.store.ports import Backend, DocumentWrites
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.tables import FeedKind
 from conductorlite.testing import MemoryIndex
-from conductorlite.testing.stores import lay_empty_store
+from conductorlite.testing.faults import lay_empty_store
 
 LAW: Final = "the_index_agrees"
 

@@ -21,8 +21,7 @@ from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.tables import FeedKind
 from conductorlite.testing import MemoryIndex
-from conductorlite.testing.faults import Crash, FaultyBackend
-from conductorlite.testing.stores import lay_empty_store
+from conductorlite.testing.faults import Crash, FaultyBackend, lay_empty_store
 
 
 def test_an_index_follows(store: Backend, index: MemoryIndex | None) -> None:

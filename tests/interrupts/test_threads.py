@@ -23,8 +23,8 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.memory.rows import Ordered
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing.faults import lay_empty_store
 from conductorlite.testing.interrupts import Instants
-from conductorlite.testing.stores import lay_empty_store
 
 #: Exceptions that somebody keeps, and with them the frames they went through.
 KEPT: list[BaseException] = []

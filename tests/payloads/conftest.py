@@ -16,7 +16,7 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
 from conductorlite.store.ports import Backend, PayloadStorage
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.testing.stores import lay_empty_store
+from conductorlite.testing.faults import lay_empty_store
 
 NewBench = Callable[..., Bench]
 

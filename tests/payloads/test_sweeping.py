@@ -19,8 +19,7 @@ from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
 from conductorlite.store.ports import Backend, PayloadStorage
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
-from conductorlite.testing.faults import Crash, FaultyBackend
-from conductorlite.testing.stores import lay_empty_store
+from conductorlite.testing.faults import Crash, FaultyBackend, lay_empty_store
 
 BIG = sized(3 * KB)
 OTHER = sized(3 * KB, "other")

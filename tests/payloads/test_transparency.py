@@ -27,8 +27,8 @@ from conductorlite.errors import Conflict
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.store.payloads import MemoryPayloads
 from conductorlite.testing import render_history
+from conductorlite.testing.faults import lay_empty_store
 from conductorlite.testing.replaying import replay
-from conductorlite.testing.stores import lay_empty_store
 
 BIG = sized(3 * KB)
 FAILED_FOR_GOOD = TaskStatus.FAILED_WITH_TERMINAL_ERROR

@@ -42,8 +42,8 @@ from conductorlite import (
 )
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import start_once
+from conductorlite.testing.faults import lay_empty_store
 from conductorlite.testing.interrupts import Instants
-from conductorlite.testing.stores import lay_empty_store
 
 #: Seconds in which one program must have come to its end.
 PATIENCE = 60

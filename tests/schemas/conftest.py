@@ -9,7 +9,7 @@ import pytest
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.testing.stores import lay_empty_store
+from conductorlite.testing.faults import lay_empty_store
 
 
 @pytest.fixture(params=["memory", pytest.param("memory-relay", marks=pytest.mark.slow), "sqlite"])

@@ -16,7 +16,7 @@ import pytest
 from exchanges import EMPTY, NONE, NUMBER, SHAPES, STORY, TEXT, TEXTS
 
 from conductorlite import Engine, EngineConfig, SubWorkflowParams, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.decide.changeset.barriers import Barriers
+from conductorlite.decide.changeset.reader import Barriers
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.server.rest import rest_app
 from conductorlite.server.rest.app import needed

@@ -18,7 +18,7 @@ from conductorlite.model.executions import Task
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.testing import Simulated, SimulationFailed, simulate
-from conductorlite.testing.stores import STORES
+from conductorlite.testing.faults import STORES
 
 Patch = pytest.MonkeyPatch
 

@@ -15,7 +15,7 @@ from engine_kit import Bench
 
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.testing.stores import lay_empty_store
+from conductorlite.testing.faults import lay_empty_store
 
 
 @pytest.fixture(params=["memory", "sqlite"])

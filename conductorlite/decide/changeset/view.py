@@ -6,8 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from conductorlite.decide.changeset.barriers import Barriers, PayloadField
-from conductorlite.decide.changeset.reader import Reader
+from conductorlite.decide.changeset.reader import Barriers, PayloadField, Reader
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut
 from conductorlite.language.values import Json
 from conductorlite.model import attrs

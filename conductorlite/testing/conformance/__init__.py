@@ -23,9 +23,14 @@ from conductorlite.testing.conformance.indexes import IndexConformance
 from conductorlite.testing.conformance.limits import LimitConformance
 from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.mailboxes import EventConformance, LineConformance, MailboxConformance
-from conductorlite.testing.conformance.owners import DrivenConformance, HolderConformance, OwnerConformance
+from conductorlite.testing.conformance.owners import (
+    DrivenConformance,
+    HolderConformance,
+    OwnerConformance,
+    ScheduleConformance,
+    SchemaConformance,
+)
 from conductorlite.testing.conformance.payloads import PayloadConformance, PayloadStorageConformance
-from conductorlite.testing.conformance.schedules import ScheduleConformance, SchemaConformance
 from conductorlite.testing.conformance.transactions import TransactionConformance
 
 __all__ = ["BackendConformance", "IndexConformance", "LockConformance", "PayloadStorageConformance"]
