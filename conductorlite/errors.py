@@ -38,7 +38,9 @@ The tree::
      │    ├── StorageFull             the disk or the quota is full
      │    ├── StorageReadOnly         the database cannot be written
      │    ├── StorageCorrupt          the file is damaged or is not a conductorlite database
-     │    ├── LockUnavailable         the lock of turns fails, and there is no fence to go without it
+     │    ├── StorageUnavailable      the server of the store cannot be reached, or has ended the connection
+     │    ├── AccessDenied            the server of a store or a lock refuses the user or the password
+     │    ├── LockUnavailable         the lock of turns fails, and no turn goes on without it
      │    ├── PayloadLost             a document is missing in the payload storage, or damaged there
      │    ├── PayloadUnavailable      the payload storage cannot be reached, or refuses
      │    ├── SecretsUnavailable      the secrets of a task cannot be looked up to keep them out of its report
@@ -53,6 +55,7 @@ from collections.abc import Sequence
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import (
+    AccessDenied,
     AlreadyExists,
     BuildError,
     ClockError,
@@ -91,6 +94,7 @@ from conductorlite.model.errors import (
     StorageError,
     StorageFull,
     StorageReadOnly,
+    StorageUnavailable,
     TaskFailedTerminally,
     TaskNotFound,
     WouldDeadlock,
@@ -99,6 +103,7 @@ from conductorlite.model.executions import Explanation, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
+    "AccessDenied",
     "AlreadyExists",
     "BuildError",
     "ClockError",
@@ -138,6 +143,7 @@ __all__ = [
     "StorageError",
     "StorageFull",
     "StorageReadOnly",
+    "StorageUnavailable",
     "TaskFailedTerminally",
     "TaskNotFound",
     "WorkflowFailed",

@@ -44,9 +44,11 @@ class EngineConfig:
     `semantics` decides for new executions where Orkes' and Conductor OSS's documents disagree. `seed` goes into derived ids and
     jitter; `ids` makes ids of executions (default: UUIDs of version 7, which ascend).
 
-    `lock` saves double work between engines (`conductorlite.store.locks`); with `fencing` a turn is refused when another one has
+    `lock` saves double work between engines: a URL such as `redis://a,b,c` or `zookeeper://a,b,c`, or a `Lock`
+    (`conductorlite.store.locks`); with `fencing` a turn is refused when another one has
     committed since it read. Nothing is lost with the fence, locked or not; without it, only as long as no lease of the lock
-    passes during a turn; with neither, turns may overwrite each other.
+    passes during a turn; with neither, turns may overwrite each other. While a lock cannot be reached, turns are taken without it
+    under the fence, unless it is required (`lock_required`): then, and without a fence, they are refused.
 
     `bounds` are the limits of one turn: inputs and outputs past their soft barriers are stored in the payload storage, those past
     the hard ones are refused. `payload_codec` encrypts or compresses what is put there. `event_sources` are asked for messages
@@ -72,8 +74,9 @@ class EngineConfig:
     semantics: Semantics = attrs.field(default=Semantics.ORKES, converter=Semantics)
     seed: str = ""
     ids: Callable[[], str] | None = None
-    lock: Lock | None = None
+    lock: str | Lock | None = None
     fencing: bool = True
+    lock_required: bool = False
     bounds: Bounds = attrs.field(default=None, converter=_bounds)
     event_sources: Iterable[EventSource] = ()
     payload_codec: PayloadCodec | None = None

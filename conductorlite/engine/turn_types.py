@@ -23,7 +23,15 @@ from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply
 from conductorlite.model.definitions import IdempotencyStrategy
-from conductorlite.model.errors import EngineClosed, LimitReached, LockUnavailable, SchemaTooNew, StorageCorrupt, WouldDeadlock
+from conductorlite.model.errors import (
+    EngineClosed,
+    FencedOut,
+    LimitReached,
+    LockUnavailable,
+    SchemaTooNew,
+    StorageCorrupt,
+    WouldDeadlock,
+)
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import error_text
@@ -294,23 +302,25 @@ UNLOCKED: Final = object()
 class TurnLock:
     """The lock of an engine, if it has one. With the fence a turn goes on without a lock that fails: only work is saved by it."""
 
-    def __init__(self, lock: Lock | None, clock: Clock, committed: Waiters, *, fencing: bool) -> None:
+    def __init__(self, lock: Lock | None, clock: Clock, committed: Waiters, *, fencing: bool, required: bool = False) -> None:
         self._lock = lock
         self._clock = clock
         self._committed = committed
+        #: Whether turns go on without a lock that fails.
+        self._dispensable = fencing and not required
         self._fencing = fencing
         self._failed_at: int | None = None
 
     def acquire(self, workflow_id: str, events: Sequence[Event]) -> object | None:
         """The token of a turn; None when another turn has it. An event is worth a short wait in real time, a poll is not.
 
-        Raises LockUnavailable when the lock fails and there is no fence, EngineClosed when it was closed.
+        Raises LockUnavailable when the lock fails and there is no fence or it is required, EngineClosed when it was closed.
         """
         if self._lock is None:
             return UNLOCKED
         clock = self._clock
         began = clock.now()
-        if self._failed_at is not None and self._fencing and 0 <= began - self._failed_at < _AGAIN_MS:
+        if self._failed_at is not None and self._dispensable and 0 <= began - self._failed_at < _AGAIN_MS:
             return UNLOCKED
         patient = not clock.virtual and any(event.kind is not EventKind.POLL for event in events)
         while True:
@@ -326,6 +336,23 @@ class TurnLock:
                 return token
             clock.wait(self._committed.waiter(), now + _GLANCE_MS)
 
+    def confirm(self, workflow_id: str, token: object) -> None:
+        """Renew the lease of a turn that is about to commit without a fence.
+
+        Raises FencedOut when the turn was lost, LockUnavailable when the lock fails. What passes between this and the commit is
+        what no lock can exclude.
+        """
+        if self._lock is None or self._fencing or not isinstance(token, int):
+            return
+        try:
+            held = self._lock.renew(workflow_id, token, self._clock.now())
+        except EngineClosed:
+            raise
+        except Exception as error:
+            raise self._unavailable(error) from error
+        if not held:
+            raise FencedOut(f"{workflow_id}: its turn was lost to another engine when the lease was over")
+
     def release(self, workflow_id: str, token: object) -> None:
         """Give a turn back; one that cannot be is free when its lease is over."""
         if self._lock is None or not isinstance(token, int):
@@ -336,12 +363,14 @@ class TurnLock:
             self._log_failure(error)
 
     def _failed(self, error: Exception) -> object:
-        if not self._fencing:
-            raise LockUnavailable(
-                f"the lock cannot be used, and there is no fence to go without it: {error_text(error)}"
-            ) from error
+        if not self._dispensable:
+            raise self._unavailable(error) from error
         self._log_failure(error)
         return UNLOCKED
+
+    def _unavailable(self, error: Exception) -> LockUnavailable:
+        why = "it is required" if self._fencing else "there is no fence to go without it"
+        return LockUnavailable(f"the lock cannot be used, and {why}: {error_text(error)}")
 
     def _log_failure(self, error: Exception) -> None:
         if self._failed_at is None:

@@ -88,6 +88,7 @@ class Turns(Parking):
         bounds: Bounds,
         lock: Lock | None = None,
         fencing: bool = True,
+        lock_required: bool = False,
         resident_bytes: int = 0,
         payload_store: PayloadStore | None = None,
         driven: Driven | None = None,
@@ -110,7 +111,7 @@ class Turns(Parking):
         self.committed = Waiters()
         #: Another number after each of them.
         self.commits = 0
-        self._locking = TurnLock(lock, clock, self.committed, fencing=fencing)
+        self._locking = TurnLock(lock, clock, self.committed, fencing=fencing, required=lock_required)
         self._numbers = count(1)
         #: Called in the same commit when an execution ends that something else began (`Workflow.event`).
         self._ended = ended
@@ -255,6 +256,7 @@ class Turns(Parking):
         if token is None:
             return self._post_to_inbox(workflow_id, events)
         memo = TurnMemo(started, extra_write, taking)
+        memo.token = token
         try:
             for tried in range(_TRIES):
                 try:
@@ -414,6 +416,7 @@ class Turns(Parking):
                     tx.embed(digest, text)
         for digest, text in decision.definitions.items():
             tx.embed(digest, text)
+        self._locking.confirm(workflow.workflow_id, memo.token)
         if not self.fencing and not decision.created:
             stored = tx.workflow(workflow.workflow_id)
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)

@@ -52,6 +52,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.store.documents import WORKFLOWS
 from conductorlite.store.payloads import open_payloads
+from conductorlite.store.places import opened
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, ReadingTransaction, SecretProvider
 from conductorlite.store.search import SearchResult, WorkflowSummary, asked
 from conductorlite.store.tables import ExecutionFilter
@@ -93,7 +94,10 @@ class Verbs(Service):
         declared: Callable[[], Mapping[str, TaskDef]],
         running: Callable[[], Iterable[AgendaEntry]],
     ) -> None:
-        backend, clock, environment = _open(store), clock or SystemClock(), dict(environment or {})
+        backend, lock = opened(store, config.lock)
+        #: A lock that was given as a URL is closed with the engine.
+        self._own_lock = lock if isinstance(config.lock, str) else None
+        clock, environment = clock or SystemClock(), dict(environment or {})
         driven = Driven(backend, clock, config.owner, downtime_counts=config.downtime_counts)
         storage = backend.payload_storage() if payloads is None else open_payloads(payloads)
         turns = StartTurns(
@@ -102,8 +106,9 @@ class Verbs(Service):
             registry=Registry(backend, environment, config.semantics, declared),
             environment=environment,
             bounds=config.bounds,
-            lock=config.lock,
+            lock=lock,
             fencing=config.fencing,
+            lock_required=config.lock_required,
             resident_bytes=config.resident_bytes,
             payload_store=PayloadStore(backend, storage, config.payload_codec, config.bounds.barriers),
             driven=driven,
@@ -481,16 +486,5 @@ class Verbs(Service):
                 self.core.driven.note()
         finally:
             self._backend.close()
-
-
-def _open(store: str | os.PathLike[str] | Backend | None) -> Backend:
-    # Imported on use: a program that keeps everything in memory never pays for sqlite3, and the other way round.
-    if store is None:
-        from conductorlite.store.memory.backend import MemoryBackend
-
-        return MemoryBackend()
-    if isinstance(store, str | os.PathLike):
-        from conductorlite.store.sqlite.backend import SQLiteBackend
-
-        return SQLiteBackend(store)
-    return store
+            if self._own_lock is not None:
+                self._own_lock.close()

@@ -8,6 +8,7 @@ from enum import StrEnum
 from conductorlite.model import attrs
 
 __all__ = [
+    "AccessDenied",
     "AlreadyExists",
     "BuildError",
     "ClockError",
@@ -48,6 +49,7 @@ __all__ = [
     "StorageError",
     "StorageFull",
     "StorageReadOnly",
+    "StorageUnavailable",
     "TaskFailedTerminally",
     "TaskNotFound",
     "WouldDeadlock",
@@ -243,8 +245,16 @@ class StorageCorrupt(StorageError):
     """The file is damaged, or it is not a conductorlite database."""
 
 
+class StorageUnavailable(StorageError):
+    """The server of the store cannot be reached, or has ended the connection; what was asked may be asked again."""
+
+
+class AccessDenied(StorageError):
+    """The server of a store or a lock refuses the user or the password."""
+
+
 class LockUnavailable(StorageError):
-    """The lock of turns cannot be reached, or fails, and without a fence no turn goes on without it; nothing was changed."""
+    """The lock of turns cannot be reached, or fails, and no turn goes on without it; nothing was changed."""
 
 
 class PayloadLost(StorageError):

@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.keys import Polls, checked_strategy
 from conductorlite.engine.logs import log_definition, log_unserved
@@ -32,7 +34,7 @@ from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
-from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, SecretProvider
+from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
 
 __all__ = ["Engine", "Notices", "Run", "Startable"]
 
@@ -195,7 +197,7 @@ class Engine(Verbs):
     `secrets` is asked for what a task's input names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an
     `EnvironmentSecrets`, or any `SecretProvider`. Without it such a text stays as it is written.
 
-    `config` has all other settings: see `EngineConfig`.
+    `config` has all other settings: see `EngineConfig`, where `lock` (`redis://a,b,c`, a `Lock`) can stand too.
 
     The everyday verbs are the engine's own; the others stand by noun: `definitions`, `schedules`, `events`, `tasks`, `limits`,
     `payloads`, and `admin` for the store as a whole.
@@ -216,10 +218,12 @@ class Engine(Verbs):
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
         index: IndexDAO | None = None,
         secrets: SecretProvider | None = None,
+        lock: str | Lock | None = None,
         config: EngineConfig | None = None,
     ) -> None:
         self.workers = workers if isinstance(workers, Workers) else Workers().include(*workers or ())
         config = config or EngineConfig()
+        config = config if lock is None else attrs.evolve(config, lock=lock)
         super().__init__(
             store,
             clock=clock,

@@ -41,6 +41,7 @@ from conductorlite.model.errors import (
     StorageError,
     StorageFull,
     StorageReadOnly,
+    StorageUnavailable,
 )
 from conductorlite.model.executions import Explanation, Workflow
 from conductorlite.model.texts import error_text
@@ -124,7 +125,7 @@ _GONE_MS: Final = 60_000
 _STORE: Final = ""
 
 #: What would meet every other piece of work too.
-_EVERYWHERE: Final = (StorageBusy, StorageFull, StorageReadOnly)
+_EVERYWHERE: Final = (StorageBusy, StorageFull, StorageReadOnly, StorageUnavailable)
 
 
 def passes(error: BaseException) -> bool:

@@ -21,7 +21,20 @@ from conductorlite.model.texts import Milliseconds, Span, to_ms, to_span
 from conductorlite.model.threads import Mutex
 from conductorlite.store.payloads import make_private
 
-__all__ = ["InProcessLock", "SQLiteLock"]
+__all__ = ["InProcessLock", "SQLiteLock", "drawn_token", "lease_ms"]
+
+
+def drawn_token() -> int:
+    """A token that no other holding has, of any process."""
+    return uuid.uuid4().int >> 66
+
+
+def lease_ms(lease: Span) -> int:
+    """The lease in ms; raises InvalidInput when it is not positive."""
+    found = to_span(lease)
+    if found <= 0:
+        raise InvalidInput(f"a lease of {found} ms is over at once")
+    return found
 
 
 @final
@@ -39,6 +52,8 @@ class InProcessLock:
         self._tokens = count(1)
         self._guard = Mutex()
 
+    own_time = False
+
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
         """Take the turn and return its token, or None at once when another engine has it whose lease is not over at `now`."""
         with self._guard.held():
@@ -46,8 +61,19 @@ class InProcessLock:
             if held is not None and (held[1] is None or held[1] > now):
                 return None
             token = next(self._tokens)
-            self._held[workflow_id] = (token, None if self._lease is None else now + self._lease)
+            self._held[workflow_id] = (token, self._until(now))
             return token
+
+    def renew(self, workflow_id: str, token: int, now: int) -> bool:
+        """Begin the lease anew, also of a turn whose lease is over, as long as nobody has taken it; False when it was lost."""
+        with self._guard.held():
+            held = self._held.get(workflow_id, (0, None))[0] == token
+            if held:
+                self._held[workflow_id] = (token, self._until(now))
+            return held
+
+    def _until(self, now: int) -> int | None:
+        return None if self._lease is None else now + self._lease
 
     def release(self, workflow_id: str, token: int) -> None:
         """Give a turn back; nothing happens when it was lost to another engine."""
@@ -67,6 +93,7 @@ _ACQUIRE: Final = (
     "INSERT INTO locks (workflow_id, owner, token, until) VALUES (?, ?, ?, ?) ON CONFLICT (workflow_id) DO UPDATE"
     " SET owner = excluded.owner, token = excluded.token, until = excluded.until WHERE until <= ?"
 )
+_RENEW: Final = "UPDATE locks SET until = ? WHERE workflow_id = ? AND owner = ? AND token = ?"
 _RELEASE: Final = "DELETE FROM locks WHERE workflow_id = ? AND owner = ? AND token = ?"
 
 
@@ -79,6 +106,8 @@ class SQLiteLock:
     Thread-safe. Raises InvalidInput when the lease is not positive, and StorageError when the file cannot be used.
     """
 
+    own_time = False
+
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -87,9 +116,7 @@ class SQLiteLock:
         lease: Span = "60s",
         busy_timeout_ms: Milliseconds = 5_000,
     ) -> None:
-        self._lease = to_span(lease)
-        if self._lease <= 0:
-            raise InvalidInput(f"a lease of {self._lease} ms is over at once")
+        self._lease = lease_ms(lease)
         self.path: Final = str(Path(os.fspath(path)).absolute())
         self.owner: Final = owner or f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
         # Two objects that were given one name are still two.
@@ -125,6 +152,10 @@ class SQLiteLock:
         token = next(self._tokens)
         row = (workflow_id, self._owner, token, now + self._lease, now)
         return token if self._execute(_ACQUIRE, row) else None
+
+    def renew(self, workflow_id: str, token: int, now: int) -> bool:
+        """Begin the lease anew, also of a turn whose lease is over, as long as nobody has taken it. Raises as `try_acquire`."""
+        return self._execute(_RENEW, (now + self._lease, workflow_id, self._owner, token)) > 0
 
     def release(self, workflow_id: str, token: int) -> None:
         """Give a turn back; nothing happens when it was lost to another engine. Raises as `try_acquire`."""

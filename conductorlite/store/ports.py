@@ -218,12 +218,19 @@ class IndexDAO(IndexReads, Protocol):
 class Lock(Protocol):
     """Saves double work on one execution; never trusted for safety, which is the fence's. Thread-safe, never waits.
 
-    A turn is held under a lease: when that is over, by the `now` that is given (epoch ms), another engine may take it. A token
-    distinguishes one holding from every other, so that an engine that has lost a turn cannot give back another's.
+    A turn is held under a lease: when that is over, another engine may take it. A token distinguishes one holding from every
+    other, so that an engine that has lost a turn cannot give back another's. Every method but `close` raises LockUnavailable when
+    the lock cannot be reached; then the turn may be held until its lease is over.
     """
+
+    #: Whether a server of the lock's own says when a lease is over, whatever `now` (epoch ms) is given; if not, `now` does.
+    own_time: bool
 
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
         """Take the execution's turn and return its token, or None at once when another turn has it."""
+
+    def renew(self, workflow_id: str, token: int, now: int) -> bool:
+        """Begin the lease of a turn that is held anew; False when it was lost, to another turn or with the lock's memory."""
 
     def release(self, workflow_id: str, token: int) -> None:
         """Give the turn back; nothing happens when it was lost to another turn."""

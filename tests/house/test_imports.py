@@ -10,7 +10,7 @@ import sys
 LATER = (
     "sqlite3", "sqlite_utils", "apscheduler", "cattrs", "hypothesis", "pytest", "_pytest", "asyncio",
     "concurrent.futures", "http.client", "conductorlite.testing", "click", "rich",
-    "httpx", "conductorlite.ext.http", "conductorlite.ext.workers",
+    "httpx", "conductorlite.ext.http", "conductorlite.ext.workers", "psycopg", "redis", "kazoo",
 )  # fmt: skip
 
 _LOOK = """
@@ -46,5 +46,5 @@ def test_an_engine_in_memory_never_imports_a_database() -> None:
         "task = c.WorkflowTask(name='n', task_reference_name='n', type='NOOP'); "
         "engine.start(c.WorkflowDef(name='w', tasks=[task])).result()"
     )
-    assert sorted({"sqlite3", "sqlite_utils", "apscheduler"} & modules) == []
+    assert sorted({"sqlite3", "sqlite_utils", "apscheduler", "psycopg", "redis", "kazoo"} & modules) == []
     assert threads == ["MainThread"]

@@ -87,11 +87,19 @@ class Failing:
         self.releases = True
         self._lock = InProcessLock()
 
+    own_time = False
+
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
         """Take the turn, if the service answers."""
         if self.error is not None:
             raise self.error
         return self._lock.try_acquire(workflow_id, now)
+
+    def renew(self, workflow_id: str, token: int, now: int) -> bool:
+        """Begin the lease anew, if the service answers."""
+        if self.error is not None:
+            raise self.error
+        return self._lock.renew(workflow_id, token, now)
 
     def release(self, workflow_id: str, token: int) -> None:
         """Give it back, if the service answers."""
@@ -159,3 +167,14 @@ def test_a_lock_that_cannot_be_given_back() -> None:
     engine = Engine(clock=VirtualClock(0), config=EngineConfig(lock=lock))
     run = engine.start(ONE)
     assert str(run.status) == "RUNNING"
+
+
+def test_a_required_lock_is_not_gone_without() -> None:
+    """With `lock_required` turns are refused beside the fence too while the service is down, and taken when it is back."""
+    lock = Failing(ConnectionError("down"))
+    engine = Engine(clock=VirtualClock(0), config=EngineConfig(lock=lock, lock_required=True))
+    with pytest.raises(LockUnavailable, match="it is required: ConnectionError: down"):
+        engine.start(ONE, workflow_id="w")
+    lock.error = None
+    engine.start(ONE, workflow_id="w")
+    assert [task.ref for task in engine.poll("a")] == ["a"]

@@ -33,7 +33,7 @@ from conductorlite.plan.grafts import RunProgress
 from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.engine import Engine, Run, Startable
 from conductorlite.runtime.registry import HasWorkers, Workers
-from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, SecretProvider
+from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.store.tables import ExternalStorageLocation, Sizes
 
@@ -482,6 +482,7 @@ class AsyncEngine:
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
         index: IndexDAO | None = None,
         secrets: SecretProvider | None = None,
+        lock: str | Lock | None = None,
         config: EngineConfig | None = None,
     ) -> None:
         # asyncio is imported by programs that make one of these, not by all that import conductorlite.
@@ -496,6 +497,7 @@ class AsyncEngine:
             payloads=payloads,
             index=index,
             secrets=secrets,
+            lock=lock,
             config=config,
         )
         self._bridge = Bridge(self._engine)

@@ -1,0 +1,115 @@
+"""Stores and locks by their URLs. An adapter to the world is loaded by its URL: nothing below the room of adapters imports one."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any, Final
+
+import attrs
+
+from conductorlite.model.errors import InvalidInput
+from conductorlite.store.ports import Backend, Lock
+
+__all__ = ["Place", "open_lock", "opened", "place_of"]
+
+#: By the scheme of a URL: the module of `ext` and its class.
+_LOCKS: Final = {
+    "redis": ("redis_lock", "RedisLock"),
+    "rediss": ("redis_lock", "RedisLock"),
+    "zookeeper": ("zookeeper_lock", "ZooKeeperLock"),
+}
+_STORES: Final = {"postgresql": ("postgres", "PostgresBackend"), "postgres": ("postgres", "PostgresBackend")}
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Place:
+    """What a URL of several servers says, each part decoded; `shown` is the URL without its password, for messages."""
+
+    scheme: str
+    hosts: tuple[tuple[str, int], ...]
+    user: str | None
+    password: str | None = attrs.field(repr=False)
+    path: str
+    options: dict[str, str]
+    shown: str
+
+
+def place_of(url: str, port: int, options: frozenset[str]) -> Place:
+    """A URL `scheme://user:password@host:port,host/path?option=value` in its parts; a host without a port has `port`.
+
+    Raises InvalidInput for what is no such URL, and for options beside `options`.
+    """
+    from urllib.parse import parse_qsl, unquote, urlsplit
+
+    split = urlsplit(url)
+    account, _, places = split.netloc.rpartition("@")
+    user, _, password = account.partition(":")
+    shown = split._replace(netloc=f"{user}@{places}" if user else places).geturl()
+    hosts = []
+    for place in places.split(","):
+        host, separator, number = place.rpartition(":")
+        if not separator or number.endswith("]"):
+            host, number = place, str(port)
+        if not host or not number.isdecimal():
+            raise InvalidInput(f"{shown}: {place!r:.80} is no host or host:port")
+        hosts.append((host.strip("[]"), int(number)))
+    given = dict(parse_qsl(split.query, keep_blank_values=True))
+    if unknown := given.keys() - options:
+        raise InvalidInput(f"{shown}: there is no option {', '.join(sorted(unknown))}; there are {', '.join(sorted(options))}")
+    return Place(
+        scheme=split.scheme,
+        hosts=tuple(hosts),
+        user=unquote(user) or None,
+        password=unquote(password) or None,
+        path=unquote(split.path.strip("/")),
+        options=given,
+        shown=shown,
+    )
+
+
+def open_lock(url: str) -> Lock:
+    """The lock at a URL, `redis://a,b,c` or `zookeeper://a,b,c`.
+
+    Raises InvalidInput for another URL, MissingExtra, LockUnavailable, AccessDenied.
+    """
+    lock: Lock = _adapter("a lock", url, _LOCKS).from_url(url)
+    return lock
+
+
+def opened(store: str | os.PathLike[str] | Backend | None, lock: str | Lock | None) -> tuple[Backend, Lock | None]:
+    """A store by its path, by its URL `postgresql://user@host/database`, or (None) in memory, and a lock; both, or neither.
+
+    Raises InvalidInput for another URL, MissingExtra, StorageErrors.
+    """
+    held = open_lock(lock) if isinstance(lock, str) else lock
+    try:
+        return _opened_store(store), held
+    except BaseException:
+        if held is not None and isinstance(lock, str):
+            held.close()
+        raise
+
+
+def _opened_store(store: str | os.PathLike[str] | Backend | None) -> Backend:
+    # Imported on use: a program that keeps everything in memory never pays for sqlite3, and the other way round.
+    if store is None:
+        from conductorlite.store.memory.backend import MemoryBackend
+
+        return MemoryBackend()
+    if isinstance(store, str) and "://" in store:
+        there: Backend = _adapter("a store", store, _STORES)(store)
+        return there
+    if isinstance(store, str | os.PathLike):
+        from conductorlite.store.sqlite.backend import SQLiteBackend
+
+        return SQLiteBackend(store)
+    return store
+
+
+def _adapter(what: str, url: str, known: dict[str, tuple[str, str]]) -> Any:
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme not in known:
+        raise InvalidInput(f"the URL of {what} begins with {', '.join(f'{one}://' for one in sorted(known))}, not {scheme!r:.80}")
+    module, name = known[scheme]
+    return getattr(import_module(f"conductorlite.ext.{module}"), name)
