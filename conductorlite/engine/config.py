@@ -92,6 +92,10 @@ class EngineConfig:
     def _owner(self) -> str:
         return self.name or "" if self.allocation == "local" else ""
 
+    def under(self, lock: str | Lock | None) -> EngineConfig:
+        """These settings, with another lock if one is given."""
+        return self if lock is None else attrs.evolve(self, lock=lock)
+
     def __attrs_post_init__(self) -> None:
         if self.allocation not in ("shared", "local"):
             raise InvalidInput(f"allocation is shared or local, not {self.allocation!r:.80}")

@@ -14,8 +14,6 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-import attrs
-
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.keys import Polls, checked_strategy
 from conductorlite.engine.logs import log_definition, log_unserved
@@ -222,8 +220,7 @@ class Engine(Verbs):
         config: EngineConfig | None = None,
     ) -> None:
         self.workers = workers if isinstance(workers, Workers) else Workers().include(*workers or ())
-        config = config or EngineConfig()
-        config = config if lock is None else attrs.evolve(config, lock=lock)
+        config = (config or EngineConfig()).under(lock)
         super().__init__(
             store,
             clock=clock,
