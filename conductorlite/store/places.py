@@ -6,8 +6,7 @@ import os
 from importlib import import_module
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
 from conductorlite.store.ports import Backend, Lock
 
