@@ -1,7 +1,7 @@
 """A lock among engines on several hosts, kept by Redis: one server, or Redlock over several. The only importer of redis.
 
 A turn is a key with a lifetime, which the server ends by its own clock (`SET NX PX`). Over several independent servers a turn is
-held by whoever has it on more than half of them with some of the lease left (Redlock): one that is down, or has forgotten its keys
+held by the one who has it on more than half of them with some of the lease left (Redlock): one that is down, or has forgotten its keys
 in a restart, hands out no turn by itself. Keys are given back and renewed by scripts that compare the token.
 
 What it does not promise: a server that forgets (a restart without persistence, a fail-over to a replica that was behind) lets a
@@ -112,7 +112,7 @@ class RedisLock:
         return None
 
     def renew(self, workflow_id: str, token: int, now: int) -> bool:
-        """Begin the lease anew on every server; False when fewer than a majority still have the turn. Raises as `try_acquire`."""
+        """Begin the lease again on every server; False when fewer than a majority still have the turn. Raises as `try_acquire`."""
         key = self._prefix + workflow_id
         renewed = self._asked(lambda client: client.eval(_RENEW, 1, key, token, self._lease))
         return sum(map(bool, renewed)) >= self._quorum

@@ -65,7 +65,7 @@ class InProcessLock:
             return token
 
     def renew(self, workflow_id: str, token: int, now: int) -> bool:
-        """Begin the lease anew, also of a turn whose lease is over, as long as nobody has taken it; False when it was lost."""
+        """Begin the lease again, also of a turn whose lease is over, as long as nobody has taken it; False when it was lost."""
         with self._guard.held():
             held = self._held.get(workflow_id, (0, None))[0] == token
             if held:
@@ -154,7 +154,7 @@ class SQLiteLock:
         return token if self._execute(_ACQUIRE, row) else None
 
     def renew(self, workflow_id: str, token: int, now: int) -> bool:
-        """Begin the lease anew, also of a turn whose lease is over, as long as nobody has taken it. Raises as `try_acquire`."""
+        """Begin the lease again, also of a turn whose lease is over, as long as nobody has taken it. Raises as `try_acquire`."""
         return self._execute(_RENEW, (now + self._lease, workflow_id, self._owner, token)) > 0
 
     def release(self, workflow_id: str, token: int) -> None:

@@ -230,7 +230,7 @@ class Lock(Protocol):
         """Take the execution's turn and return its token, or None at once when another turn has it."""
 
     def renew(self, workflow_id: str, token: int, now: int) -> bool:
-        """Begin the lease of a turn that is held anew; False when it was lost, to another turn or with the lock's memory."""
+        """Begin the lease of a turn that is held again; False when it was lost, to another turn or with the lock's memory."""
 
     def release(self, workflow_id: str, token: int) -> None:
         """Give the turn back; nothing happens when it was lost to another turn."""

@@ -96,7 +96,7 @@ class Failing:
         return self._lock.try_acquire(workflow_id, now)
 
     def renew(self, workflow_id: str, token: int, now: int) -> bool:
-        """Begin the lease anew, if the service answers."""
+        """Begin the lease again, if the service answers."""
         if self.error is not None:
             raise self.error
         return self._lock.renew(workflow_id, token, now)

@@ -57,7 +57,7 @@ class LockConformance:
         assert other.try_acquire("w", self.after_the_lease(one)) is not None
 
     def test_renewed(self) -> None:
-        """A lease that is renewed begins anew, for its holder alone; what was lost or given back cannot be renewed."""
+        """A lease that is renewed begins again, for its holder alone; what was lost or given back cannot be renewed."""
         one, other = self.make_locks()
         token = one.try_acquire("w", 0)
         assert token is not None
