@@ -1,8 +1,8 @@
 """A lock among engines on several hosts, kept by Redis: one server, or Redlock over several. The only importer of redis.
 
 A turn is a key with a lifetime, which the server ends by its own clock (`SET NX PX`). Over several independent servers a turn is
-held by the one who has it on more than half of them with some of the lease left (Redlock): one that is down, or has forgotten its keys
-in a restart, hands out no turn by itself. Keys are given back and renewed by scripts that compare the token.
+held by the one who has it on more than half of them with some of the lease left (Redlock): one that is down, or has forgotten its
+keys in a restart, hands out no turn by itself. Keys are given back and renewed by scripts that compare the token.
 
 What it does not promise: a server that forgets (a restart without persistence, a fail-over to a replica that was behind) lets a
 second holder in, as does a holder that is paused for longer than the lease. The fence of the store is what nothing is lost by.
