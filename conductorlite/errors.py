@@ -11,6 +11,7 @@ The tree::
      ├── InvalidExpression            a `${…}` template or a condition cannot be compiled
      ├── ExpressionFailed             a condition could not be evaluated
      ├── MissingExtra (ImportError)   an optional dependency is needed; names the pip command
+     ├── ConductorServerError         a Conductor server refuses a request or is away; .status is that of its answer
      ├── NotFound (KeyError)
      │    ├── DefinitionNotFound
      │    ├── ExecutionNotFound
@@ -60,6 +61,7 @@ from conductorlite.model.errors import (
     BuildError,
     ClockError,
     ConductorliteError,
+    ConductorServerError,
     Conflict,
     DefinitionNotFound,
     EngineClosed,
@@ -107,6 +109,7 @@ __all__ = [
     "AlreadyExists",
     "BuildError",
     "ClockError",
+    "ConductorServerError",
     "ConductorliteError",
     "Conflict",
     "DefinitionNotFound",

@@ -12,6 +12,7 @@ __all__ = [
     "AlreadyExists",
     "BuildError",
     "ClockError",
+    "ConductorServerError",
     "ConductorliteError",
     "Conflict",
     "DefinitionNotFound",
@@ -123,6 +124,14 @@ class MissingExtra(ConductorliteError, ImportError):
     def __init__(self, extra: str, purpose: str) -> None:
         self.extra = extra
         super().__init__(f"{purpose} needs an optional dependency: pip install 'conductorlite[{extra}]'")
+
+
+class ConductorServerError(ConductorliteError):
+    """A Conductor server refuses a request, or cannot be reached; `status` is that of its HTTP answer, 0 when there was none."""
+
+    def __init__(self, status: int, message: str) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class NotFound(ConductorliteError, KeyError):

@@ -30,7 +30,7 @@ from conductorlite.model.texts import Span, to_span
 from conductorlite.plan.findings import unserved, worker_types
 from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.loop import Driver
-from conductorlite.runtime.registry import HasWorkers, Workers
+from conductorlite.runtime.registry import HasWorkers, Workers, all_workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
 
@@ -210,7 +210,7 @@ class Engine(Verbs):
         self,
         store: str | os.PathLike[str] | Backend | None = None,
         *,
-        workers: Workers | Iterable[HasWorkers] | None = None,
+        workers: HasWorkers | Iterable[HasWorkers] | None = None,
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
@@ -219,7 +219,7 @@ class Engine(Verbs):
         lock: str | Lock | None = None,
         config: EngineConfig | None = None,
     ) -> None:
-        self.workers = workers if isinstance(workers, Workers) else Workers().include(*workers or ())
+        self.workers = all_workers(workers)
         config = (config or EngineConfig()).under(lock)
         super().__init__(
             store,

@@ -8,7 +8,7 @@ What a worker function may know and do while it runs.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, get_type_hints, overload
 
@@ -23,7 +23,7 @@ from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
 from conductorlite.plan.validate import validate_task_def
 from conductorlite.runtime.values import Reader, is_record, reader
 
-__all__ = ["HasWorkers", "Signature", "TaskContext", "Worker", "Workers", "own_name", "signature"]
+__all__ = ["HasWorkers", "Signature", "TaskContext", "Worker", "Workers", "all_workers", "own_name", "signature"]
 
 
 class TaskContext:
@@ -436,6 +436,14 @@ class Workers:
     def task_defs(self) -> dict[str, TaskDef]:
         """Task definitions the decorators gave, by name."""
         return {worker.task_type: worker.task_def for worker in self if worker.task_def is not None}
+
+
+def all_workers(given: HasWorkers | Iterable[HasWorkers] | None) -> Workers:
+    """One set of what is given wherever workers are: a set, a flow, a task function, or several of these; raises AlreadyExists."""
+    if isinstance(given, Workers):
+        return given
+    several: Iterable[HasWorkers] = () if given is None else given if isinstance(given, Iterable) else (given,)
+    return Workers().include(*several)
 
 
 def _task_def(name: str, options: dict[str, Any]) -> TaskDef:

@@ -104,9 +104,9 @@ def _check(kind: Any) -> Callable[[Any], Any] | None:
     if isinstance(kind, type) and kind in _SCALARS:
         return partial(_scalar, kind)
     origin, args = _origin(kind), get_args(kind)
-    if origin in _MAPS and args in ((), (str, Any)):
+    if origin in _MAPS and args in ((), (str, Any), (str, object)):
         return _object
-    if origin in _LISTS and args in ((), (Any,)):
+    if origin in _LISTS and args in ((), (Any,), (object,)):
         return _list
     if _is_union(kind):
         checks = [_check(arm) for arm in args]
@@ -254,6 +254,7 @@ def _converter() -> Converter:
         converter.register_structure_hook(kind, _from_text(read))
     register(_is_uuid, lambda value, kind: _from_text(kind)(value, kind))
     converter.register_structure_hook(Decimal, _decimal)
+    register(lambda kind: kind is object, lambda value, _: value)
     register(lambda kind: isinstance(kind, type) and issubclass(kind, Enum), _enum)
     register(lambda kind: _origin(kind) is Literal, _literal)
     register(lambda kind: _origin(kind) in _CONTAINERS, partial(_container, entries))

@@ -22,7 +22,7 @@ IMPORTERS = {
     "cattrs": {"model/reading.py", "runtime/values.py"},
     "click": {"cli"},
     "fsspec": {"ext/fsspec.py"},
-    "httpx": {"ext/http.py"},
+    "httpx": {"ext/conductor_worker.py", "ext/http.py"},
     "jsonschema": {"language/schemas.py"},
     "kazoo": {"ext/zookeeper_lock.py"},
     "psycopg": {"ext/postgres"},

@@ -146,6 +146,10 @@ FITTING: list[tuple[Any, Any, Any]] = [
     (Address, {"city": "Bern", "zip": "3000"}, {"city": "Bern", "zip": "3000"}),
     (Tree, {"name": "a", "children": [{"name": "b", "children": []}]}, Tree("a", [Tree("b", [])])),
     (dict[str, Any], {"a": [1]}, {"a": [1]}),
+    (dict[str, object], {"a": [1]}, {"a": [1]}),
+    (dict[int, object], {"1": [None]}, {1: [None]}),
+    (list[object], ["a", 1], ["a", 1]),
+    (tuple[object, ...], ["a", 1], ("a", 1)),
     (Any, [None], [None]),
 ]
 
