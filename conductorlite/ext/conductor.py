@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import attrs
-
 from conductorlite.ext.conductor_worker import Polling, Server
+from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Severity
 from conductorlite.model.texts import Span, to_span
