@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
     from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
     from conductorlite.runtime.calls import TaskLogFilter, current_task
-    from conductorlite.runtime.engine import Engine, Run
+    from conductorlite.runtime.engine import Engine, Run, Transaction
     from conductorlite.runtime.registry import TaskContext, Workers
 
 __all__ = [
@@ -81,6 +81,7 @@ __all__ = [
     "TaskStatus",
     "TaskType",
     "TimeoutPolicy",
+    "Transaction",
     "VirtualClock",
     "Workers",
     "Workflow",
@@ -142,6 +143,7 @@ _HOMES: Final = {
     "TaskStatus": "model.statuses",
     "TaskType": "model.definitions",
     "TimeoutPolicy": "model.definitions",
+    "Transaction": "runtime.engine",
     "VirtualClock": "model.clock",
     "Workers": "runtime.registry",
     "Workflow": "model.executions",

@@ -27,6 +27,7 @@ from conductorlite import (
     EnvironmentSecrets,
     Run,
     TaskContext,
+    Transaction,
     VirtualClock,
     Workers,
     errors,
@@ -433,7 +434,7 @@ def verbs() -> str:
         lines += [f"### engine.{noun}", "", _paragraphs(service.__doc__), "", *_methods(f"engine.{noun}", service)]
     background = _entry("asyncengine.background", AsyncEngine.background, AsyncEngine.background.__doc__)
     lines += ["## AsyncEngine", "", _paragraphs(AsyncEngine.__doc__), "", *background]
-    for cls in (Run, AsyncRun, Workers, TaskContext, VirtualClock, EnvironmentSecrets):
+    for cls in (Run, AsyncRun, Workers, TaskContext, Transaction, VirtualClock, EnvironmentSecrets):
         lines += [f"## {cls.__name__}", "", _paragraphs(cls.__doc__), ""]
         for name, value in vars(cls).items():
             if name.startswith("_"):

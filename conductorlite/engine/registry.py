@@ -14,6 +14,7 @@ from operator import is_not
 from typing import Any, Final, TypeVar
 
 from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
+from conductorlite.engine.turn_types import Joined
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.canonical import digest as digest_of
@@ -143,6 +144,8 @@ class Registry:
         #: Task definitions of the workers' decorators, by name.
         self._declared = declared
         self.plans = Plans()
+        #: Whether what is read may never be committed: nothing is remembered of it.
+        self.joined = Joined()
         self._embedded: Cache[Any, Embedded] = Cache(256)
         self._stored: set[str] = set()
         #: Definitions that are new to this engine, each with its warnings, until they are logged.
@@ -195,7 +198,8 @@ class Registry:
 
     def now_stored(self, texts: Iterable[str]) -> None:
         """Texts of these hashes have been committed."""
-        self._stored.update(texts)
+        if self.joined.decisions is None:
+            self._stored.update(texts)
 
     def embedded(self, view: ReadingTransaction, wanted: WorkflowDef | str, version: int | None) -> Embedded:
         """The definition as a new execution keeps it; raises DefinitionNotFound, InvalidDefinition."""
@@ -209,8 +213,12 @@ class Registry:
             _refuse_errors(found)
             known = self._embed(view, definition, self._semantics, text=text if definition is wanted else None, valid=True)
             self._notice(definition, text, found)
-            self._embedded.put(key, known)
+            self._remember(key, known)
         return known
+
+    def _remember(self, key: Any, known: Embedded) -> None:
+        if self.joined.decisions is None:
+            self._embedded.put(key, known)
 
     def resolve(self, view: ReadingTransaction, name: str, version: int | None) -> tuple[str, Mapping[str, str]]:
         """Hash of a registered definition and the texts to keep with it; raises as `embedded` does."""
@@ -229,7 +237,7 @@ class Registry:
             known = self._embedded.get(key)
             if known is None:
                 known = self._embed(view, definition, semantics, text=text)
-                self._embedded.put(key, known)
+                self._remember(key, known)
         except (NotFound, InvalidDefinition, InvalidExpression, InvalidInput, MissingExtra) as error:
             return Embedding(problem=str(error))
         return Embedding(digest=known.digest, texts=known.texts)

@@ -313,6 +313,10 @@ class Reports(Part):
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
         if reply is not None and reply.outcome is Outcome.CONFLICT:
             raise Conflict(f"{task.workflow_id}: {reply.message}")
+        if self._turns.joined.decisions is not None:
+            if reply is None or reply.outcome is not Outcome.DONE:  # what is written with it must not be committed
+                raise Conflict(f"{task.workflow_id}: {'its report cannot be taken now' if reply is None else reply.message}")
+            return taken
         if report.lines and not report.kept and (reply is None or reply.outcome is Outcome.DONE):
             self.log(task, raw_lines(report.result.logs))
         if self._secrecy is not None and report.result.status.terminal:

@@ -318,6 +318,7 @@ class Search(Part):
         return self._found(lambda index: index.tasks(wanted), lambda: self._looked_at_tasks(wanted))
 
     def _found(self, ask: Callable[[IndexReads], SearchResult[S]], look: Callable[[], SearchResult[S]]) -> SearchResult[S]:
+        self._turns.joined.refuse("search")  # an index would be fed with what may never be committed
         feeder = self.feeder
         if feeder is None:
             return self._own_found(ask, look)

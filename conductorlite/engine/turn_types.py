@@ -4,7 +4,7 @@ What turns and verbs have in common. Reading what is stored page by page, each i
 
 The lock of an execution's turns, where one is used; and what happens while it cannot be used.
 
-Whose code is running: a worker's function, a listener, a source. What it asks of the engine that runs it may wait for itself.
+Whose code is running: a worker's function, a listener, a source, a transaction. What it asks may wait for itself.
 
 Kept in a context variable, so that it is known in the function's thread and in the coroutines it awaits or begins; a thread that a
 function starts by itself is not known.
@@ -12,6 +12,7 @@ function starts by itself is not known.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
@@ -54,6 +55,7 @@ __all__ = [
     "Caller",
     "Deadly",
     "ExtraWrite",
+    "Joined",
     "Listener",
     "Start",
     "Taking",
@@ -395,6 +397,20 @@ class Caller:
     #: Whether the thread that drives waits for it.
     inline: bool = False
     running: bool = True
+
+
+class Joined(threading.local):
+    """Whether a thread is in a transaction of the application, in which nothing is final before its end."""
+
+    #: The decisions that are to be announced then; None outside.
+    decisions: list[Decision] | None = None
+    #: What the store gave for it.
+    within: object = None
+
+    def refuse(self, verb: str) -> None:
+        """Raise WouldDeadlock for what needs other threads, or what is committed."""
+        if self.decisions is not None:
+            raise WouldDeadlock(f"{verb}() inside transaction() would wait for it: call it after the block")
 
 
 _CALLERS: Final[ContextVar[tuple[Caller, ...]]] = ContextVar("conductorlite_callers", default=())

@@ -111,6 +111,7 @@ class Turns(Parking):
         self.committed = Waiters()
         #: Another number after each of them.
         self.commits = 0
+        self.joined = registry.joined
         self._locking = TurnLock(lock, clock, self.committed, fencing=fencing, required=lock_required)
         self._numbers = count(1)
         #: Called in the same commit when an execution ends that something else began (`Workflow.event`).
@@ -229,7 +230,7 @@ class Turns(Parking):
             results[one.workflow_id] = TurnResult(decision=decision, replies=decision.replies)
 
     def _keep(self, decision: Decision, memo: TurnMemo) -> None:
-        if memo.known is not None:
+        if memo.known is not None and self.joined.decisions is None:
             self.residents.keep(decision, memo.known, memo.version)
 
     def _decided_for_group(self, one: Asked, memo: TurnMemo) -> Decision | None:
@@ -452,7 +453,10 @@ class Turns(Parking):
         raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {event.owner!r} since it was read")
 
     def announce(self, decision: Decision) -> None:
-        """Wake waiting threads and notify listeners of a committed decision."""
+        """Wake waiting threads and notify listeners of a committed decision; in a transaction, at its end."""
+        if self.joined.decisions is not None:
+            self.joined.decisions.append(decision)
+            return
         if self.driven is not None:
             self.driven.committed_at = decision.workflow.updated_at
         self.wake()

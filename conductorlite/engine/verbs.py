@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final
 
 from conductorlite.engine.admin import Admin
@@ -30,6 +30,7 @@ from conductorlite.engine.schedules import Schedules, Timetable, wake_schedule
 from conductorlite.engine.search import Search
 from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.tasks import Tasks
+from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.turn_types import Listener, status_of
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import Payloads
@@ -317,6 +318,10 @@ class Verbs(Service):
                 return self.tasks.get(found.task_id)
         raise Conflict(f"{workflow_id}: what waits changes faster than it can be answered")
 
+    def transaction(self) -> AbstractContextManager[OwnTransaction]:
+        """See `Engine.transaction`."""
+        raise NotImplementedError
+
     # ------------------------------------------------------------------ what there is
 
     def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:
@@ -424,6 +429,7 @@ class Verbs(Service):
         is below 1.
         """
         refuse_forked(self._pid)
+        self._turns.joined.refuse("poll")
         if count < 1:
             raise InvalidInput(f"count {count} is below 1")
         queue = queue_name(task_type, domain or None, self._owner)

@@ -8,7 +8,7 @@ from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
 from conductorlite.flows.flow import fields_of
-from conductorlite.flows.tasks import hints, is_whole, returnable, returned
+from conductorlite.flows.schemas import hints, is_whole, returnable, returned
 from conductorlite.model.executions import TaskResult
 from conductorlite.plan.lint import Contract
 from conductorlite.runtime.registry import Worker, Workers

@@ -9,7 +9,8 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, get_type_hints, overl
 
 from conductorlite.flows.build import Build, building, called_as, needed
 from conductorlite.flows.references import Reference
-from conductorlite.flows.tasks import Options, TaskFunction, hints, is_whole, returnable, returned
+from conductorlite.flows.schemas import hints, input_schema, is_whole, output_schema, returnable, returned
+from conductorlite.flows.tasks import Options, TaskFunction
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
@@ -193,15 +194,16 @@ def flow(name: Callable[P, R], /) -> Flow[P, R]: ...
 
 @overload
 def flow(
-    name: str | None = None, *, version: int = 1, timeout: Span | None = None, **fields: Any
+    name: str | None = None, *, version: int = 1, timeout: Span | None = None, check: bool = False, **fields: Any
 ) -> Callable[[Callable[P, R]], Flow[P, R]]: ...
 
 
-def flow(name: Any = None, *, version: int = 1, timeout: Span | None = None, **fields: Any) -> Any:
+def flow(name: Any = None, *, version: int = 1, timeout: Span | None = None, check: bool = False, **fields: Any) -> Any:
     """Decorator, with or without parentheses: the function is a workflow, called `name` (default: its own name).
 
     It is called once, when the definition is first needed, with references for its arguments; the tasks and flows it calls are
-    the workflow's, in that order. What it returns is the workflow's output. `timeout` is the workflow's; `fields` are further
+    the workflow's, in that order. What it returns is the workflow's output. `timeout` is the workflow's. With `check` its types are
+    the definition's inputSchema and outputSchema, which are enforced: see the how-to Check and hide. `fields` are further
     fields of `WorkflowDef`, such as `description`, `failure_workflow` or `rate_limit_config`. Raises InvalidInput for parameters
     that are no inputs and for unknown fields.
     """
@@ -215,10 +217,13 @@ def flow(name: Any = None, *, version: int = 1, timeout: Span | None = None, **f
         fields["timeout_ms"] = to_span(timeout)
 
     def made(function: Callable[..., Any]) -> Flow[..., Any]:
-        own = {"name": own_name(function) if name is None else name, "version": version}
+        own: dict[str, Any] = {"name": own_name(function) if name is None else name, "version": version}
         text = inspect.getdoc(function)
         if text and "description" not in fields:
             own["description"] = text.partition("\n\n")[0].replace("\n", " ")
+        if check:
+            own["input_schema"] = input_schema(own["name"], function, nulls=False)
+            own["output_schema"] = output_schema(own["name"], function)
         return Flow(function, {**own, **fields}, Options(), {})
 
     return made

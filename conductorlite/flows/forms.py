@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar, cast, overload
 from conductorlite.flows.build import Block, Build, More, current
 from conductorlite.flows.flow import Flow
 from conductorlite.flows.references import Comparison, Reference, Step, names_of
-from conductorlite.flows.tasks import TaskFunction, is_whole, returned
+from conductorlite.flows.schemas import is_whole, returned
+from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError

@@ -7,7 +7,8 @@ from typing import Any, Literal, TypeVar, cast
 from conductorlite.flows.build import More, current
 from conductorlite.flows.flow import Flow
 from conductorlite.flows.references import Reference
-from conductorlite.flows.tasks import Backoff, is_whole
+from conductorlite.flows.schemas import is_whole
+from conductorlite.flows.tasks import Backoff
 from conductorlite.model import attrs
 from conductorlite.model.clock import Instant
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask

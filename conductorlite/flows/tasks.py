@@ -7,22 +7,20 @@ reference to what the function will return.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import update_wrapper
-from types import UnionType
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Union, cast, get_args, get_origin, get_type_hints, overload
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from conductorlite.flows.build import Build, building, called_as
 from conductorlite.flows.references import Reference
+from conductorlite.flows.schemas import input_schema, is_whole, output_schema, returned
 from conductorlite.model import attrs
 from conductorlite.model.definitions import RetryLogic, TimeoutPolicy, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
-from conductorlite.model.executions import TaskResult
 from conductorlite.model.texts import Span, to_span
 from conductorlite.runtime.registry import Workers, own_name, signature
-from conductorlite.runtime.values import is_record
 
-__all__ = ["Backoff", "Options", "TaskFunction", "hints", "is_whole", "returnable", "returned", "task"]
+__all__ = ["Backoff", "Options", "TaskFunction", "task"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -151,39 +149,12 @@ class TaskFunction(Generic[P, R]):
 
 
 def _of_inputs(function: Callable[..., Any]) -> inspect.Signature:
-    """A function's parameters but for the one that gets the context."""
-    context = signature(function).context
+    """A function's parameters but for those that get the context and the transaction."""
+    takes = signature(function)
     whole = inspect.signature(function)
-    return whole.replace(parameters=[one for name, one in whole.parameters.items() if name != context])
-
-
-def hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """A function's annotations by name; none where they cannot be resolved here."""
-    try:
-        return get_type_hints(function)
-    except Exception:  # a name that is imported for type checkers only, for one
-        return {}
-
-
-def returned(function: Callable[..., Any]) -> Any:
-    """What a function's annotation says it returns; Any without one."""
-    return hints(function).get("return", Any)
-
-
-def returnable(kind: Any) -> tuple[Any, ...]:
-    """The kinds of values that an annotation allows beside none and a `TaskResult`, which says an output itself."""
-    if get_origin(kind) not in (Union, UnionType):
-        return (kind,)
-    return tuple(arm for arm in get_args(kind) if arm not in (type(None), TaskResult)) or (Any,)
-
-
-def is_whole(kind: Any) -> bool:
-    """Whether what an annotation names is an output as a whole: a record, a map, nothing, anything, or one of several of these."""
-    arms = returnable(kind)
-    if arms != (kind,):
-        return all(map(is_whole, arms))
-    origin = get_origin(kind) or kind
-    return kind in (Any, object, None, type(None)) or is_record(kind) or origin in (dict, Mapping)
+    return whole.replace(
+        parameters=[one for name, one in whole.parameters.items() if name not in (takes.context, takes.transaction)]
+    )
 
 
 @overload
@@ -210,6 +181,7 @@ def task(
     concurrency: int | None = None,
     heartbeat: bool = True,
     domain: str | None = None,
+    check: bool = False,
 ) -> _Decorator: ...
 
 
@@ -228,12 +200,14 @@ def task(
     concurrency: int | None = None,
     heartbeat: bool = True,
     domain: str | None = None,
+    check: bool = False,
 ) -> Any:
     """Decorator, with or without parentheses: a worker function of type `name` (default: its own name) that flows can call.
 
     `retry` is a number of retries or a `Backoff`. The timeouts are those of Conductor's task definition; `on_timeout` is its
     policy. `limit` is how many tasks run at once over all engines of a store, `rate` how many begin in a length of time. These
-    make the task definition, used where none is registered or embedded. `concurrency`, `heartbeat` and `domain` are as in
+    make the task definition, used where none is registered or embedded. With `check` it has the schemas of the function's input
+    and output, enforced: see the how-to Check and hide. `concurrency`, `heartbeat` and `domain` are as in
     `Workers.task`. Arguments and what is returned are read and written as `Workers.task` says. Raises InvalidInput for a wrong
     option, and for what is no function that can be called with an input.
     """
@@ -255,6 +229,10 @@ def task(
 
     def made(function: Callable[..., Any]) -> TaskFunction[..., Any]:
         task_type = name or own_name(function)
+        if check:
+            given["input_schema"] = input_schema(task_type, function, nulls=True)
+            given["output_schema"] = output_schema(task_type, function)
+            given["enforce_schema"] = True
         workers = Workers()
         workers.task(task_type, concurrency=concurrency, heartbeat=heartbeat, domain=domain, **given)(function)
         return TaskFunction(function, task_type, workers)

@@ -16,16 +16,29 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from conductorlite.engine.reports import RAW_LENGTH, kept_result
+from conductorlite.engine.transactions import OwnTransaction
+from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Document, Payload
-from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
+from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import cut, error_text, printable, type_name
 from conductorlite.runtime.registry import TaskContext, Worker
 from conductorlite.runtime.values import plain
 
-__all__ = ["Deferred", "TaskLogFilter", "call", "call_async", "carrying_out", "current_task", "raised", "refused", "returned_value"]
+__all__ = [
+    "Deferred",
+    "TaskLogFilter",
+    "call",
+    "call_async",
+    "call_committing",
+    "carrying_out",
+    "current_task",
+    "raised",
+    "refused",
+    "returned_value",
+]
 
 _CURRENT: Final[ContextVar[Task | None]] = ContextVar("conductorlite.task", default=None)
 
@@ -97,13 +110,15 @@ class Deferred:
     reports: int = 1
 
 
-def call(worker: Worker, context: TaskContext) -> TaskResult | Deferred:
+def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | None = None) -> TaskResult | Deferred:
     """Run the function on a polled task and say what to report. (KeyboardInterrupt passes: it may be the user's.)"""
     task = context.task
     try:
         arguments = _arguments(worker, context)
         if isinstance(arguments, TaskResult):
             return arguments
+        if worker.signature.transaction is not None:
+            arguments[worker.signature.transaction] = transaction
         with carrying_out(task):
             returned = worker.function(**arguments)
     except KeyboardInterrupt:
@@ -112,6 +127,36 @@ def call(worker: Worker, context: TaskContext) -> TaskResult | Deferred:
         return raised(task, error)
     # Not isinstance: an object may answer that by methods of its own.
     return returned if type(returned) is Deferred else returned_value(task, returned)
+
+
+#: With what the rows of a function are committed.
+_KEPT: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.IN_PROGRESS})
+
+
+class _Undone(Exception):
+    """Internal: a function has failed, and its rows are undone."""
+
+    def __init__(self, result: TaskResult | Deferred) -> None:
+        super().__init__()
+        self.result = result
+
+
+def call_committing(worker: Worker, context: TaskContext, engine: Verbs) -> tuple[TaskResult | Deferred, bool]:
+    """As `call`, for a function that is given a transaction; and whether its report was committed with its rows.
+
+    That of a failure is not: what the function wrote is undone.
+    """
+    try:
+        with engine.transaction() as transaction:
+            result = call(worker, context, transaction)
+            if isinstance(result, Deferred) or result.status not in _KEPT:
+                raise _Undone(result)
+            engine.core.reports.report(context.task, result)
+        return result, True
+    except _Undone as undone:
+        return undone.result, False
+    except ConductorliteError as error:
+        return raised(context.task, error), False
 
 
 async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Deferred:

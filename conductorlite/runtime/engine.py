@@ -1,23 +1,19 @@
 """The engine as it is used: every verb, and the loops that drive it.
 
-What is logged of definitions that are new to an engine: their warnings, and tasks that none of its workers serves.
-
-A handle on one execution.
+A handle on one execution; a transaction of the application's.
 """
 
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
 from conductorlite.engine.config import EngineConfig
-from conductorlite.engine.keys import Polls, checked_strategy
-from conductorlite.engine.logs import log_definition, log_unserved
-from conductorlite.engine.registry import Notice
+from conductorlite.engine.keys import checked_strategy
+from conductorlite.engine.transactions import OwnTransaction, joined
 from conductorlite.engine.turn_types import Caller, caller_of, refuse_callers
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import Clock, Instant, to_instant
@@ -27,50 +23,18 @@ from conductorlite.model.executions import Explanation, HistoryEvent, Task, Work
 from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
-from conductorlite.plan.findings import unserved, worker_types
 from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.loop import Driver
+from conductorlite.runtime.notices import Notices
 from conductorlite.runtime.registry import HasWorkers, Workers, all_workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
-from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
+from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
 
-__all__ = ["Engine", "Notices", "Run", "Startable"]
+__all__ = ["Engine", "Run", "Startable", "Transaction"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-
-class Notices:
-    """Logs each warning about a definition once, and once for each task type that no worker here carries out.
-
-    An engine without workers only starts executions for others, as long as no thread drives it. A type that is polled for by hand
-    has a worker.
-    """
-
-    def __init__(self, notices: deque[Notice], polls: Polls, workers: Workers) -> None:
-        self._waiting = notices
-        self._polls = polls
-        self._workers = workers
-        #: Types that definitions need and no worker was seen to serve, with the name of a definition.
-        self._wanted: dict[str, str] = {}
-        self._logged: set[str] = set()
-
-    def log(self, *, driving: bool = False) -> None:
-        """Log what has not been; with `driving` also for an engine without workers."""
-        while self._waiting:
-            definition, warnings = self._waiting.popleft()
-            for problem in warnings:
-                log_definition(definition.name, str(problem))
-            if isinstance(definition, WorkflowDef):
-                self._wanted.update((kind, definition.name) for kind in worker_types(definition) if kind not in self._logged)
-        if self._wanted and (driving or len(self._workers)):
-            served = self._workers.task_types | self._polls.types()
-            for kind, name in self._wanted.items():
-                if kind not in served:
-                    self._logged.add(kind)
-                    log_unserved(name, unserved(kind, self._workers.task_types))
-            self._wanted.clear()
 
 
 class Startable(Protocol[P, R_co]):
@@ -178,6 +142,22 @@ class Run(Generic[R]):
 
     def __hash__(self) -> int:
         return hash(self.workflow_id)
+
+
+class Transaction(OwnTransaction):
+    """What an application writes in the store's file, in one commit with what it has the engine do; see `Engine.transaction`.
+
+    A worker function that has a parameter annotated with this class runs inside one, which its report belongs to.
+    """
+
+    __slots__ = ("engine",)
+    #: The default of that parameter, for type checkers: flows call the function without it.
+    given: ClassVar[Transaction] = None  # type: ignore[assignment]
+
+    def __init__(self, engine: Engine, within: JoinedTransaction) -> None:
+        super().__init__(engine.core.turns, within)
+        #: Whose verbs are part of it, in the thread of the block.
+        self.engine = engine
 
 
 class Engine(Verbs):
@@ -361,6 +341,24 @@ class Engine(Verbs):
         self.status(workflow_id)
         return Run(self, workflow_id)
 
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """A block in which this thread's verbs, and rows of your own (`tx.execute`), are one commit, or none when it raises.
+
+        The store is locked for other writers meanwhile, as long as the block lasts; those of this process wait up to the busy
+        timeout. A block inside another one is a part of it, undone by itself. What drives or waits is refused with WouldDeadlock:
+        `result` of what has not ended, `tick` and the like, `poll`, `search`. A report that is not taken raises Conflict or
+        StaleLease. Listeners are called after the commit. In a store in memory there are only the verbs. Raises StorageErrors, at
+        the end too: then nothing is stored; InvalidInput when the store has no such transactions.
+        """
+        with joined(self._turns) as within:
+            yield Transaction(self, within)
+
+    def in_transaction(self, work: Callable[[Transaction], R]) -> R:
+        """Return what `work(tx)` returns, called inside a block of `transaction`; an AsyncEngine calls it in a thread."""
+        with self.transaction() as tx:
+            return work(tx)
+
     # ------------------------------------------------------------------ driving
 
     def tick(self) -> bool:
@@ -416,6 +414,7 @@ class Engine(Verbs):
     def _alone(self, verb: str) -> AbstractContextManager[bool]:
         """What only one thread has at a time; raises WouldDeadlock inside what the driver itself has called."""
         refuse_callers(self._turns, verb)
+        self._turns.joined.refuse(verb)
         return self.driver.drive()
 
     def stop(self) -> None:
@@ -435,6 +434,7 @@ class Engine(Verbs):
                 return False  # the driver waits for the store
 
         if not ended():
+            self._turns.joined.refuse("result")
             self._news.log(driving=True)
             caller = caller_of(self._turns)
             with self.driver.waiting.of(caller, workflow_id) as check:
@@ -475,6 +475,7 @@ class Engine(Verbs):
         Functions that still run in threads are abandoned: what they return is dropped.
         """
         refuse_callers(self._turns, "close")
+        self._turns.joined.refuse("close")
         with self.driver.drive(timeout=0) as driving:
             if driving:
                 return self._close()

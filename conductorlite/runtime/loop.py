@@ -358,7 +358,13 @@ class Driver(Work):
     def _collect(self) -> bool:
         """Report what finished functions returned. A call whose result cannot be stored yet goes on to count, and to beat."""
         done = self.reports.flush()
-        finished = self._finished()
+        finished = []
+        for running in self._finished():
+            if running.reported:
+                self.workshop.end(running)
+                done = True
+            else:
+                finished.append(running)
         if len(finished) > 1:
             executions: dict[str, list[Call]] = {}
             for running in finished:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, get_type_hints, overload
+from typing import Any, ClassVar, Final, Protocol, TypeVar, get_type_hints, overload
 
+from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
@@ -30,6 +31,8 @@ class TaskContext:
     """Handed to a worker function that has a parameter annotated with this class."""
 
     __slots__ = ("_engine", "lost", "task")
+    #: The default of that parameter, for type checkers: flows call the function without it.
+    given: ClassVar[TaskContext] = None  # type: ignore[assignment]
 
     def __init__(self, task: Task, engine: Verbs) -> None:
         self.task = task
@@ -110,8 +113,9 @@ class TaskContext:
 class Signature:
     """Names a function takes (None: any), those it must get, and how each is read.
 
-    `context` is the parameter that is given the context, `whole` the one that is given the whole input: a parameter called
-    `input`, annotated with a record (dataclass, TypedDict, attrs class, pydantic model), with none beside it but the context.
+    `context` is the parameter that is given the context, `transaction` the one that is given the transaction, `whole` the one that
+    is given the whole input: a parameter called `input`, annotated with a record (dataclass, TypedDict, attrs class, pydantic
+    model), with none beside it but these two.
     `item` is the only parameter of a function, called otherwise: where the input does not name it, it is given the item of a list
     that a dynamic fork ran over, which Conductor calls `input`, or spreads if it is a map.
     """
@@ -119,6 +123,7 @@ class Signature:
     parameters: frozenset[str] | None
     required: frozenset[str]
     context: str | None = None
+    transaction: str | None = None
     whole: str | None = None
     item: str | None = None
     readers: Mapping[str, Reader] = attrs.field(factory=dict, eq=False)
@@ -161,7 +166,7 @@ def signature(function: Callable[..., Any]) -> Signature:
         hints = {}
     names: dict[str, Any] = {}
     required: set[str] = set()
-    context, anything = None, False
+    context, transaction, anything = None, None, False
     try:
         parameters = inspect.signature(function).parameters
     except (ValueError, TypeError):
@@ -170,6 +175,8 @@ def signature(function: Callable[..., Any]) -> Signature:
         hint = hints.get(parameter.name, parameter.annotation)
         if hint is TaskContext or hint in ("TaskContext", "conductorlite.TaskContext"):
             context = parameter.name
+        elif hint == "Transaction" or (isinstance(hint, type) and issubclass(hint, OwnTransaction)):
+            transaction = parameter.name
         elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
             anything = True
         elif parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
@@ -180,15 +187,19 @@ def signature(function: Callable[..., Any]) -> Signature:
             if parameter.default is parameter.empty:
                 required.add(parameter.name)
     whole = "input" if list(names) == ["input"] and not anything and is_record(names["input"]) else None
+    is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(_called(inner))
+    if transaction is not None and is_async:
+        raise InvalidInput(f"{_shown(function)} takes a Transaction, which is its thread's: it cannot be a coroutine function")
     readers = {name: read for name, hint in names.items() if (read := reader(hint)) is not None}
     return Signature(
         parameters=None if anything else frozenset(names),
         required=frozenset(required) if whole is None else frozenset(),
         context=context,
+        transaction=transaction,
         whole=whole,
         item=next(iter(names)) if len(names) == 1 and whole is None and not anything else None,
         readers=readers,
-        is_async=inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(_called(inner)),
+        is_async=is_async,
     )
 
 
@@ -345,7 +356,8 @@ class Workers:
         """Decorator, with or without parentheses: the function carries out tasks of type `name` (default: its own name).
 
         Keyword arguments come from the task's input by name, read as their annotations say; a parameter annotated
-        `TaskContext` gets the context. The returned dict or record is the output (another value is put under "result"). An
+        `TaskContext` gets the context, one annotated `Transaction` a transaction that the report belongs to. The returned
+        dict or record is the output (another value is put under "result"). An
         `async def` runs on an event loop: the caller's in an AsyncEngine, a private one in an Engine. What it raises fails the
         task and is retried; `TaskFailedTerminally` is not. `options` make a task definition, used where none is registered or
         embedded: the fields of `TaskDef`, and its lengths of time under Conductor's names: retry_delay_seconds,

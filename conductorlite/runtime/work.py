@@ -348,7 +348,7 @@ class Work:
             raise
         if isinstance(result, Deferred):
             self._defer(worker, task, result)
-        else:
+        elif not running.reported:
             self.reports.add(task, result)
 
     # ------------------------------------------------------------------ virtual durations

@@ -21,7 +21,7 @@ from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.executions import Task, TaskResult
-from conductorlite.runtime.calls import Deferred, call, call_async, raised
+from conductorlite.runtime.calls import Deferred, call, call_async, call_committing, raised
 from conductorlite.runtime.pool import CoroutineJob, Coroutines, Job, Pool
 from conductorlite.runtime.registry import TaskContext, Worker, Workers
 
@@ -72,6 +72,8 @@ class Call:
     #: Whether the thread that drives waits for it.
     inline: bool = False
     lost: bool = False
+    #: Whether its report was committed with the function's own rows.
+    reported: bool = False
 
 
 class Workshop:
@@ -195,14 +197,21 @@ class Workshop:
         clock = self._engine.clock
         if clock.virtual:
             with called_by(self._caller(running)):
-                return call(running.worker, TaskContext(running.task, self._engine))
+                return self._called(running)
         begun = clock.now()
         try:
             with called_by(self._caller(running)):
-                return call(running.worker, TaskContext(running.task, self._engine))
+                return self._called(running)
         finally:
             running.ended_at = clock.now()
             self._spans[running.worker.queue] = abs(running.ended_at - begun)
+
+    def _called(self, running: Call) -> TaskResult | Deferred:
+        context = TaskContext(running.task, self._engine)
+        if running.worker.signature.transaction is None:
+            return call(running.worker, context)
+        result, running.reported = call_committing(running.worker, context, self._engine)
+        return result
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
         try:

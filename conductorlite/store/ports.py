@@ -5,12 +5,12 @@ What executions are searched by is the index in the store's own file, or an exte
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from conductorlite.model import attrs
-from conductorlite.store.tables import ExternalStorageLocation, Life, StoredPayload
+from conductorlite.store.tables import ExternalStorageLocation, Life, Parameters, Rows, StoredPayload
 from conductorlite.store.transactions import DocumentWrites, IndexReads, OwnIndex, ReadingTransaction, WritingTransaction
 
 __all__ = [
@@ -21,9 +21,12 @@ __all__ = [
     "IndexDAO",
     "IndexReads",
     "IndexWrites",
+    "JoinableBackend",
+    "JoinedTransaction",
     "Lock",
     "Marks",
     "OwnIndex",
+    "OwnRows",
     "PayloadCodec",
     "PayloadStorage",
     "Presence",
@@ -179,6 +182,34 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Release files and connections; idempotent."""
+
+
+class OwnRows(Protocol):
+    """An application's statements in one transaction, on tables of its own."""
+
+    def execute(self, statement: str, parameters: Parameters = ()) -> Rows:
+        """Carry out one statement; raises InvalidInput for what would end the transaction or change a table of the store."""
+
+    def executemany(self, statement: str, parameters: Iterable[Parameters]) -> Rows:
+        """Carry out one statement for each of several parameters."""
+
+
+class JoinedTransaction(WritingTransaction, Protocol):
+    """A change that an application shares."""
+
+    def own_rows(self) -> OwnRows:
+        """What the application writes with it; raises InvalidInput when the store has no tables."""
+
+
+@runtime_checkable
+class JoinableBackend(Protocol):
+    """A store that an application's rows can be in."""
+
+    def transaction(self) -> AbstractContextManager[JoinedTransaction]:
+        """A change whose parts are the blocks of `writing` and `transaction` inside it, in the same thread.
+
+        A part is undone by itself when it raises, and committed with the whole.
+        """
 
 
 class IndexWrites(DocumentWrites, Protocol):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
+from typing import Any
 
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Outgoing
@@ -21,12 +22,28 @@ __all__ = [
     "Life",
     "OrphanPayload",
     "OwnerRow",
+    "Parameters",
     "RelayItem",
+    "Rows",
     "ScheduleRow",
     "Size",
     "Sizes",
     "StoredPayload",
 ]
+
+
+#: What stands for the `?` or `:name` of an application's statement.
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+class Rows(list[tuple[Any, ...]]):
+    """What an application's statement has read; how many rows it has changed (-1: none), the last row's id, names of columns."""
+
+    __slots__ = ("columns", "lastrowid", "rowcount")
+
+    def __init__(self, rows: Iterable[tuple[Any, ...]], rowcount: int, lastrowid: int | None, columns: Sequence[str]) -> None:
+        super().__init__(rows)
+        self.rowcount, self.lastrowid, self.columns = rowcount, lastrowid, tuple(columns)
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -22,7 +22,15 @@ from conductorlite.engine.config import EngineConfig
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, InvalidInput, StorageError
-from conductorlite.store.ports import Backend, Marks, PayloadStorage, Presence, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import (
+    Backend,
+    JoinableBackend,
+    Marks,
+    PayloadStorage,
+    Presence,
+    ReadingTransaction,
+    WritingTransaction,
+)
 from conductorlite.store.tables import Life
 
 __all__ = ["STORES", "CountedIds", "Crash", "FaultyBackend", "Store", "StoreKind", "lay_empty_store"]
@@ -80,6 +88,8 @@ class FaultyBackend:
         self._keep_open = keep_open
         self._closed = False
         self._presences: list[Presence] = []
+        #: Transactions of the application that are open.
+        self._joined = 0
 
     @property
     def writes(self) -> int:
@@ -97,7 +107,15 @@ class FaultyBackend:
         if self.on_writing is not None:
             self.on_writing()
             self._check()
-        return _Writing(self)
+        return _Writing(self, self.inner.writing(), part=self._joined > 0)
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """The inner backend's, counted and disturbed; a part of one commits nothing. For one thread."""
+        self._check("transaction")
+        inner = self.inner
+        if not isinstance(inner, JoinableBackend):
+            raise InvalidInput("this store takes no transactions of an application")
+        return _Writing(self, inner.transaction(), part=self._joined > 0, joins=True)
 
     def data_version(self) -> int:
         """The inner backend's."""
@@ -215,20 +233,25 @@ class FaultyBackend:
 class _Writing:
     """The block of one change."""
 
-    __slots__ = ("_backend", "_block", "_counted")
+    __slots__ = ("_backend", "_block", "_counted", "_joins", "_part")
 
-    def __init__(self, backend: FaultyBackend) -> None:
-        self._backend = backend
-        self._block = backend.inner.writing()
+    def __init__(
+        self, backend: FaultyBackend, block: AbstractContextManager[WritingTransaction], *, part: bool, joins: bool = False
+    ) -> None:
+        self._backend, self._block = backend, block
+        self._part, self._joins = part, joins
         self._counted: _Counted | None = None
 
     def __enter__(self) -> Any:
         self._counted = _Counted(self._backend, self._block.__enter__())
+        self._counted.changed = self._joins
+        self._backend._joined += self._joins
         return self._counted
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         backend = self._backend
-        if error is not None or self._counted is None or not self._counted.changed:
+        backend._joined -= self._joins
+        if error is not None or self._part or self._counted is None or not self._counted.changed:
             self._block.__exit__(kind, error, trace)
             return
         try:

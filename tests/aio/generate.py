@@ -141,12 +141,16 @@ _WORDS: Final = {
     "Engine.run_until_idle": "; canceling it stops the driver as `stop` does",
     "Engine.run_forever": "; canceling it stops the driver as `stop` does",
     "Engine.listen": ". The listener is called in the committing thread, not on the loop",
+    "Engine.in_transaction": ", in a thread, where `tx.engine` is the Engine whose verbs are part of it",
     "Engine.close": "; a task that still awaits a result gets EngineClosed",
     "Admin.bulk": "; `verb` is one of this engine's",
 }
 
 #: What has the verbs of a class, and the bridge; the services have their own.
 _HOLDERS: Final = {"Engine": ("self._engine", "self._bridge"), "Run": ("self._run", "self._engine._bridge")}
+
+#: A block that is its thread's; what is awaited is `in_transaction`.
+_BLOCKS: Final = frozenset({"transaction"})
 
 _TWIN: Final = re.compile(r"\bRun\b")
 
@@ -162,7 +166,7 @@ def verbs(face: type) -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for one in reversed(face.__mro__):
         found |= {name: method for name, method in vars(one).items() if inspect.isfunction(method) and not name.startswith("_")}
-    return found
+    return {name: method for name, method in found.items() if name not in _BLOCKS}
 
 
 class Writer:

@@ -31,8 +31,8 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span
 from conductorlite.plan.grafts import RunProgress
 from conductorlite.plan.migration import MigrationPlan
-from conductorlite.runtime.engine import Engine, Run, Startable
-from conductorlite.runtime.registry import HasWorkers, Workers
+from conductorlite.runtime.engine import Engine, Run, Startable, Transaction
+from conductorlite.runtime.registry import HasWorkers
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.store.tables import ExternalStorageLocation, Sizes
@@ -476,7 +476,7 @@ class AsyncEngine:
         self,
         store: str | os.PathLike[str] | Backend | None = None,
         *,
-        workers: Workers | Iterable[HasWorkers] | None = None,
+        workers: HasWorkers | Iterable[HasWorkers] | None = None,
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
@@ -669,6 +669,10 @@ class AsyncEngine:
     async def run(self, workflow_id: str) -> AsyncRun[dict[str, Any]]:
         """`Engine.run`, awaited."""
         return AsyncRun(self, await self._bridge.call(self._engine.run, workflow_id))
+
+    async def in_transaction(self, work: Callable[[Transaction], R]) -> R:
+        """`Engine.in_transaction`, awaited, in a thread, where `tx.engine` is the Engine whose verbs are part of it."""
+        return await self._bridge.call(self._engine.in_transaction, work)
 
     async def tick(self) -> bool:
         """`Engine.tick`, awaited."""

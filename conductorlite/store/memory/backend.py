@@ -45,8 +45,15 @@ class MemoryBackend:
         return within(_Reading(self))
 
     def writing(self) -> AbstractContextManager[MemoryWrites]:
-        """An atomic change; raises InvariantBroken inside another transaction of this thread."""
+        """An atomic change; inside one of `transaction`, in its thread, a part of that.
+
+        Raises InvariantBroken inside another transaction of this thread.
+        """
         return within(_Writing(self))
+
+    def transaction(self) -> AbstractContextManager[MemoryWrites]:
+        """An atomic change of the application's, in which other changes of this thread are parts."""
+        return within(_Writing(self, joinable=True))
 
     def data_version(self) -> int:
         """Always the same: nothing else can commit to a store in memory."""
@@ -119,6 +126,7 @@ class _Reading(Block[MemoryReads]):
     """The block of one view."""
 
     __slots__ = ("_backend", "view")
+    joinable = False
 
     def __init__(self, backend: MemoryBackend) -> None:
         self._backend = backend
@@ -138,25 +146,37 @@ class _Reading(Block[MemoryReads]):
 class _Writing(Block[MemoryWrites]):
     """The block of one change."""
 
-    __slots__ = ("_backend", "view")
+    __slots__ = ("_backend", "_mark", "joinable", "view")
 
-    def __init__(self, backend: MemoryBackend) -> None:
+    def __init__(self, backend: MemoryBackend, *, joinable: bool = False) -> None:
         self._backend = backend
         self.view = backend._writes
+        #: Whether others of this thread are parts of it.
+        self.joinable = joinable
+        #: Of a part: what was changed before it.
+        self._mark: int | None = None
 
     def begin(self) -> MemoryWrites:
-        if self._backend._begin(self) is not self:
-            raise InvariantBroken("writing() inside another transaction of the same thread")
+        holder = self._backend._begin(self)
+        if holder is not self:
+            if not holder.joinable:
+                raise InvariantBroken("writing() inside another transaction of the same thread")
+            self._mark = self._backend._store.mark()
         return self.view
 
     def end(self, error: BaseException | None) -> None:
-        if error is None:
+        if error is None and self._mark is None:
             self._backend._commits += 1
             self._backend._store.keep()
+        if error is None:
+            self._mark = None
         self.undo()
 
     def undo(self, error: BaseException | None = None) -> None:
-        backend = self._backend
-        if backend._mutex.mine(self):
+        backend, mark = self._backend, self._mark
+        if mark is not None:
+            self._mark = None
+            backend._store.undo(mark)
+        elif backend._mutex.mine(self):
             backend._store.undo()
             backend._mutex.give(self)

@@ -8,13 +8,14 @@ from typing import Final
 
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
-from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
+from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, stored_task, stored_workflow
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.records import changed
 from conductorlite.store.memory.reads import LimitWrites, MemoryReads
 from conductorlite.store.memory.rows import Execution, Ordered, Store
 from conductorlite.store.memory.tables import TableWrites
+from conductorlite.store.ports import OwnRows
 from conductorlite.store.tables import RelayItem
 
 __all__ = ["MemoryWrites"]
@@ -50,6 +51,10 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
     def __init__(self, store: Store, *, relay: bool) -> None:
         super().__init__(store)
         self._relay = relay
+
+    def own_rows(self) -> OwnRows:
+        """Raises InvalidInput: there are no tables."""
+        raise InvalidInput("a store in memory has no tables for rows of your own: open the engine on a file")
 
     # -- executions ----------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
 from conductorlite.store.sqlite.disk import LARGE, Reserve, copy
+from conductorlite.store.sqlite.own_rows import Part, is_own
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
 from conductorlite.store.sqlite.schema import refuse_newer
 from conductorlite.store.sqlite.statements import Counts
@@ -107,8 +108,19 @@ class SQLiteBackend:
         return within(_Reading(self))
 
     def writing(self) -> AbstractContextManager[SQLiteWrites]:
-        """An atomic change; raises InvariantBroken inside another transaction of this thread."""
+        """An atomic change; inside one of `transaction`, in its thread, a part of that.
+
+        Raises InvariantBroken inside another transaction of this thread.
+        """
+        outer = self._current.block
+        if outer is not None and outer.joinable and outer.live and isinstance(outer.view, SQLiteWrites):
+            return within(Part(outer.view, outer.view._connection, self.path))
         return within(_Writing(self))
+
+    def transaction(self) -> AbstractContextManager[SQLiteWrites]:
+        """An atomic change of the application's, in which other changes of this thread are parts."""
+        outer = self._current.block
+        return self.writing() if outer is not None and outer.joinable and outer.live else within(_Writing(self, joinable=True))
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
@@ -330,6 +342,9 @@ class _Alone(Block[sqlite3.Connection]):
         self._backend = backend
 
     def begin(self) -> sqlite3.Connection:
+        self._backend._check_open()
+        if self._backend._inside() is not None:
+            raise InvariantBroken("inside a transaction of the same thread")
         return self._backend._take_writer(self)
 
     def end(self, error: BaseException | None) -> None:
@@ -346,6 +361,7 @@ class _Reading(Block[SQLiteReads]):
     """The block of one view."""
 
     __slots__ = ("_backend", "_reader", "view")
+    joinable = False
 
     def __init__(self, backend: SQLiteBackend) -> None:
         self._backend = backend
@@ -403,11 +419,13 @@ class _Reading(Block[SQLiteReads]):
 class _Writing(Block[SQLiteWrites]):
     """The block of one change."""
 
-    __slots__ = ("_backend", "view")
+    __slots__ = ("_backend", "joinable", "view")
 
-    def __init__(self, backend: SQLiteBackend) -> None:
+    def __init__(self, backend: SQLiteBackend, *, joinable: bool = False) -> None:
         self._backend = backend
         self.view: SQLiteWrites | None = None
+        #: Whether others of this thread are parts of it.
+        self.joinable = joinable
 
     def begin(self) -> SQLiteWrites:
         backend = self._backend
@@ -423,6 +441,7 @@ class _Writing(Block[SQLiteWrites]):
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
         self.view = SQLiteWrites(writer, backend.path, backend._numbers)
+        self.view._dirty = self.joinable  # what came before must not be undone with a decision
         return self.view
 
     def end(self, error: BaseException | None) -> None:
@@ -432,9 +451,12 @@ class _Writing(Block[SQLiteWrites]):
                 backend._check_open()
             return  # forked inside the block: the transaction is the parent's
         try:
+            own = None if self.view is None else self.view.own
+            if own is not None:
+                own.close()
             if error is None:
                 self._commit()
-            elif isinstance(error, sqlite3.Error):
+            elif isinstance(error, sqlite3.Error) and not is_own(error):
                 raise translated(error, backend.path) from error
         except sqlite3.Error as failure:
             raise translated(failure, backend.path) from failure

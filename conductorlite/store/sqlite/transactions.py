@@ -19,6 +19,7 @@ from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
 from conductorlite.store.sqlite.history import history_of, history_rows
 from conductorlite.store.sqlite.limits import LimitReads, LimitWrites
+from conductorlite.store.sqlite.own_rows import OwnRows
 from conductorlite.store.sqlite.rows import (
     STATUS,
     Row,
@@ -273,6 +274,15 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
 
 class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
+
+    #: What an application writes in the same transaction.
+    own: OwnRows | None = None
+
+    def own_rows(self) -> OwnRows:
+        """See `JoinedTransaction`."""
+        if self.own is None:
+            self.own = OwnRows(self._connection, self._path)
+        return self.own
 
     # -- executions ----------------------------------------------------------------------------------------------------
 
