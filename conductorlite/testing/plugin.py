@@ -42,14 +42,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--workflow-cov-html", metavar="FILE", help="write it as a page, over the pictures of the definitions")
     group.addoption("--workflow-cov-append", action="store_true", help="add to what earlier runs have counted")
     group.addoption("--workflow-cov-fail-under", metavar="PERCENT", type=float, help="fail when less was come to")
+    text = "run the tests again with mistakes in these workflows (names with commas between, or all): does one fail?"
+    group.addoption("--workflow-mutate", metavar="NAMES", help=text)
+    group.addoption("--workflow-mutate-fail-under", metavar="PERCENT", type=float, help="fail when fewer mistakes are noticed")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count the coverage of workflows where it is asked for."""
+    """Count the coverage of workflows, and mutate them, where it is asked for."""
     if config.getoption("workflow_cov"):
         from conductorlite.testing.coverage_options import CoverageRun
 
         config.pluginmanager.register(CoverageRun(config), "conductorlite-workflow-coverage")
+    if config.getoption("workflow_mutate"):
+        from conductorlite.testing.mutation_options import MutationRun
+
+        config.pluginmanager.register(MutationRun(config), "conductorlite-workflow-mutation")
 
 
 @pytest.fixture

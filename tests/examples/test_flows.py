@@ -119,6 +119,60 @@ def test_a_flight_is_tried_three_times(engine: Engine, workers: ScriptedWorkers)
     assert [at - first for at in others] == [1000, 2000]
 
 
+def test_tickets_are_sent_for_what_was_booked(engine: Engine, workers: ScriptedWorkers) -> None:
+    """To the seat, with the receipt."""
+    workers.send_tickets.returns()
+    run = _book(engine)
+    engine.signal(run.workflow_id, {"result": True})
+    engine.run_until_idle()
+    assert workers.send_tickets.inputs == [{"seat": "12A", "receipt": "R"}]
+
+
+@pytest.mark.parametrize(("step", "undone"), {"book_flight": [], "book_hotel": ["book_flight_undo"]}.items())
+def test_what_cannot_be_booked_is_tried_three_times(engine: Engine, workers: ScriptedWorkers, step: str, undone: list[str]) -> None:
+    """A second apart, before what was booked is undone."""
+    workers[step].fails()
+    run = _book(engine)
+    engine.run_until_idle()
+    first, *others = (call.at for call in workers[step].calls)
+    assert [at - first for at in others] == [1000, 2000]
+    assert (run.status, _undone(run)) == (WorkflowStatus.FAILED, undone)
+
+
+@pytest.mark.parametrize("step", ["send_tickets", "authorize"])
+def test_whatever_fails_for_good_undoes_the_trip(engine: Engine, workers: ScriptedWorkers, step: str) -> None:
+    """Also the payment's first step, and the tickets."""
+    workers[step].fails_terminally()
+    run = _book(engine)
+    engine.signal(run.workflow_id, {"result": True})
+    engine.run_until_idle()
+    assert (run.status, _undone(run)) == (WorkflowStatus.FAILED, ["book_hotel_undo", "book_flight_undo"])
+    ended = {task.ref: task.status for row in engine.executions() for task in engine.get(row.workflow_id).tasks}
+    assert ended[step] is TaskStatus.FAILED_WITH_TERMINAL_ERROR
+
+
+@pytest.mark.parametrize(("step", "undo"), [("cancel_hotel", "book_hotel_undo"), ("cancel_flight", "book_flight_undo")])
+def test_what_cannot_be_undone_is_seen(engine: Engine, workers: ScriptedWorkers, step: str, undo: str) -> None:
+    """An undoing that fails for good is a failed task of a failed trip."""
+    workers[step].fails_terminally()
+    run = _book(engine)
+    engine.signal(run.workflow_id, {"result": False})
+    engine.run_until_idle()
+    assert run.workflow.task(undo).status is TaskStatus.FAILED_WITH_TERMINAL_ERROR
+    assert run.status is WorkflowStatus.FAILED
+
+
+def test_what_cannot_be_voided_is_seen(engine: Engine, workers: ScriptedWorkers) -> None:
+    """The payment's undoing is a failed task of the payment."""
+    workers.capture.fails_terminally()
+    workers.void.fails_terminally()
+    run = _book(engine)
+    engine.signal(run.workflow_id, {"result": True})
+    engine.run_until_idle()
+    (payment,) = engine.executions("payment")
+    assert engine.get(payment.workflow_id).task("authorize_undo").status is TaskStatus.FAILED_WITH_TERMINAL_ERROR
+
+
 # ---------------------------------------------------------------------- the ETL
 
 
@@ -144,3 +198,13 @@ def test_a_second_run_has_the_first_ones_result(tmp_path: Path) -> None:
     """Run as its README says; what the retries of broken items log is on stderr."""
     for _ in range(2):
         assert run("etl/etl.py", "night-1", "2", folder=tmp_path).endswith("{'good': 2, 'broken': 0}\n")
+
+
+@pytest.mark.parametrize("step", ["list_items", "count_up"])
+def test_without_a_list_or_a_sum_there_is_no_result(engine: Engine, workers: ScriptedWorkers, step: str) -> None:
+    """Only the items may be broken."""
+    workers[step].fails_terminally()
+    run = engine.start(ETL.etl, count=1)
+    engine.run_until_idle()
+    assert run.status is WorkflowStatus.FAILED
+    assert run.workflow.task(step).status is TaskStatus.FAILED_WITH_TERMINAL_ERROR

@@ -90,6 +90,28 @@ def test_a_night_that_was_begun_is_gone_on_with(make_engine: Callable[..., Engin
     assert later.run(night.workflow_id).result()["totals"] == {"coffee": 1, "tea": 5}
 
 
+@pytest.mark.parametrize(("step", "tries"), {"collect": 6, "add_up": 1, "publish": 6}.items())
+def test_a_step_that_stays_broken_fails_the_night(
+    engine: Engine, workers: ScriptedWorkers, tmp_path: Path, step: str, tries: int
+) -> None:
+    """What may be late is tried six times, ten minutes and more apart; what cannot be added up is not tried again."""
+    _sales(tmp_path, "2030-01-01")
+    workers[step].fails_terminally() if tries == 1 else workers[step].fails()
+    night = BATCH.night_of(engine, FIRST, tmp_path)
+    engine.run_until_idle()
+    assert len(workers[step].calls) == tries
+    assert night.status is WorkflowStatus.FAILED
+
+
+def test_a_worker_may_be_silent_for_half_a_minute(engine: Engine, workers: ScriptedWorkers, tmp_path: Path) -> None:
+    """What is reported after 29 s without a sign of life counts, and the night says what it published."""
+    workers.collect.reports_late("29s", {"sales": [["tea", 1]]})
+    workers.add_up.reports_late("29s", {"totals": {"tea": 1}})
+    workers.publish.reports_late("29s", {"report": "r"})
+    assert BATCH.night_of(engine, FIRST, tmp_path).result() == {"report": "r", "totals": {"tea": 1}}
+    assert len(workers.calls) == 3
+
+
 @pytest.mark.slow
 def test_the_script_makes_up_for_past_nights(tmp_path: Path) -> None:
     """Run as its README says, the example does the nights that are past at once, and the same again changes nothing."""

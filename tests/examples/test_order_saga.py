@@ -107,6 +107,47 @@ def test_a_compensation_is_tried_until_it_succeeds(engine: Engine, workers: Scri
     assert _refs(run)[-2:] == ["release_unshipped", "close"]
 
 
+#: Tasks with how often each is tried again, after how long, and what is to fail for the saga to come to it.
+TRIED = {
+    "reserve_stock": (3, 5, None),
+    "charge_card": (3, 20, None),
+    "ship_parcel": (2, 3600, None),
+    "refund": (168, 3600, "ship_parcel"),
+    "release_stock": (168, 3600, "ship_parcel"),
+    "release_stock unpaid": (168, 3600, "charge_card"),
+    "close_order": (3, 5, None),
+}
+
+
+@pytest.mark.parametrize("engine_store", ["memory"], indirect=True)
+@pytest.mark.parametrize("step", [pytest.param(one, marks=pytest.mark.slow if TRIED[one][0] > 100 else ()) for one in TRIED])
+def test_every_step_is_tried_as_often_as_it_says(engine: Engine, workers: ScriptedWorkers, step: str) -> None:
+    """And no oftener; then a step that must succeed has failed the saga, and one that may fail leads to another end."""
+    retries, delay, broken = TRIED[step]
+    name = step.partition(" ")[0]
+    for undo in ("refund", "release_stock"):
+        workers[undo].returns() if undo != name else None
+    if broken is not None:
+        workers[broken].fails_terminally()
+    workers[name].fails()
+    run = _begin(engine)
+    engine.run_until_idle()
+    assert len(workers[name].calls) == retries + 1
+    first, second, *_ = (one.at for one in workers[name].calls)
+    assert second - first == delay * SECOND
+    ended = WorkflowStatus.COMPLETED if name in ("charge_card", "ship_parcel") else WorkflowStatus.FAILED
+    assert run.status is ended
+
+
+@pytest.mark.parametrize("engine_store", ["memory"], indirect=True)
+def test_a_worker_may_be_silent_for_half_a_minute(engine: Engine, workers: ScriptedWorkers) -> None:
+    """A charge and a shipment that report after 29 s without a sign of life count."""
+    workers.charge_card.reports_late("29s", {"receipt": "r"})
+    workers.ship_parcel.reports_late("29s", {"parcel": "p"})
+    assert _begin(engine).result() == {"outcome": "fulfilled"}
+    assert len(workers.charge_card.calls) == len(workers.ship_parcel.calls) == 1
+
+
 def test_the_script_tells_both_stories(tmp_path: Path) -> None:
     """The example, run as its README says, fulfils one order and cancels the other."""
     warning = "order_saga (teapot): ship, attempt 1, FAILED_WITH_TERMINAL_ERROR: the last teapot fell off the shelf"

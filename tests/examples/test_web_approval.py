@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 from scripts import load
 
+from conductorlite import Engine, WorkflowStatus
+from conductorlite.testing import ScriptedWorkers
+
 try:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Starlettes that would rather have another httpx
@@ -120,3 +123,40 @@ def test_a_hundred_requests_that_await_five_steps(tmp_path: Path) -> None:
     assert [answer.status_code for answer in answers] == [200] * 100
     assert answers[0].json() == {"price": 116.47}
     assert len({answer.json()["price"] for answer in answers}) == 100
+
+
+@pytest.fixture
+def workers() -> ScriptedWorkers:
+    """The expense's own workers."""
+    return ScriptedWorkers().include(APP.expense)
+
+
+STEPS = [("pay_out", {"approved": True}), ("turn_down", {"approved": False, "why": "no"})]
+
+
+@pytest.mark.parametrize(("step", "decision"), STEPS)
+def test_a_step_that_stays_broken_fails_the_expense(
+    engine: Engine, workers: ScriptedWorkers, step: str, decision: dict[str, object]
+) -> None:
+    """After six attempts, a second and more apart."""
+    workers[step].fails()
+    run = engine.start(APP.expense, who="Ada", amount=1)
+    engine.settle()
+    run.signal(decision)
+    engine.run_until_idle()
+    first, *others = (call.at for call in workers[step].calls)
+    assert [at - first for at in others] == [1_000, 2_000, 3_000, 4_000, 5_000]
+    assert run.status is WorkflowStatus.FAILED
+
+
+@pytest.mark.parametrize(("step", "decision"), STEPS)
+def test_a_worker_may_be_silent_for_ten_seconds(
+    engine: Engine, workers: ScriptedWorkers, step: str, decision: dict[str, object]
+) -> None:
+    """What is reported after nine counts."""
+    workers[step].reports_late("9s", {"message": "done"})
+    run = engine.start(APP.expense, who="Ada", amount=1)
+    engine.settle()
+    run.signal(decision)
+    assert "done" in run.result().values()
+    assert len(workers[step].calls) == 1

@@ -1,0 +1,141 @@
+"""Mutants of definitions: which there are, and what pytest reports of them."""
+
+from __future__ import annotations
+
+import pytest
+from designs import flow, fork, node, steps, switch, work
+
+from conductorlite import WorkflowDef
+from conductorlite.testing.mutants import mutants_of
+
+pytest_plugins = ["pytester"]
+
+GIVEN = {"a": "${workflow.input.a}", "b": "${workflow.input.b}"}
+ALL = WorkflowDef(
+    name="all",
+    timeout_ms=60_000,
+    output_parameters={"end": "${charge.output.id}"},
+    tasks=[
+        work("charge", task={"timeout_ms": 60_000}, compensate="refund", input_parameters=GIVEN),
+        switch("kind", "${charge.output.kind}", {"card": steps("card"), "cash": []}, steps("other")),
+        *fork("both", steps("left"), steps("right"), on=["left", "right"]),
+        node("DO_WHILE", "loop", loop_condition="$.loop['iteration'] < 2", loop_over=[node("NOOP", "page")]),
+        node("WAIT", "pause", input_parameters={"duration": "1 hours"}),
+        node("TERMINATE", "end", input_parameters={"terminationStatus": "FAILED"}),
+    ],
+)
+
+
+def test_every_kind_of_mistake() -> None:
+    """Each mutant can be started, differs from the definition, and is of each kind once where there is a place for it."""
+    mutants = mutants_of(ALL)
+    texts = [f"{one.ref} {one.what}" for one in mutants]
+    assert {
+        *("charge is not compensated", "charge is nothing", "charge a and b are swapped", "charge is optional"),
+        *("charge is 0", "charge is 3", "charge is three times as long", "charge is 1 s", "pause is 1 s", " is 1 s", " is nothing"),
+        *("kind 'card' and 'cash' are swapped", "kind 'cash' and the default are swapped", "loop is never true"),
+        *("both_join does not wait for left", "both_join does not wait for right", "end is another status"),
+        *("card goes on without card", "pause goes on without pause"),
+    } <= set(texts)
+    made = [one.made_of(ALL) for one in mutants]
+    assert None not in made
+    assert ALL not in made
+    assert all(one.made_of(flow("other", steps("x"))) is None for one in mutants if one.ref != "charge")
+
+
+TESTS = """
+import pytest
+from conductorlite import TaskDef, WorkflowDef, WorkflowFailed, WorkflowTask
+
+TASK = TaskDef(name="a", retry_count=2, retry_delay_ms=1_000)
+ONE = WorkflowDef(name="one", tasks=[
+    WorkflowTask(name="a", task_reference_name="a", task_definition=TASK, compensate="b"),
+    WorkflowTask(name="c", task_reference_name="c", input_parameters={"x": "${a.output.x}"}),
+])
+
+@pytest.fixture
+def engine_store():
+    return "memory"
+
+def test_good(engine, workers):
+    workers.a.fails(2).then.returns({"x": 1})
+    workers.c.returns({"y": 2})
+    assert engine.start(ONE).result() == {"y": 2}
+    assert workers.c.inputs == [{"x": 1}]
+
+def test_bad(engine, workers, clock):
+    workers.a.fails()
+    run = engine.start(ONE)
+    engine.run_until_idle()
+    assert len(workers.a.calls) == 3
+"""
+
+
+def test_survivors_are_listed_with_what_to_try(pytester: pytest.Pytester) -> None:
+    """What no test notices: the compensation, the delay, and that steps may fail; below the floor the run has failed."""
+    pytester.makepyfile(TESTS)
+    options = ("-p", "no:cacheprovider", "--workflow-mutate", "one", "--workflow-mutate-fail-under", "60")
+    run = pytester.runpytest_inprocess(*options)
+    run.stdout.fnmatch_lines(
+        [
+            "survived: one: a: $.tasks[[]0] is not compensated",
+            "*let a task after a fail for good, and look at what undoes it",
+            "survived: one: a: $.tasks[[]0].taskDefinition.retryDelaySeconds is three times as long",
+        ]
+    )
+    run.stdout.fnmatch_lines(["4 of 12 mutants killed (33%)", "FAIL 33% is below 60%"])
+    run.assert_outcomes(passed=2)
+    assert run.ret == 1
+
+
+@pytest.mark.slow
+def test_lines_of_flows_and_files(pytester: pytest.Pytester) -> None:
+    """A survivor of a flow is shown with the line of its step, one of a JSON file with the line of its reference."""
+    pytester.makepyfile(
+        """
+        import pytest
+        from pathlib import Path
+        from conductorlite import Engine, VirtualClock, WorkflowDef, flow, task
+
+        @task
+        def greet(name: str) -> None: ...
+
+        @flow
+        def hello(name: str) -> None:
+            greet(name=name)
+
+        def test_flow():
+            with Engine(workers=[hello], clock=VirtualClock(0)) as engine:
+                engine.start(hello, name="Ada")
+
+        def test_file():
+            with Engine(clock=VirtualClock(0)) as engine:
+                engine.start(WorkflowDef.from_json(Path("two.json").read_text()))
+        """
+    )
+    (pytester.path / "two.json").write_text('{\n "name": "two",\n "tasks": [\n  {"name": "x", "taskReferenceName": "here"}]}')
+    run = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--workflow-mutate", "all")
+    run.stdout.fnmatch_lines(["survived: test_lines_of_flows_and_files.py:10: greet: *", "survived: two.json:4: here: *"])
+
+
+@pytest.mark.slow
+def test_a_test_that_runs_away_is_ended(pytester: pytest.Pytester) -> None:
+    """A loop that would never end with a mistake is a mistake that was noticed."""
+    pytester.makepyfile(
+        """
+        from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowTask
+
+        WAIT = WorkflowTask(name="w", task_reference_name="w", type="WAIT", input_parameters={"duration": "1 seconds"})
+        LOOP = WorkflowTask(
+            name="loop", task_reference_name="loop", type="DO_WHILE", loop_over=[WAIT],
+            loop_condition="$.first != 1", input_parameters={"first": "${workflow.input.first}"})
+
+        def test_it():
+            with Engine(clock=VirtualClock(0)) as engine:
+                engine.start(WorkflowDef(name="loop", tasks=[LOOP]), {"first": 1})
+                engine.run_until_idle()
+        """
+    )
+    run = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--workflow-mutate", "loop")
+    run.stdout.fnmatch_lines(["survived: loop: loop: $.tasks[[]0].loopCondition is never true"])
+    assert "loop: $.tasks[0].inputParameters.first" not in str(run.stdout)
