@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import signal
-import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from _pytest.runner import runtestprotocol
 from conductorlite.engine.registry import Embedded, Registry
 from conductorlite.engine.turns import Turns
 from conductorlite.flows import Flow
+from conductorlite.model.clock import SystemClock
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import Semantics, WorkflowDef
 from conductorlite.plan.tree import walk
@@ -28,6 +28,8 @@ from conductorlite.store.ports import ReadingTransaction
 from conductorlite.testing.mutants import Mutant, mutants_of
 
 __all__ = ["MutationRun"]
+
+_CLOCK: Final = SystemClock()
 
 _TURNS: Final = 20
 _TIMES: Final = 10
@@ -127,9 +129,9 @@ class MutationRun:
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Note what a test does without mutants."""
         run = self._run = self._runs[item.nodeid] = _Run(item)
-        began = time.perf_counter()
+        began = _CLOCK.now()
         answer = yield
-        run.seconds = time.perf_counter() - began
+        run.seconds = (_CLOCK.now() - began) / 1000
         self._run = None
         return answer
 
