@@ -11,6 +11,8 @@ from pathlib import Path
 import click
 
 from conductorlite.cli.shared import Exit, Setting, command_options, read_workers, with_system_workers
+from conductorlite.model import attrs
+from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.threads import started
 from conductorlite.runtime.engine import Engine
@@ -33,20 +35,25 @@ _PATIENCE_S = 60.0
 )
 @click.option("--read-only", is_flag=True, help="Nobody may change anything.")
 @click.option("--workers", metavar="MODULE:ATTR", multiple=True, help="Drive the store meanwhile, with this Workers object.")
+@click.option("--api", is_flag=True, help="Answer Conductor's clients too, under /api, and drive the store meanwhile.")
 @click.option("--certificate", metavar="FILE", help="A certificate, for TLS.")
 @click.option("--key", metavar="FILE", help="Its key.")
 @command_options()
 def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_file: Path | None,
-          read_only: bool, workers: tuple[str, ...], certificate: str | None, key: str | None) -> Exit:  # fmt: skip
+          read_only: bool, workers: tuple[str, ...], api: bool, certificate: str | None, key: str | None) -> Exit:  # fmt: skip
     """Serve the pages of the store, live, with the verbs for its executions, until Ctrl-C.
 
     On this machine everybody may look; a verb needs the token. Needs the extra `server`. The token may also stand in the
     environment variable CONDUCTORLITE_TOKEN. Without --workers nothing is driven: another process does that.
+
+    With --api it is a Conductor server as well, which makes the store if there is none, and starts executions with the semantics of
+    Conductor's open-source server. Programs on this machine need no token for it.
     """
     # Most commands need none of it.
     from conductorlite.server.pages import engine_app
+    from conductorlite.server.rest.app import beside, rest_app
     from conductorlite.server.running import serve as serve_app
-    from conductorlite.server.safety import Safety, is_loopback, new_token
+    from conductorlite.server.safety import Role, Safety, is_loopback, new_token
 
     token = os.environ.get("CONDUCTORLITE_TOKEN") if token_file is None else token_file.read_text(encoding="utf-8").strip()
     made = None if token or (read_only and is_loopback(host)) else new_token()
@@ -54,9 +61,14 @@ def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_
     safety = Safety(token=token or made, hosts=frozenset(names), read_only=read_only)
     if not hosts and host in ("0.0.0.0", "::"):
         raise InvalidInput(f"{host} is every address of this machine: --allow-host says by which names it may be called")
-    sets = with_system_workers(read_workers(workers)) if workers else None
-    with setting.engine(create=sets is not None, workers=sets) as engine, _driven(engine, drives=sets is not None):
-        app = engine_app(engine, safety)
+    sets = with_system_workers(read_workers(workers)) if workers or api else None
+    semantics = Semantics.OSS if api else Semantics.ORKES
+    with (
+        setting.engine(create=sets is not None, workers=sets, semantics=semantics) as engine,
+        _driven(engine, drives=sets is not None),
+    ):
+        pages = engine_app(engine, safety)
+        app = beside(rest_app(engine, safety=attrs.evolve(safety, anonymous=Role.ADMIN)), pages) if api else pages
 
         def listening(url: str) -> None:
             shown = f"{url}/login#token={made}" if made is not None else f"{url}/"
@@ -65,7 +77,9 @@ def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_
             else:
                 setting.screen.line(shown)
 
-        serve_app(app, safety, host=host, port=port, certificate=certificate, key=key, listening=listening, ending=app.end_streams)
+        serve_app(
+            app, safety, host=host, port=port, certificate=certificate, key=key, listening=listening, ending=pages.end_streams
+        )
     return Exit.OK
 
 

@@ -28,7 +28,7 @@ from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.ext.workers import system_workers
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
-from conductorlite.model.definitions import TaskDef, WorkflowDef
+from conductorlite.model.definitions import Semantics, TaskDef, WorkflowDef
 from conductorlite.model.errors import (
     ConductorliteError,
     Conflict,
@@ -259,13 +259,14 @@ class Setting:
         workers: Workers | None = None,
         secrets: SecretProvider | None = None,
         name: str | None = None,
+        semantics: Semantics = Semantics.ORKES,
     ) -> Iterator[Engine]:
         """The engine on the database, with a name one that keeps to its own; only commands that start something make a file."""
         if not create and not self.db.exists():
             raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
         allocation: Literal["shared", "local"] = "shared" if name is None else "local"
         # A command that only looks does not write: what dead processes held it leaves to those that drive.
-        config = EngineConfig(name=name, allocation=allocation, give_back=workers is not None)
+        config = EngineConfig(name=name, allocation=allocation, give_back=workers is not None, semantics=semantics)
         with Engine(self.db, workers=workers, payloads=self.payloads, secrets=secrets, config=config) as engine:
             yield engine
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
@@ -45,8 +45,15 @@ class Threads:
 
     async def __call__(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a call in a thread."""
-        call = partial(copy_context().run, verb, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+        return await asyncio.wrap_future(self.submit(verb, *args, **kwargs))
+
+    def submit(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Have a call done in a thread."""
+        return self._pool.submit(partial(copy_context().run, verb, *args, **kwargs))
+
+    def close(self) -> None:
+        """Take no more calls, and let the threads end."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def digest(text: str) -> str:

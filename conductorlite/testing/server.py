@@ -11,20 +11,19 @@ are tested in milliseconds. Needs the extra `[server]`.
 
 from __future__ import annotations
 
-import asyncio
-import socket
-from threading import Thread
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Final, Self
 
 from conductorlite.engine.config import EngineConfig
 from conductorlite.model.clock import Clock, Instant, VirtualClock
 from conductorlite.model.definitions import Semantics
-from conductorlite.model.errors import MissingExtra
 from conductorlite.model.texts import Span
+from conductorlite.model.threads import started
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest import rest_app
-from conductorlite.server.safety import App
+from conductorlite.server.running import served
+from conductorlite.server.safety import Role, Safety
 
 __all__ = ["ConductorServer"]
 
@@ -41,36 +40,35 @@ class ConductorServer:
     `api` what clients call their server URL. Raises MissingExtra without uvicorn.
     """
 
-    def __init__(self, engine: Engine | None = None, *, clock: Clock | None = None, app: App | None = None) -> None:
+    url: str
+    api: str
+
+    def __init__(self, engine: Engine | None = None, *, clock: Clock | None = None) -> None:
         self._own = engine is None
         config = EngineConfig(semantics=Semantics.OSS)
         self.engine = engine or Engine(clock=VirtualClock() if clock is None else clock, config=config)
-        self._app = app or rest_app(self.engine)
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
-        self.api = f"{self.url}/api"
+        self._open = ExitStack()
         self._stopping = False
-        self._threads: list[Thread] = []
 
     def advance(self, span: Span | None = None, *, to: Instant | None = None) -> None:
         """Move the virtual clock, doing all that comes due on the way at its own instant; see `Engine.advance`."""
         self.engine.advance(span, to=to)
 
     def __enter__(self) -> Self:
-        try:
-            import uvicorn
-        except ImportError:
-            raise MissingExtra("server", "a server for tests") from None
-        config = uvicorn.Config(self._app, ws="none", log_level="error", lifespan="on", timeout_graceful_shutdown=1)
-        self._server = uvicorn.Server(config)
-        drive = self._settle if self.engine.clock.virtual else self.engine.run_forever
-        self._threads = [Thread(target=self._serve, name="conductorlite-server"), Thread(target=drive, name="conductorlite-driver")]
-        for thread in self._threads:
-            thread.start()
+        with ExitStack() as opening:
+            if self._own:
+                opening.callback(self.engine.close)
+            safety = Safety(anonymous=Role.ADMIN)
+            self.url = opening.enter_context(served(rest_app(self.engine, safety=safety), safety))
+            self.api = f"{self.url}/api"
+            thread = started(self._settle if self.engine.clock.virtual else self.engine.run_forever, name="conductorlite-driver")
+            opening.callback(thread.join, _PATIENCE)
+            opening.callback(self._stop)
+            self._open = opening.pop_all()
         return self
 
-    def _serve(self) -> None:
-        asyncio.run(self._server.serve(sockets=[self._socket]))
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._open.close()
 
     def _settle(self) -> None:
         """Do what is due now, after every commit."""
@@ -80,12 +78,7 @@ class ConductorServer:
             if not self.engine.settle():
                 waiter.wait(_GLANCE)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stopping = self._server.should_exit = True
+    def _stop(self) -> None:
+        self._stopping = True
         self.engine.stop()
         self.engine.core.turns.wake()
-        for thread in self._threads:
-            thread.join(_PATIENCE)
-        self._socket.close()
-        if self._own:
-            self.engine.close()

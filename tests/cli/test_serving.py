@@ -24,7 +24,17 @@ def test_a_store_is_served_until_a_signal(shell: Shell, stop: signal.Signals) ->
     shell.hello("h1")
     token = None if stop is signal.SIGINT else "a-token-from-the-environment"
     options = {"cwd": shell.folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-m", "conductorlite.cli", "serve", "--port", "0", "--workers", "crew:workers"]
+    command = [
+        sys.executable,
+        "-m",
+        "conductorlite.cli",
+        "serve",
+        "--port",
+        "0",
+        *([] if stop is signal.SIGINT else ["--api"]),
+        "--workers",
+        "crew:workers",
+    ]
     environment = os.environ | ({} if token is None else {"CONDUCTORLITE_TOKEN": token})
     with subprocess.Popen(command, env=environment, **options) as process:  # type: ignore[call-overload]
         assert process.stdout is not None
@@ -36,6 +46,12 @@ def test_a_store_is_served_until_a_signal(shell: Shell, stop: signal.Signals) ->
             assert client.post("/executions/h1/restart").status_code == 401
             answer = client.post("/executions/h1/restart", headers={"authorization": f"Bearer {made or token}"})
             assert answer.status_code == 200
+            api = client.get("/api/workflow/h1/status")
+            assert (api.status_code, api.headers["content-type"]) == (
+                (404, "text/plain; charset=utf-8") if made else (200, "application/json")
+            )
+            foreign = client.get("/api/workflow/h1/status", headers={"origin": "http://elsewhere.example"})
+            assert foreign.status_code == 403
         process.send_signal(stop)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")

@@ -28,6 +28,7 @@ from conductorlite.model.errors import (
     StorageError,
     StorageFull,
 )
+from conductorlite.runtime.aio.engine import AsyncEngine
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.openapi import document
 from conductorlite.server.rest.operations import Found, Operation, Refused, find, operation, table
@@ -36,7 +37,7 @@ from conductorlite.server.rest.tasks import Polled
 from conductorlite.server.rest.waiting import Waiting
 from conductorlite.server.safety import App, Guard, Receive, Role, Safety, Scope, Send
 
-__all__ = ["needed", "rest_app"]
+__all__ = ["beside", "needed", "rest_app"]
 
 
 @cache
@@ -50,6 +51,9 @@ def api_docs(engine: Engine) -> dict[str, Any]:
 
 
 _TABLE: Final = table((*OPERATIONS, operation("GET", "/api-docs", api_docs)))
+
+#: What the paths of operations begin with.
+_PATHS: Final = ("/api/", "/api-docs", "/health", "/context.js")
 
 _TEXT: Final = b"text/plain;charset=UTF-8"
 _JSON: Final = b"application/json"
@@ -73,15 +77,25 @@ _STATUSES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 _LOCAL: Final = Safety(anonymous=Role.ADMIN)
 
 
-def rest_app(engine: Engine, *, safety: Safety | None = _LOCAL) -> App:
+def rest_app(engine: Engine | AsyncEngine, *, safety: Safety | None = _LOCAL) -> App:
     """Conductor's REST API over an engine, an ASGI application that can be mounted into any other.
 
     Nothing is driven by it: drive the engine as ever. `safety` says who may ask; by default every caller on this machine, for
     anything, and no other. None leaves that to the application it is mounted into. It uses the engine from a few threads, and
     one event loop; when the application ends, its lifespan says so, or the engine is closed.
     """
-    app = _Rest(engine)
+    app = _Rest(engine if isinstance(engine, Engine) else engine._engine)
     return app if safety is None else Guard(app, safety, needs=needed)
+
+
+def beside(api: App, pages: App) -> App:
+    """One application: `api` for the paths of the REST API, `pages` for all others."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        theirs = scope["type"] == "http" and scope["path"].startswith(_PATHS)
+        await (api if theirs else pages)(scope, receive, send)
+
+    return app
 
 
 def needed(method: str, path: str) -> Role | None:

@@ -10,21 +10,18 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final, ParamSpec, TypeVar
 
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.runtime.engine import Engine
+from conductorlite.server.watching import Threads
 
 __all__ = ["Waiting"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-#: Threads for verbs. More would only queue at the store.
-_THREADS: Final = 8
 
 #: Seconds between looks for what other processes have committed, and between looks at one execution at most.
 _GLANCE: Final = 0.1
@@ -36,7 +33,7 @@ class Waiting:
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="conductorlite-rest")
+        self._threads = Threads()
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Who waits at a queue, in order.
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
@@ -48,12 +45,12 @@ class Waiting:
     def close(self) -> None:
         """Hear nothing more, and end the threads."""
         self._stop()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
     async def call(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a verb that is done in a thread."""
         self._loop = asyncio.get_running_loop()
-        return await self._loop.run_in_executor(self._threads, lambda: verb(*args, **kwargs))
+        return await self._threads(verb, *args, **kwargs)
 
     def give_up(self, tasks: Sequence[Task]) -> None:
         """Give back tasks that no client got, in a thread."""
@@ -93,9 +90,7 @@ class Waiting:
 
     async def _taken(self, task_type: str, worker_id: str | None, domain: str | None, count: int) -> list[Task]:
         loop = self._loop = asyncio.get_running_loop()
-        polled: Future[list[Task]] = self._threads.submit(
-            self.engine.poll, task_type, worker_id=worker_id, domain=domain, count=count
-        )
+        polled = self._threads.submit(self.engine.poll, task_type, worker_id=worker_id, domain=domain, count=count)
         try:
             return await asyncio.shield(asyncio.wrap_future(polled, loop=loop))
         except asyncio.CancelledError:
