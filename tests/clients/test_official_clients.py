@@ -1,0 +1,68 @@
+"""The official clients, unmodified, tell one story to a server of ours: how to install and run them is in tests/README.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from shutil import copy, which
+from typing import Any, Final
+
+import pytest
+
+from conductorlite import Engine, EngineConfig
+
+pytest.importorskip("uvicorn")
+
+from conductorlite.testing.server import ConductorServer
+
+HERE: Final = Path(__file__).parent
+
+#: Where the clients are installed: a folder with `python/bin/python` and `javascript/node_modules`.
+CLIENTS: Final = Path(os.environ.get("CLIENTS", "/nowhere"))
+
+STORY: Final = {
+    "blocked": "RUNNING",
+    "paused": "PAUSED",
+    "ended": "COMPLETED",
+    "output": {"text": "Hello, world"},
+    "tasks": [["f", "FAILED"], ["f", "COMPLETED"], ["w", "COMPLETED"], ["s", "COMPLETED"]],
+    "terminated": "enough",
+    "restarted": "RUNNING",
+    "found": 2,
+    "correlated": 2,
+    "schedule": "0 0 2 * * *",
+}
+
+
+def _told(command: list[str], server: ConductorServer, folder: Path) -> Any:
+    environment = {"CONDUCTOR_SERVER_URL": server.api, "PATH": os.environ["PATH"], "HOME": str(folder)}
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    lines = [line.removeprefix("STORY ") for line in done.stdout.splitlines() if line.startswith("STORY ")]
+    assert lines, done.stdout + done.stderr
+    return json.loads(lines[0])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@pytest.mark.parametrize("client", ["python", "javascript"])
+def test_a_client_tells_its_story(client: str, store: str, tmp_path: Path) -> None:
+    """Definitions, a worker that fails and is retried, waiting, pausing, terminating, restarting, search, a schedule."""
+    program = HERE / ("python_client.py" if client == "python" else "javascript_client.mjs")
+    if client == "python":
+        command = [str(CLIENTS / "python" / "bin" / "python"), str(program)]
+        missing = not Path(command[0]).exists()
+    else:
+        missing = which("node") is None or not (CLIENTS / "javascript" / "node_modules").is_dir()
+        command = ["node", str(CLIENTS / "javascript" / program.name)]
+    if missing:
+        pytest.skip(f"CLIENTS={CLIENTS} holds no {client} client, see tests/README.md")
+    if client == "javascript":
+        copy(program, command[1])
+    with (
+        Engine(None if store == "memory" else tmp_path / "store.db", config=EngineConfig(semantics="OSS")) as engine,  # type: ignore[arg-type]
+        ConductorServer(engine) as server,
+    ):
+        assert _told(command, server, tmp_path) == STORY
+        assert engine.admin.check() == []
