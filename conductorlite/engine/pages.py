@@ -11,9 +11,10 @@ from conductorlite.engine.control import Control
 from conductorlite.engine.limits import Limits
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.schedules import Schedules, Timetable
+from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
-from conductorlite.model.executions import AgendaEntry, Task, TaskLog, Workflow
+from conductorlite.model.executions import AgendaEntry, TaskLog, Workflow
 from conductorlite.pages.execution import ExecutionView, execution_page
 from conductorlite.pages.markup import Document
 from conductorlite.pages.store import StoreView, store_page
@@ -41,7 +42,7 @@ class Pages(Part):
         now = self._clock.now()
         with self._backend.reading() as view:
             due = sorted(self._due(view, workflow, now), key=lambda one: (one.at, one.kind, one.ref or ""))
-            logs = _logs(view, workflow.tasks)
+            logs = _logs(view, workflow)
             children = {one: _status(view, one) for task in workflow.tasks if (one := task.sub_workflow_id) is not None}
         shown = ExecutionView(
             workflow=workflow,
@@ -101,9 +102,13 @@ class Pages(Part):
             return None
 
 
-def _logs(view: ReadingTransaction, tasks: Sequence[Task]) -> Mapping[str, Sequence[TaskLog]]:
-    # Archived tasks have theirs in their archive; the page does without.
-    found = {task.task_id: view.logs(task.task_id)[-_LINES:] for task in tasks[-_LOGGED:]}
+def _logs(view: ReadingTransaction, workflow: Workflow) -> Mapping[str, Sequence[TaskLog]]:
+    ids = [task.task_id for task in workflow.tasks[-_LOGGED:]]
+    if view.workflow(workflow.workflow_id) is None:
+        kept = unarchived(view, workflow.workflow_id).logs
+        found = {one: [entry for entry in kept if entry.task_id == one][-_LINES:] for one in ids} if kept else {}
+    else:
+        found = {one: list(view.logs(one))[-_LINES:] for one in ids}
     return {task_id: lines for task_id, lines in found.items() if lines}
 
 

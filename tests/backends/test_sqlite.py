@@ -16,6 +16,7 @@ from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing.conformance import BackendConformance
 from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, workflow
+from conductorlite.testing.faults import lay_empty_store
 
 
 class TestSQLite(BackendConformance):
@@ -23,7 +24,7 @@ class TestSQLite(BackendConformance):
 
     def make_backend(self, folder: Path) -> Backend:
         """A store in a file; NORMAL, because durability is not tested here."""
-        return SQLiteBackend(folder / "store.db", synchronous="NORMAL")
+        return SQLiteBackend(lay_empty_store(folder / "store.db"), synchronous="NORMAL")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 
 from conductorlite import Engine
 from conductorlite.cli import main
+from conductorlite.testing.faults import lay_empty_store
 
 #: Definitions the tests run, by file name.
 DEFINITIONS: dict[str, Any] = {
@@ -103,10 +104,11 @@ class Shell:
 
     def engine(self) -> Engine:
         """An engine on the default database."""
-        return Engine(self.folder / "conductorlite.db")
+        return Engine(lay_empty_store(self.folder / "conductorlite.db"))
 
     def hello(self, workflow_id: str = "h1") -> Answer:
         """A finished execution."""
+        lay_empty_store(self.folder / "conductorlite.db")
         return self("run", "hello.json", "--input", '{"name": "Ada"}', "--workers", "crew:workers", "--id", workflow_id)
 
     def failed(self, workflow_id: str = "f1") -> Answer:

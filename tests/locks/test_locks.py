@@ -16,6 +16,7 @@ from conductorlite.store.ports import Backend, Lock
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import FaultyBackend
 from conductorlite.testing.conformance.locks import LockConformance
+from conductorlite.testing.faults import lay_empty_store
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b")]})
 
@@ -95,7 +96,7 @@ def test_closed_and_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """An empty store."""
-    return MemoryBackend() if request.param == "memory" else SQLiteBackend(tmp_path / "store.db")
+    return MemoryBackend() if request.param == "memory" else SQLiteBackend(lay_empty_store(tmp_path / "store.db"))
 
 
 def two(store: Backend, lock: Lock | None, *, fencing: bool = True) -> tuple[Engine, Engine, VirtualClock]:

@@ -35,6 +35,7 @@ from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import ScriptedWorkers
+from conductorlite.testing.faults import lay_empty_store
 
 
 def simple(ref: str, **fields: Any) -> WorkflowTask:
@@ -48,7 +49,7 @@ def flow(*tasks: WorkflowTask, name: str = "w", **fields: Any) -> WorkflowDef:
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Both stores."""
-    return MemoryBackend() if request.param == "memory" else SQLiteBackend(tmp_path / "x.db", synchronous="NORMAL")
+    return MemoryBackend() if request.param == "memory" else SQLiteBackend(lay_empty_store(tmp_path / "x.db"), synchronous="NORMAL")
 
 
 @pytest.fixture
