@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from conductorlite.plan.difference import diff
     from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
     from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
-    from conductorlite.runtime.calls import TaskLogFilter, current_task
+    from conductorlite.runtime.calls import TaskLogFilter, TaskLogHandler, current_task
+    from conductorlite.runtime.context import TaskContext
     from conductorlite.runtime.engine import Engine, Run, Transaction
-    from conductorlite.runtime.registry import TaskContext, Workers
+    from conductorlite.runtime.registry import Workers
 
 __all__ = [
     "AsyncEngine",
@@ -77,6 +78,7 @@ __all__ = [
     "TaskFailedTerminally",
     "TaskLog",
     "TaskLogFilter",
+    "TaskLogHandler",
     "TaskResult",
     "TaskStatus",
     "TaskType",
@@ -134,11 +136,12 @@ _HOMES: Final = {
     "SubWorkflowParams": "model.definitions",
     "SystemClock": "model.clock",
     "Task": "model.executions",
-    "TaskContext": "runtime.registry",
+    "TaskContext": "runtime.context",
     "TaskDef": "model.definitions",
     "TaskFailedTerminally": "model.errors",
     "TaskLog": "model.executions",
     "TaskLogFilter": "runtime.calls",
+    "TaskLogHandler": "runtime.calls",
     "TaskResult": "model.executions",
     "TaskStatus": "model.statuses",
     "TaskType": "model.definitions",

@@ -310,6 +310,8 @@ _JSON = """
 | `set-variables` | `workflowId`, `variables` |
 | `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, \
  `data` (or `externalPayloadStoragePath`), `cause` |
+| `logs` | a list of `time`, `referenceTaskName`, `retryCount`, `taskId`, `log` |
+| `watch` | such documents as `history` has, one a line |
 | `export` | the document of [Engine.admin.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -23,10 +24,11 @@ from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import NoThread
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.threads import Waiter
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.signals import late
 
-__all__ = ["drive", "history_line"]
+__all__ = ["drive", "follow", "history_line"]
 
 #: Seconds between looks at what other processes may have done.
 _GLANCE = 0.2
@@ -82,6 +84,32 @@ def _drive(engine: Engine, workflow_id: str, screen: Screen, timeout_ms: int | N
     if stop:
         return Exit.INTERRUPTED if stop[0] == signal.SIGINT else Exit.TERMINATED
     raise late(engine, workflow_id)
+
+
+def follow(
+    engine: Engine, workflow_id: str, screen: Screen, after: int, document: Callable[[HistoryEvent], dict[str, Any]] | None
+) -> WorkflowStatus:
+    """Show what happens to an execution, without driving it, until it has ended; with `document` as JSON, a line each.
+
+    Raises ExecutionNotFound.
+    """
+    with _shown(engine.get(workflow_id), screen, True) as show:
+        seen: object = None
+        while True:
+            now = engine.backend.data_version()
+            if now != seen:
+                seen = now
+                row = engine.core.queries.execution(workflow_id)
+                lines, over = engine.core.queries.following(workflow_id, after, masked=True)
+                after = lines[-1].n if lines else after
+                if document is None:
+                    show([(row, lines)])
+                else:
+                    for line in lines:
+                        screen.text(json.dumps(document(line), ensure_ascii=False) + "\n")
+                if over:
+                    return engine.status(workflow_id)
+            engine.clock.wait(Waiter(), engine.clock.now() + int(_GLANCE * 1_000))
 
 
 @attrs.define(slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from conductorlite.cli.execution import history_line
+from conductorlite.cli.execution import follow, history_line
 from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, read_definition
 from conductorlite.engine.admin import RepairReport
@@ -265,6 +265,39 @@ def history(setting: Setting, workflow_id: str) -> None:
         setting.screen.line(history_line(line))
 
 
+@click.command("logs")
+@_ID
+@click.option("--task", "ref", metavar="REF", help="Only of this task.")
+@command_options()
+def logs(setting: Setting, workflow_id: str, ref: str | None) -> None:
+    """Show what workers have logged for the tasks of an execution, oldest first."""
+    with setting.engine() as engine:
+        found = [(task, line) for task, line in engine.core.queries.logs(workflow_id) if ref in (None, task.ref, task.base_ref)]
+    if setting.json:
+        documents = (
+            {"time": line.at, "referenceTaskName": task.ref, "retryCount": task.attempt, "taskId": task.task_id, "log": line.text}
+            for task, line in found
+        )
+        setting.screen.document(list(documents))
+        return
+    rows = [(instant(line.at), task.ref, task.attempt + 1, line.text) for task, line in found]
+    setting.screen.table(("AT", "TASK", "ATTEMPT", "LINE"), rows)
+
+
+@click.command("watch")
+@_ID
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Only lines after the one of this number.")
+@command_options()
+def watch(setting: Setting, workflow_id: str, after: int) -> Exit:
+    """Follow an execution that other processes drive: its journal and its progress, until it has ended or Ctrl-C.
+
+    With --json each line is a document of its own.
+    """
+    with setting.engine() as engine:
+        ended = follow(engine, workflow_id, setting.screen, after, _journal if setting.json else None)
+    return Exit.OK if ended is WorkflowStatus.COMPLETED else Exit.FAILED
+
+
 def _journal(line: HistoryEvent) -> dict[str, Any]:
     document: dict[str, Any] = {
         "n": line.n,
@@ -456,4 +489,4 @@ def validate(setting: Setting, definition: str) -> Exit:
 
 
 #: Every command that only looks.
-LOOKING = (list_, show, history, export, explain, agenda, limits, check, diagram, to_python, validate)
+LOOKING = (list_, show, history, logs, watch, export, explain, agenda, limits, check, diagram, to_python, validate)

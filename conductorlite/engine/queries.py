@@ -19,7 +19,7 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ExecutionNotFound
-from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Task, Workflow
+from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Task, TaskLog, Workflow
 from conductorlite.plan.grafts import RunProgress, progress_of
 
 __all__ = ["Queries", "hidden", "masked_history", "masked_value"]
@@ -126,13 +126,18 @@ class Queries(Part):
 
     def history(self, workflow_id: str, *, masked: bool = False) -> Sequence[HistoryEvent]:
         """See `Engine.history`."""
+        return self.following(workflow_id, 0, masked=masked)[0]
+
+    def following(self, workflow_id: str, after: int, *, masked: bool = False) -> tuple[Sequence[HistoryEvent], bool]:
+        """The lines of the journal after the one of a number, and whether the execution had ended then."""
         with self._backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:
                 found = unarchived(view, workflow_id)
                 hides = () if found.workflow.definition is None or not masked else found.workflow.definition.masked_fields
-                return masked_history(list(found.history), hides) if hides else found.history
-            lines = view.history(workflow_id)
+                kept = [line for line in found.history if line.n > after]
+                return masked_history(kept, hides) if hides else kept, True
+            lines = view.history(workflow_id, after)
             absent = {line.payload.digest for line in lines if line.payload is not None and line.payload.absent}
             texts = self._turns.texts(view, workflow_id, absent) if absent else {}
             fields = self._turns.plans.plan(view, row).definition.masked_fields if masked else ()
@@ -140,7 +145,23 @@ class Queries(Part):
             attrs.evolve(line, payload=_filled(line.payload, texts)) if line.payload is not None and line.payload.absent else line
             for line in lines
         ]
-        return masked_history(whole, fields) if fields else whole
+        return masked_history(whole, fields) if fields else whole, row.status.terminal
+
+    def logs(self, workflow_id: str) -> list[tuple[Task, TaskLog]]:
+        """What workers logged for the attempts of an execution, in order of time; raises ExecutionNotFound."""
+        tasks = {task.task_id: task for task in self.get(workflow_id).tasks}
+        with self._backend.reading() as view:
+            if view.workflow(workflow_id) is not None:
+                found = [line for task_id in tasks for line in view.logs(task_id)]
+            else:
+                found = list(unarchived(view, workflow_id).logs)
+        return [(tasks[line.task_id], line) for line in sorted(found, key=lambda line: line.at) if line.task_id in tasks]
+
+    def more(self, workflow_id: str, after: int) -> bool:
+        """Whether the journal has a line after the one of a number, or the execution is not stored any more."""
+        with self._backend.reading() as view:
+            row = view.workflow(workflow_id)
+        return row is None or row.history_seq > after
 
     def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
         """See `Engine.explain`."""

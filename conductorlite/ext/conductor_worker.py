@@ -28,8 +28,9 @@ from conductorlite.model.errors import ConductorServerError, InvalidInput, Missi
 from conductorlite.model.executions import Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.calls import Deferred, call, call_async, raised
+from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.pool import Pool
-from conductorlite.runtime.registry import TaskContext, Worker, Workers
+from conductorlite.runtime.registry import Worker, Workers
 
 if TYPE_CHECKING:
     import httpx
@@ -351,6 +352,7 @@ class _RemoteContext(TaskContext):
     def __init__(self, task: Task, document: Mapping[str, Any], server: Server) -> None:
         self.task = task
         self.lost = False
+        self._notes, self._noted = None, 0
         self.document = document
         self._server = server
         self._lines: list[tuple[int, str]] = []

@@ -27,7 +27,7 @@ from conductorlite.model.errors import InvalidInput, MissingExtra, TaskFailedTer
 from conductorlite.model.executions import TaskResult
 from conductorlite.model.scalars import step_path
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.runtime.registry import TaskContext
+from conductorlite.runtime.context import TaskContext
 
 if TYPE_CHECKING:
     import ssl

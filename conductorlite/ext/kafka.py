@@ -15,7 +15,7 @@ from conductorlite.model.canonical import canonical
 from conductorlite.model.errors import InvalidInput, SinkError
 from conductorlite.model.executions import TaskResult
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.runtime.registry import TaskContext
+from conductorlite.runtime.context import TaskContext
 
 __all__ = ["Record", "kafka_worker", "read_record"]
 

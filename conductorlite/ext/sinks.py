@@ -23,7 +23,7 @@ from conductorlite.model.errors import InvalidInput, SinkError, TaskFailedTermin
 from conductorlite.model.executions import TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Mutex
-from conductorlite.runtime.registry import TaskContext
+from conductorlite.runtime.context import TaskContext
 from conductorlite.store.ports import EventMessage
 
 __all__ = ["MemoryQueue", "MemorySink", "Published", "Sink", "checked_sinks", "destination_of", "event_worker", "sink_of"]

@@ -24,12 +24,14 @@ from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFai
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import cut, error_text, printable, type_name
-from conductorlite.runtime.registry import TaskContext, Worker
+from conductorlite.runtime.context import TaskContext
+from conductorlite.runtime.registry import Worker
 from conductorlite.runtime.values import plain
 
 __all__ = [
     "Deferred",
     "TaskLogFilter",
+    "TaskLogHandler",
     "call",
     "call_async",
     "call_committing",
@@ -40,7 +42,7 @@ __all__ = [
     "returned_value",
 ]
 
-_CURRENT: Final[ContextVar[Task | None]] = ContextVar("conductorlite.task", default=None)
+_CURRENT: Final[ContextVar[TaskContext | None]] = ContextVar("conductorlite.task", default=None)
 
 
 def current_task() -> Task | None:
@@ -49,13 +51,14 @@ def current_task() -> Task | None:
     Known in the function's thread or coroutine, and in what inherits its context (`asyncio.create_task`, `asyncio.to_thread`);
     a thread started by hand knows nothing of it.
     """
-    return _CURRENT.get()
+    context = _CURRENT.get()
+    return None if context is None else context.task
 
 
 @contextmanager
-def carrying_out(task: Task) -> Iterator[None]:
-    """While inside, `current_task` is this one."""
-    token = _CURRENT.set(task)
+def carrying_out(context: TaskContext) -> Iterator[None]:
+    """While inside, `current_task` is this one's."""
+    token = _CURRENT.set(context)
     try:
         yield
     finally:
@@ -71,12 +74,31 @@ class TaskLogFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add what is missing; always true."""
-        task = _CURRENT.get()
+        task = current_task()
         known = {} if task is None else _of(task)
         for name in ("workflow_id", "task_id", "task_ref", "task_type", "attempt"):
             if not hasattr(record, name):
                 setattr(record, name, known.get(name, "-"))
         return True
+
+
+class TaskLogHandler(logging.Handler):
+    """Keeps the records that a worker function makes with its task, as `TaskContext.log` does: formatted, in order.
+
+    Add it to a logger. Lines are stored with the function's report, those of one that runs longer each second; 1,000 of a call at
+    most. They are on the page of the execution, in `engine.tasks.logs` and in what `conductorlite logs` prints. Records made
+    outside of a worker function, and conductorlite's own, are left alone.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Note a record for the task that is carried out."""
+        context = _CURRENT.get()
+        if context is None or record.name.partition(".")[0] == "conductorlite":
+            return
+        try:
+            context.note(self.format(record))
+        except Exception:
+            self.handleError(record)
 
 
 def _of(task: Task) -> dict[str, object]:
@@ -119,14 +141,14 @@ def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | Non
             return arguments
         if worker.signature.transaction is not None:
             arguments[worker.signature.transaction] = transaction
-        with carrying_out(task):
+        with carrying_out(context):
             returned = worker.function(**arguments)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return raised(task, error)
+        return _with_lines(context, raised(task, error))
     # Not isinstance: an object may answer that by methods of its own.
-    return returned if type(returned) is Deferred else returned_value(task, returned)
+    return _with_lines(context, returned if type(returned) is Deferred else returned_value(task, returned))
 
 
 #: With what the rows of a function are committed.
@@ -166,12 +188,22 @@ async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Defer
         arguments = _arguments(worker, context)
         if isinstance(arguments, TaskResult):
             return arguments
-        with carrying_out(task):
+        with carrying_out(context):
             returned = await worker.function(**arguments)
     except Exception as error:
-        return raised(task, error)
+        return _with_lines(context, raised(task, error))
     # Not isinstance: an object may answer that by methods of its own.
-    return returned if type(returned) is Deferred else returned_value(task, returned)
+    return _with_lines(context, returned if type(returned) is Deferred else returned_value(task, returned))
+
+
+def _with_lines(context: TaskContext, result: TaskResult | Deferred) -> TaskResult | Deferred:
+    """What is reported, with the lines that were logged; those of a call that takes virtual time are stored at once."""
+    lines = context.noted()
+    if lines and type(result) is TaskResult:
+        return attrs.evolve(result, logs=(*result.logs, *lines))
+    for line in lines:
+        context.log(line)
+    return result
 
 
 def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskResult:

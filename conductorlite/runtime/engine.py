@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from types import TracebackType
-from typing import Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.keys import checked_strategy
@@ -26,33 +27,15 @@ from conductorlite.model.texts import Span, to_span
 from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.notices import Notices
-from conductorlite.runtime.registry import HasWorkers, Workers, all_workers
+from conductorlite.runtime.registry import HasWorkers, all_workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
+from conductorlite.runtime.startable import Startable
 from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
 
-__all__ = ["Engine", "Run", "Startable", "Transaction"]
+__all__ = ["Engine", "Run", "Transaction"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-
-
-class Startable(Protocol[P, R_co]):
-    """A flow: what `Engine.start` takes besides a name or a definition."""
-
-    @property
-    def workers(self) -> Workers:
-        """Those who carry out its tasks."""
-
-    @property
-    def definitions(self) -> Sequence[WorkflowDef]:
-        """What is to be registered before it starts."""
-
-    def starting(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Any]:
-        """The arguments with which `Engine.start` starts its definition; raises BuildError for wrong ones."""
-
-    def read(self, output: Mapping[str, Any], /) -> R_co:
-        """An execution's output as what the flow returns."""
 
 
 class Run(Generic[R]):
@@ -94,6 +77,20 @@ class Run(Generic[R]):
     def history(self) -> Sequence[HistoryEvent]:
         """All that happened; see `Engine.history`."""
         return self._engine.history(self.workflow_id)
+
+    def events(self, after: int = 0) -> Iterator[HistoryEvent]:
+        """All that happens: its history from the line after number `after` on, then what is added, until it has ended.
+
+        Give the last line's number (`n`) to go on after it, in another process too. Meanwhile it is driven as by `result`, which
+        says what is raised: on a virtual clock ResultTimeout when nothing can move it. A removed one is ExecutionNotFound.
+        """
+        queries, over = self._engine.core.queries, False
+        while not over:
+            lines, over = queries.following(self.workflow_id, after)
+            yield from lines
+            after = lines[-1].n if lines else after
+            if not over:
+                self._engine._until(self.workflow_id, partial(queries.more, self.workflow_id, after))
 
     def explain(self, task: str | None = None) -> Explanation:
         """Why it waits, or how it ended; see `Engine.explain`."""
@@ -425,24 +422,29 @@ class Engine(Verbs):
         """The output of an execution once it has ended; see `Run.result`."""
         deadline = None if timeout is None else self.clock.now() + to_span(timeout)
 
-        def ended() -> bool:
+        self._until(workflow_id, lambda: self.status(workflow_id).terminal, deadline)
+        workflow = self.get(workflow_id)
+        if workflow.status is not WorkflowStatus.COMPLETED:
+            raise failed(self, workflow)
+        return workflow.output_data
+
+    def _until(self, workflow_id: str, reached: Callable[[], bool], deadline: int | None = None) -> None:
+        """Drive, or wait for the thread that does, until something holds of an execution."""
+
+        def over() -> bool:
             try:
-                return self.status(workflow_id).terminal
+                return reached()
             except StorageError as error:
                 if self.clock.virtual or not passes(error):
                     raise
                 return False  # the driver waits for the store
 
-        if not ended():
+        if not over():
             self._turns.joined.refuse("result")
             self._news.log(driving=True)
             caller = caller_of(self._turns)
             with self.driver.waiting.of(caller, workflow_id) as check:
-                self._wait(workflow_id, lambda: check() or ended(), deadline, inside=caller)
-        workflow = self.get(workflow_id)
-        if workflow.status is not WorkflowStatus.COMPLETED:
-            raise failed(self, workflow)
-        return workflow.output_data
+                self._wait(workflow_id, lambda: check() or over(), deadline, inside=caller)
 
     def _wait(self, workflow_id: str, ended: Callable[[], bool], deadline: int | None, *, inside: Caller | None) -> None:
         while not ended():

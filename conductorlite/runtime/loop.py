@@ -398,6 +398,7 @@ class Driver(Work):
     def _beats_due(self) -> bool:
         """Extend the leases of running functions; one that lost its lease is abandoned, and said so in its log."""
         now = self.clock.now()
+        self.reports.take_lines(self.workshop, now)
         over = {self._over.popleft() for _ in range(len(self._over))}
         due = [
             running

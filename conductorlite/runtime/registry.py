@@ -1,112 +1,25 @@
 """Which function carries out which task. No global registry: a `Workers` is an object, given to an engine.
 
 What a worker function takes, read once when it is registered.
-
-What a worker function may know and do while it runs.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, ClassVar, Final, Protocol, TypeVar, get_type_hints, overload
+from typing import Any, Final, Protocol, TypeVar, get_type_hints, overload
 
 from conductorlite.engine.transactions import OwnTransaction
-from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
-from conductorlite.model.errors import AlreadyExists, InvalidInput, NotFound, Parked, Severity
-from conductorlite.model.executions import Task, Workflow
-from conductorlite.model.handlers import EventExecution
-from conductorlite.model.policies import derive_id
+from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
 from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
 from conductorlite.plan.validate import validate_task_def
+from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.values import Reader, is_record, reader
 
-__all__ = ["HasWorkers", "Signature", "TaskContext", "Worker", "Workers", "all_workers", "own_name", "signature"]
-
-
-class TaskContext:
-    """Handed to a worker function that has a parameter annotated with this class."""
-
-    __slots__ = ("_engine", "lost", "task")
-    #: The default of that parameter, for type checkers: flows call the function without it.
-    given: ClassVar[TaskContext] = None  # type: ignore[assignment]
-
-    def __init__(self, task: Task, engine: Verbs) -> None:
-        self.task = task
-        self._engine = engine
-        #: Set when the lease was lost: the task timed out or its execution ended, the report will be ignored.
-        self.lost = False
-
-    @property
-    def idempotency_key(self) -> str:
-        """The same over all attempts, redeliveries and retries of this task of this execution.
-
-        Give it to the service you call, and a repeated call does no harm.
-        """
-        return derive_id("idempotency", self.task.workflow_id, self.task.ref)
-
-    @property
-    def workflow_id(self) -> str:
-        """Id of the execution."""
-        return self.task.workflow_id
-
-    @property
-    def task_id(self) -> str:
-        """Id of this attempt."""
-        return self.task.task_id
-
-    @property
-    def first_task_id(self) -> str:
-        """Id of the attempt of which this one is an automatic retry; its own for the first. Read from the store."""
-        task = self.task
-        while task.attempt > task.first_attempt and task.retried_task_id is not None:
-            task = self._engine.tasks.get(task.retried_task_id)
-        return task.task_id
-
-    @property
-    def ref(self) -> str:
-        """Reference of the task, with the rounds of the loops around it."""
-        return self.task.ref
-
-    @property
-    def workflow(self) -> Workflow:
-        """The execution as it is now: name, version, correlation id, variables …, without its tasks. Read from the store."""
-        return self._engine.core.queries.execution(self.task.workflow_id)
-
-    @property
-    def attempt(self) -> int:
-        """0 for the first attempt."""
-        return self.task.attempt
-
-    @property
-    def input(self) -> Mapping[str, Any]:
-        """A copy of the whole input."""
-        return self.task.input_data
-
-    def heartbeat(self) -> bool:
-        """Say that the function is alive, so that its response timeout starts again; False when the lease is lost.
-
-        False too when the execution was removed; true while it is parked: nothing times out there.
-        """
-        try:
-            alive = self._engine.tasks.extend_lease(self.task)
-        except Parked:
-            alive = True
-        except NotFound:
-            alive = False
-        self.lost = self.lost or not alive
-        return alive
-
-    def publish(self, event: str, payload: Any, *, message_id: str) -> Sequence[EventExecution]:
-        """Hand a message to the engine's event handlers, as `Engine.events.publish` does: once for each `message_id`."""
-        return self._engine.events.publish(event, payload, message_id=message_id)
-
-    def log(self, text: str) -> None:
-        """Keep a line of text with the task."""
-        self._engine.tasks.log(self.task, text)
+__all__ = ["HasWorkers", "Signature", "Worker", "Workers", "all_workers", "own_name", "signature"]
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -45,6 +45,9 @@ __all__ = ["Reports", "Work"]
 #: How often a report is tried whose turn breaks an invariant: the third one parks its execution, which keeps the fourth.
 _TRIES: Final = 4
 
+#: Between writes of what a running function logs, ms.
+_LINES_MS: Final = 1_000
+
 
 class Reports:
     """Reports results to an engine. One that cannot be stored at present is not lost: it goes first when it is tried again."""
@@ -53,7 +56,7 @@ class Reports:
         self._engine = engine
         self._handing = handing
         #: Results, and lines for the logs of tasks.
-        self._in_hand: deque[tuple[Task, TaskResult | str, int, bool]] = deque()
+        self._in_hand: deque[tuple[Task, TaskResult | tuple[str, ...], int, bool]] = deque()
 
     def __len__(self) -> int:
         return len(self._in_hand)
@@ -67,9 +70,16 @@ class Reports:
         """Of which something is kept."""
         return [task for task, *_ in self._in_hand.copy()]
 
-    def log(self, task: Task, text: str) -> None:
-        """Take a line for a task's log; it is stored with the next `flush`."""
-        self._in_hand.append((task, text, 0, True))
+    def log(self, task: Task, *lines: str) -> None:
+        """Take lines for a task's log; they are stored with the next `flush`."""
+        self._in_hand.append((task, lines, 0, True))
+
+    def take_lines(self, calls: Iterable[Call], now: int) -> None:
+        """Take what running functions have logged, of each once a second."""
+        for running in calls:
+            if running.context is not None and abs(now - running.lines_at) >= _LINES_MS and (lines := running.context.noted()):
+                running.lines_at = now
+                self.log(running.task, *lines)
 
     def flush(self) -> bool:
         """Report all that is kept, oldest first; whether there was anything.
@@ -80,8 +90,8 @@ class Reports:
         while self._in_hand:
             try:
                 task, said, at, lost = self._in_hand[0]
-                if isinstance(said, str):
-                    self._engine.tasks.log(task, said)
+                if isinstance(said, tuple):
+                    self._engine.tasks.log(task, *said)
                 else:
                     self.report(task, said, at, lost=lost)
             except (StorageError, EngineClosed):

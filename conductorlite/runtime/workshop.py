@@ -22,8 +22,9 @@ from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.runtime.calls import Deferred, call, call_async, call_committing, raised
+from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.pool import CoroutineJob, Coroutines, Job, Pool
-from conductorlite.runtime.registry import TaskContext, Worker, Workers
+from conductorlite.runtime.registry import Worker, Workers
 
 if TYPE_CHECKING:
     import asyncio
@@ -74,6 +75,9 @@ class Call:
     lost: bool = False
     #: Whether its report was committed with the function's own rows.
     reported: bool = False
+    #: What its function knows, from its beginning, and when its lines are stored next, epoch ms.
+    context: TaskContext | None = None
+    lines_at: int = 0
 
 
 class Workshop:
@@ -209,14 +213,16 @@ class Workshop:
     def _called(self, running: Call) -> TaskResult | Deferred:
         context = TaskContext(running.task, self._engine)
         if running.worker.signature.transaction is None:
+            running.context = context  # else its lines come with its rows: nobody else can write meanwhile
             return call(running.worker, context)
         result, running.reported = call_committing(running.worker, context, self._engine)
         return result
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
+        context = running.context = TaskContext(running.task, self._engine)
         try:
             with called_by(self._caller(running)):
-                return await call_async(running.worker, TaskContext(running.task, self._engine))
+                return await call_async(running.worker, context)
         finally:
             running.ended_at = self._engine.clock.now()
 

@@ -107,8 +107,8 @@ class ReadingTransaction(Protocol):
     def task_by_id(self, task_id: str) -> Task | None:
         """The attempt with that id, of any execution, or None."""
 
-    def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
-        """The journal of an execution, in order."""
+    def history(self, workflow_id: str, after: int = 0) -> Sequence[HistoryEvent]:
+        """The journal of an execution, in order: the lines with a greater number than `after`."""
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         """What workers logged for an attempt, in order of arrival."""

@@ -21,7 +21,8 @@ from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.model.threads import Mutex
 from conductorlite.runtime.calls import Deferred, call
-from conductorlite.runtime.registry import HasWorkers, TaskContext, Worker, Workers
+from conductorlite.runtime.context import TaskContext
+from conductorlite.runtime.registry import HasWorkers, Worker, Workers
 from conductorlite.testing.steps import Step, StepKind
 
 __all__ = ["Call", "Script", "ScriptedWorkers"]

@@ -130,6 +130,7 @@ _BODIES: Final = {
     "Engine.run_until_idle": "return await self._bridge.drive_until_stopped(ARGUMENTS)",
     "Engine.run_forever": "await self._bridge.drive_until_stopped(ARGUMENTS)",
     "Engine.close": "await self._bridge.close()",
+    "Run.events": "return self._engine._bridge.events(self.workflow_id, after)",
     "Admin.bulk": "verb = getattr(self._bridge.engine, verb.__name__)\nreturn await CALL",
 }
 
@@ -235,7 +236,8 @@ class Async{name}:
         call = f"{bridge}.call({given})"
         noun = face if face in _HOLDERS else f"Engine.{face.lower()}"
         if returned.startswith("Iterator["):
-            text = f'"""`{noun}.{name}`, iterated with `async for`."""\nreturn self._bridge.each({holder}.{name}({arguments}))'
+            body = _BODIES.get(f"{face}.{name}", f"return self._bridge.each({holder}.{name}({arguments}))")
+            text = f'"""`{noun}.{name}`, iterated with `async for`."""\n{body}'
             return _method(f"def {name}({signature}) -> Async{returned}", text)
         body = _BODIES.get(f"{face}.{name}", "await CALL" if returned == "None" else "return await CALL")
         body = body.replace("CALL", call).replace("ARGUMENTS", given)

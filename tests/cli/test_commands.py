@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from cli_kit import Shell
 
-from conductorlite import Engine, WorkflowDef
+from conductorlite import Engine, Workers, WorkflowDef
 from conductorlite.testing import replay
 
 
@@ -321,3 +322,38 @@ def test_export(shell: Shell) -> None:
     refused = shell("export", "h1", "-o", "missing/h1.json")
     assert refused.code != 0
     assert "missing/h1.json: No such file or directory" in refused.err
+
+
+def test_logs_of_workers(shell: Shell) -> None:
+    """`logs` prints what workers have logged with each attempt, of one task with --task, also once it is archived."""
+    shell.hello()
+    with shell.engine() as engine:
+        [task] = engine.get("h1").tasks
+        engine.tasks.log(task, "first", "second \x1b[31m")
+    for archived in (False, True):
+        if archived:
+            with shell.engine() as engine:
+                engine.admin.archive("h1")
+        rows = [line.split("  ", 1)[1].strip() for line in shell("logs", "h1").out.splitlines()]
+        assert [" ".join(row.split()) for row in rows[1:]] == [f"{task.ref} 1 first", f"{task.ref} 1 second \ufffd[31m"]
+        assert [line["log"] for line in shell("logs", "h1", "--task", task.ref, "--json").json] == ["first", "second \x1b[31m"]
+        assert shell("logs", "h1", "--task", "other", "--json").json == []
+    assert shell("logs", "nobody").code == 3
+
+
+def test_watch_follows_what_others_drive(shell: Shell) -> None:
+    """`watch` prints the journal until the execution has ended, driven by another process; its exit code says how it ended."""
+    assert shell("start", "hello.json", "--id", "h1").code == 0
+    workers = Workers()
+    workers.task("greet")(lambda name="you": {"text": name})
+    with Engine(shell.folder / "conductorlite.db", workers=workers) as engine:
+        driver = threading.Thread(target=engine.run_until_idle)
+        driver.start()
+        said = shell("watch", "h1")
+        driver.join(20)
+    assert (said.code, said.err) == (0, "")
+    assert said.out == shell("history", "h1").out
+    after = [json.loads(line) for line in shell("watch", "h1", "--after", "2", "--json").out.splitlines()]
+    assert after == shell("history", "h1", "--json").json[2:]
+    shell.failed()
+    assert shell("watch", "f1").code == 1

@@ -38,6 +38,8 @@ ARGUMENTS: dict[str, list[str]] = {
     "list": [],
     "show": ["X"],
     "history": ["X"],
+    "logs": ["X"],
+    "watch": ["X"],
     "export": ["X"],
     "explain": ["X"],
     "serve": ["--port", "0"],
@@ -73,7 +75,7 @@ ARGUMENTS: dict[str, list[str]] = {
 }
 
 #: Commands about one execution that tell of one that is archived, or delete it.
-SEEING = {"run", "show", "history", "export", "explain", "check", "diagram", "remove"}
+SEEING = {"run", "show", "history", "logs", "watch", "export", "explain", "check", "diagram", "remove"}
 
 #: Commands that are done to an execution that has not ended.
 OPEN = {"run", "skip", "signal", "set-variables", "pause", "terminate", "migrate"}

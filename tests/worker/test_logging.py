@@ -21,6 +21,7 @@ from conductorlite import (
     TaskContext,
     TaskDef,
     TaskLogFilter,
+    TaskLogHandler,
     TimeoutPolicy,
     VirtualClock,
     Workers,
@@ -378,3 +379,91 @@ def test_a_thread_of_its_own_knows_nothing() -> None:
     with Engine(workers=workers, clock=VirtualClock()) as engine:
         engine.start(flow(simple("t"))).result()
     assert seen == [None]
+
+
+# -- lines in the task's own log -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept() -> Iterator[logging.Logger]:
+    """A logger of the user's whose records are kept with the task."""
+    handler = TaskLogHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+    logger = logging.getLogger("users.kept")
+    logger.addHandler(handler)
+    logger.propagate = False
+    yield logger
+    logger.removeHandler(handler)
+
+
+@pytest.mark.parametrize("clock", [VirtualClock, SystemClock])
+@pytest.mark.parametrize("kind", ["function", "coroutine"])
+def test_lines_are_kept_with_their_attempt(kept: logging.Logger, kind: str, clock: Any, tmp_path: Path) -> None:
+    """Of a call that failed and of one that did not, in order, in the store, on the page; none of a record made elsewhere."""
+    workers = Workers()
+
+    def log(attempt: int) -> None:
+        kept.warning("attempt %s <b>", attempt)
+        kept.warning("the end")
+        if not attempt:
+            raise ValueError("again")
+
+    if kind == "function":
+
+        @workers.task("t", retry_delay_seconds=0)
+        def t(context: TaskContext) -> None:
+            log(context.attempt)
+    else:
+
+        @workers.task("t", retry_delay_seconds=0)
+        async def t_async(context: TaskContext) -> None:
+            await asyncio.to_thread(log, context.attempt)
+
+    with Engine(tmp_path / "log.db", workers=workers, clock=clock()) as engine:
+        kept.warning("outside")
+        run = engine.start(flow(simple("t")), workflow_id="one")
+        run.result(timeout="20s")
+        found = [[line.text for line in engine.tasks.logs(task.task_id)] for task in run.tasks]
+        assert found == [["WARNING attempt 0 <b>", "WARNING the end"], ["WARNING attempt 1 <b>", "WARNING the end"]]
+        assert "WARNING attempt 1 &lt;b&gt;" in run.page()
+
+
+def test_lines_of_a_long_call_are_there_meanwhile(kept: logging.Logger) -> None:
+    """They are stored while the function runs, once, and what it says last comes with its report."""
+    workers, seen = Workers(), threading.Event()
+
+    @workers.task("t")
+    def t() -> None:
+        kept.warning("begun")
+        assert seen.wait(20)
+        kept.warning("ended")
+
+    with Engine(workers=workers) as engine:
+        run = engine.start(flow(simple("t")), workflow_id="one")
+        driver = threading.Thread(target=engine.run_until_idle)
+        driver.start()
+        waiter = threading.Event()
+        while not (run.tasks and engine.tasks.logs(run.tasks[0].task_id)):
+            waiter.wait(0.01)
+        assert run.status.value == "RUNNING"
+        seen.set()
+        driver.join(20)
+        assert [line.text for line in engine.tasks.logs(run.tasks[0].task_id)] == ["WARNING begun", "WARNING ended"]
+
+
+def test_lines_are_bounded(kept: logging.Logger) -> None:
+    """Of very many the first, with a line that says so, and a long one is cut."""
+    workers = Workers()
+
+    @workers.task("t")
+    def t() -> None:
+        kept.warning("x" * 1_000_000)
+        for number in range(5_000):
+            kept.warning("%s", number)
+
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        run = engine.start(flow(simple("t")), workflow_id="one")
+        run.result()
+        found = [line.text for line in engine.tasks.logs(run.tasks[0].task_id)]
+    assert len(found[0]) < 100_000
+    assert (found[999], found[1_000].startswith("… more than 1000 lines"), len(found)) == ("WARNING 998", True, 1_001)

@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from itertools import islice
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
@@ -89,6 +90,8 @@ class Bridge:
         self._drives: Pool[None] = Pool(1, _nothing)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._awaited: dict[str, dict[asyncio.Future[None], None]] = {}
+        #: Of those who follow an execution, resolved by its next commit.
+        self._followed: dict[str, dict[asyncio.Future[None], None]] = {}
         #: What drives for those who await, or will when its turn comes.
         self._on_behalf: Job[None] | None = None
         #: Blocks of `background()` that are open.
@@ -260,8 +263,38 @@ class Bridge:
                     async with asyncio.timeout(seconds):
                         await ended
         finally:
-            self._leave(workflow_id, ended)
+            self._leave(self._awaited, workflow_id, ended)
         return await self.call(self._outcome, workflow_id)
+
+    async def events(self, workflow_id: str, after: int) -> AsyncIterator[HistoryEvent]:
+        """What `Run.events` yields, without a thread that waits for it."""
+        queries = self.engine.core.queries
+        while True:
+            lines, over = await self.call(queries.following, workflow_id, after)
+            for line in lines:
+                yield line
+                after = line.n
+            if over:
+                return
+            await self._more(workflow_id, partial(queries.more, workflow_id, after))
+
+    async def _more(self, workflow_id: str, reached: Callable[[], bool]) -> None:
+        """Await that something holds of an execution, after its next commit or the one after."""
+        engine = self.engine
+        if caller_of(engine.core.turns) is not None:  # a worker's function, which follows others: nothing is driven for it
+            return await asyncio.sleep(_GLANCE)
+        if engine.clock.virtual:
+            return await self.drive(engine._until, workflow_id, reached)
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._followed.setdefault(workflow_id, {})[news] = None
+        try:
+            if not await self.call(reached):
+                self._drive_on_behalf()
+                self._glance()
+                await news
+        finally:
+            self._leave(self._followed, workflow_id, news)
+        return None
 
     async def _result_inside(self, inside: Caller, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
         """As `result`, in a function that the driver may wait for; raises WouldDeadlock when it does, or comes to."""
@@ -283,28 +316,34 @@ class Bridge:
             raise late(self.engine, workflow_id)
         return self.engine.result(workflow_id)
 
-    def _leave(self, workflow_id: str, ended: asyncio.Future[None]) -> None:
-        others = self._awaited.get(workflow_id, {})
-        others.pop(ended, None)
+    @property
+    def _wanted(self) -> bool:
+        """Whether somebody awaits what a driver brings about."""
+        return bool(self._awaited or self._followed)
+
+    def _leave(self, waiting: dict[str, dict[asyncio.Future[None], None]], workflow_id: str, future: asyncio.Future[None]) -> None:
+        others = waiting.get(workflow_id, {})
+        others.pop(future, None)
         if not others:
-            self._awaited.pop(workflow_id, None)
-        if not self._awaited:
+            waiting.pop(workflow_id, None)
+        if not self._wanted:
             self.engine.core.turns.wake()  # a driver on behalf of no caller may stop
             if self._glancing is not None and self._glancing.get_loop() is asyncio.get_running_loop():
                 self._glancing.cancel()
 
     def _committed(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
         if workflow.status.terminal and workflow.workflow_id in self._awaited:
-            self._release(workflow.workflow_id)
+            self._release(self._awaited, workflow.workflow_id)
+        self._release(self._followed, workflow.workflow_id)
         for future in tuple(self._polling):
             _post(future, _resolve, None)
 
-    def _release(self, workflow_id: str) -> None:
-        for future in tuple(self._awaited.get(workflow_id, ())):
+    def _release(self, waiting: dict[str, dict[asyncio.Future[None], None]], workflow_id: str) -> None:
+        for future in tuple(waiting.get(workflow_id, ())):
             _post(future, _resolve, None)
 
     def _release_all(self, error: BaseException) -> None:
-        for some in tuple(self._awaited.values()):
+        for some in (*self._awaited.values(), *self._followed.values()):
             for future in tuple(some):
                 _post(future, _fail, error)
 
@@ -321,12 +360,12 @@ class Bridge:
         driver = self.engine.driver
         try:
             with driver.drive():
-                driver.run(until=lambda: not self._awaited or bool(self._queued) or self._closed)
+                driver.run(until=lambda: not self._wanted or bool(self._queued) or self._closed)
         except BaseException as error:
             self._release_all(error)
             return
         self._on_behalf = None  # before it looks who awaits: a task that comes later sees it
-        if self._awaited:  # a driving verb wants the thread: it comes first
+        if self._wanted:  # a driving verb wants the thread: it comes first
             self._drive_on_behalf()
 
     def _glance(self) -> None:
@@ -335,11 +374,11 @@ class Bridge:
             self._glancing = asyncio.get_running_loop().create_task(self._glance_while_awaited())
 
     async def _glance_while_awaited(self) -> None:
-        while self._awaited and not self._closed:
+        while self._wanted and not self._closed:
             await asyncio.sleep(_GLANCE)
             with suppress(EngineClosed, StorageError):  # the next look will show it
                 await self.call(self._look)
-            if self._awaited:  # unless somebody does
+            if self._wanted:  # unless somebody does
                 self._drive_on_behalf()
 
     def _look(self) -> None:
@@ -348,7 +387,9 @@ class Bridge:
         if version != self._seen:
             for workflow_id in tuple(self._awaited):
                 if self.engine.status(workflow_id).terminal:
-                    self._release(workflow_id)
+                    self._release(self._awaited, workflow_id)
+            for workflow_id in tuple(self._followed):
+                self._release(self._followed, workflow_id)
             self._seen = version
 
     # ------------------------------------------------------------------ the end

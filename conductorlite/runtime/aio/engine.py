@@ -31,8 +31,9 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span
 from conductorlite.plan.grafts import RunProgress
 from conductorlite.plan.migration import MigrationPlan
-from conductorlite.runtime.engine import Engine, Run, Startable, Transaction
+from conductorlite.runtime.engine import Engine, Run, Transaction
 from conductorlite.runtime.registry import HasWorkers
+from conductorlite.runtime.startable import Startable
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.store.tables import ExternalStorageLocation, Sizes
@@ -91,6 +92,10 @@ class AsyncRun(Generic[R]):
     async def history(self) -> Sequence[HistoryEvent]:
         """`Run.history`, awaited."""
         return await self._engine._bridge.call(self._run.history)
+
+    def events(self, after: int = 0) -> AsyncIterator[HistoryEvent]:
+        """`Run.events`, iterated with `async for`."""
+        return self._engine._bridge.events(self.workflow_id, after)
 
     async def explain(self, task: str | None = None) -> Explanation:
         """`Run.explain`, awaited."""

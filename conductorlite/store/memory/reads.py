@@ -328,8 +328,8 @@ class MemoryReads(LimitReads, TableReads):
         place = self._store.task_ids.get(task_id)
         return None if place is None else self._of(place[0]).attempts[place[1], place[2]]
 
-    def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
-        return sorted(self._of(workflow_id).history, key=attrgetter("n"))
+    def history(self, workflow_id: str, after: int = 0) -> Sequence[HistoryEvent]:
+        return sorted((line for line in self._of(workflow_id).history if line.n > after), key=attrgetter("n"))
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         return list(self._store.logs.get(task_id, ()))

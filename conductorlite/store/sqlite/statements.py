@@ -184,6 +184,12 @@ HISTORY: Final = (
     "SELECT h.place & 0xFFFFFFF, h.at, h.lines FROM workflows AS w CROSS JOIN history AS h WHERE w.workflow_id = ?"
     " AND h.place >= w.execution << 28 AND h.place < (w.execution + 1) << 28 ORDER BY h.place"
 )
+#: The row that holds the line after the last known one may begin with lines that are known.
+HISTORY_AFTER: Final = (
+    "SELECT h.place & 0xFFFFFFF, h.at, h.lines FROM workflows AS w CROSS JOIN history AS h WHERE w.workflow_id = ?"
+    " AND h.place >= (SELECT max(p.place) FROM history AS p WHERE p.place <= (w.execution << 28) + ?)"
+    " AND h.place >= w.execution << 28 AND h.place < (w.execution + 1) << 28 ORDER BY h.place"
+)
 INSERT_LOG: Final = "INSERT INTO task_logs (workflow_id, task_id, at, text) VALUES (?, ?, ?, ?)"
 LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER BY n"
 

@@ -125,8 +125,9 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
             row = self._execute(sql.TASK_BY_ID, (int(task_id[:8], 16), kept)).fetchone()
         return None if row is None else task_of(row[1:], row[0])
 
-    def history(self, workflow_id: str) -> Sequence[HistoryEvent]:
-        return [line for row in self._execute(sql.HISTORY, (workflow_id,)) for line in history_of(row)]
+    def history(self, workflow_id: str, after: int = 0) -> Sequence[HistoryEvent]:
+        rows = self._execute(sql.HISTORY_AFTER, (workflow_id, after)) if after else self._execute(sql.HISTORY, (workflow_id,))
+        return [line for row in rows for line in history_of(row) if line.n > after]
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         rows = self._execute(sql.LOGS, (task_id,))

@@ -334,6 +334,8 @@ class ExecutionConformance:
             tx.apply(Decision(workflow=row, history=(line(3), line(4, attempt=None, number=0, reason='"', cause=""))))
         with backend.reading() as view:
             assert [(entry.n, entry.ref) for entry in view.history("w")] == [(n, "a") for n in range(1, 5)]
+            for after in range(6):
+                assert [entry.n for entry in view.history("w", after)] == list(range(after + 1, 5))
             last = view.history("w")[-1]
             assert (last.at, last.attempt, last.number, last.reason, last.cause) == (4, None, 0, '"', "")
             assert not view.attempts("w")
