@@ -25,6 +25,7 @@ from conductorlite.model.errors import InvalidDefinition, Severity
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import span_in_words
+from conductorlite.pages.graph import picture
 from conductorlite.plan.diagrams import mermaid
 from conductorlite.plan.validate import validate as problems_of
 from conductorlite.runtime.engine import Engine
@@ -434,18 +435,20 @@ def _finding(found: Finding) -> dict[str, str]:
 
 @click.command("diagram")
 @click.argument("source", metavar="ID|DEFINITION")
+@click.option("--svg", is_flag=True, help="As an SVG file, which needs nothing to be looked at.")
 @command_options()
-def diagram(setting: Setting, source: str) -> None:
-    """Draw a definition (a JSON file), or an execution with its statuses, as a Mermaid flowchart."""
+def diagram(setting: Setting, source: str, svg: bool) -> None:
+    """Draw a definition (a JSON file), or an execution with its statuses, as a Mermaid flowchart or an SVG file."""
+    draw = picture if svg else mermaid
     if source.endswith(".json") or Path(source).is_file():
-        text = mermaid(read_definition(source))
+        text = draw(read_definition(source))
     else:
         with setting.engine() as engine:
-            workflow = engine.get(source)
+            workflow = engine.get(source, masked=True)
             # `get` always has it; an execution without one could not have been read.
-            text = mermaid(workflow.definition, workflow) if workflow.definition is not None else ""
+            text = draw(workflow.definition, workflow) if workflow.definition is not None else ""
     if setting.json:
-        setting.screen.document({"mermaid": text})
+        setting.screen.document({"svg" if svg else "mermaid": text})
     else:
         setting.screen.text(text)
 

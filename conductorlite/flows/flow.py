@@ -177,6 +177,9 @@ class Flow(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<flow {self._fields['name']}>"
 
+    def _repr_html_(self) -> str | None:
+        return self.definition._repr_html_()
+
 
 def fields_of(kind: Any) -> list[str] | None:
     """The fields of a record, which may be none too; None for a map."""

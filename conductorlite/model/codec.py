@@ -35,7 +35,7 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, digest, parse
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.scalars import ALWAYS_WRITTEN, DURATION_PROPERTIES, EXTRA, json_names
-from conductorlite.model.texts import brief
+from conductorlite.model.texts import InNotebook, brief
 
 __all__ = ["Definition", "Source", "definition_hash", "definition_text", "document_of", "several_from_json"]
 
@@ -137,7 +137,7 @@ def document_of(source: object) -> Any:
 Source: TypeAlias = "str | bytes | Mapping[str, Any] | Sequence[Any] | PathLike[str]"
 
 
-class Definition:
+class Definition(InNotebook):
     """What a user writes down, in Conductor's JSON: a workflow, a task, a schema, an event handler, a schedule."""
 
     __slots__ = ()

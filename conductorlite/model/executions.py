@@ -14,7 +14,7 @@ from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
 from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.model.texts import cut, plain_ms
+from conductorlite.model.texts import InNotebook, cut, plain_ms
 
 __all__ = [
     "AgendaEntry",
@@ -341,7 +341,7 @@ _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_E
 
 
 @attrs.frozen(kw_only=True, slots=True, repr=False)
-class Workflow(_Documents):
+class Workflow(_Documents, InNotebook):
     """One execution. Instants are epoch ms (0: not yet). `tasks` is filled by `Engine.get`, in order of scheduling."""
 
     workflow_id: str

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from importlib import import_module
 from typing import Any, Final
 
 from conductorlite.model import attrs
@@ -20,6 +21,7 @@ from conductorlite.model.errors import InvalidInput
 
 __all__ = [
     "REASON_LENGTH",
+    "InNotebook",
     "Milliseconds",
     "Seconds",
     "Span",
@@ -44,6 +46,17 @@ REASON_LENGTH: Final = 500
 #: Names looked through, and the longest that is compared: what is compared grows with the product of both lengths.
 _MOST: Final = 2_000
 _LONGEST: Final = 100
+
+
+class InNotebook:
+    """What a notebook shows as a picture or a table: IPython and others ask for `_repr_html_`."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str | None:
+        # By name, when it is asked for: how things look is known far above.
+        shown: str | None = import_module("conductorlite.runtime.notebook").html_of(self)
+        return shown
 
 
 def printable(value: object, limit: int) -> str:

@@ -12,7 +12,7 @@ from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskLog, Workflow
 from conductorlite.model.texts import instant_in_words, span_in_words
 from conductorlite.pages.actions import actions
-from conductorlite.pages.graph import Graph, took
+from conductorlite.pages.graph import Graph, attempts_of, took
 from conductorlite.pages.markup import (
     Document,
     Html,
@@ -69,9 +69,7 @@ def execution_page(view: ExecutionView) -> Document:
     """The page of an execution."""
     row = view.workflow
     definition = unfolded(row) or WorkflowDef(name=row.name, tasks=())
-    rows: dict[str, list[Task]] = {}
-    for task in row.tasks:
-        rows.setdefault(task.base_ref, []).append(task)
+    rows = attempts_of(row)
     links = {task.task_id: f"a{number}" for number, task in enumerate(row.tasks, 1)}
     graph = Graph(definition=definition, rows=rows, links=links, now=view.now)
     title = f"{row.name} v{row.version}: {row.status}"

@@ -6,20 +6,23 @@ the picture stays small however wide an execution is. Each place that was tried 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, groupby
 from typing import Final
 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef, WorkflowTask
-from conductorlite.model.executions import Task
+from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.texts import span_in_words
-from conductorlite.pages.markup import Html, element, join, look
+from conductorlite.pages.markup import Html, element, join, look, packaged
 from conductorlite.plan.diagrams import kind_and_subject, state_in_words
+from conductorlite.plan.grafts import unfolded
 from conductorlite.plan.tree import Branch, branches
 
-__all__ = ["Graph", "Place", "took"]
+__all__ = ["Graph", "Place", "attempts_of", "picture", "took"]
 
 #: So many branches stand beside each other, and so many tasks below each other, before some are drawn as one.
 _WIDE: Final = 6
@@ -31,6 +34,40 @@ _HEIGHT: Final = 60
 _GAP: Final = 22
 _PAD: Final = 12
 _CHARACTERS: Final = 30
+
+
+def attempts_of(workflow: Workflow | None) -> dict[str, list[Task]]:
+    """The attempts of an execution by the reference in its definition."""
+    rows: dict[str, list[Task]] = {}
+    for task in () if workflow is None else workflow.tasks:
+        rows.setdefault(task.base_ref, []).append(task)
+    return rows
+
+
+def picture(definition: WorkflowDef, workflow: Workflow | None = None, *, now: int = 0) -> str:
+    """A definition, or where an execution of it stands, as one SVG file: light and dark, without a script or a network.
+
+    `now` (epoch ms) is the instant up to which what runs has taken its time.
+    """
+    rows = attempts_of(workflow)
+    links = {task.task_id: "" for some in rows.values() for task in some}
+    shown = definition if workflow is None else unfolded(workflow) or definition
+    graph = Graph(definition=shown, rows=rows, links=links, now=max(now, 0 if workflow is None else workflow.updated_at))
+    return str(graph.drawn(_style()))
+
+
+@cache
+def _style() -> Html:
+    """What of the page's style is the picture's, for it alone: it may stand in a page of others."""
+    lines = packaged("page.css").splitlines()
+    colors = "\n".join(lines[: lines.index("* { box-sizing: border-box; }")]).replace(":root", _SCOPE)
+    groups = [f"{_SCOPE} {line}" for line in lines if _GROUP.match(line)]
+    return Html("\n".join([colors, *groups, *(line.replace("svg ", f"{_SCOPE} ") for line in lines if line.startswith("svg "))]))
+
+
+#: The picture that stands alone; what says the colours of a status.
+_SCOPE: Final = "svg.conductorlite"
+_GROUP: Final = re.compile(r"\.(ok|bad|warn|busy|idle|off) ")
 
 
 def took(task: Task, now: int) -> int:
@@ -152,6 +189,10 @@ class Graph:
 
     def svg(self) -> Html:
         """The picture; it scrolls by itself where it is wider than the page."""
+        return element("div", self.drawn(), class_="scroll", tabindex="0", role="group", aria_label="Graph")
+
+    def drawn(self, style: Html | None = None) -> Html:
+        """The picture; with a `style` it stands alone."""
         columns = [self._column("", self.places)]
         if self.elsewhere:
             columns.append(self._column("not in the definition now", self.elsewhere))
@@ -162,7 +203,10 @@ class Graph:
             left += one.width + _GAP
         name = f"The steps of {self.definition.name}, from top to bottom"
         box = {"viewBox": f"0 0 {width} {height + 2}", "width": width, "height": height + 2, "role": "group", "aria_label": name}
-        return element("div", element("svg", *drawn, **box), class_="scroll", tabindex="0", role="group", aria_label="Graph")
+        if style is not None:
+            drawn.insert(0, element("style", style))
+            box |= {"xmlns": "http://www.w3.org/2000/svg", "class_": "conductorlite"}
+        return element("svg", *drawn, **box)
 
     def _column(self, label: str, places: Sequence[Place]) -> _Drawn:
         """Places from top to bottom, with lines between them: thick where the flow has come along."""
@@ -229,7 +273,8 @@ class Graph:
         if not rows:
             return element("g", box, **data)
         typical = next((task for task in rows if many and str(task.status) == status), rows[-1])
-        return element("a", box, href=f"#{self.links[typical.task_id]}", **data)
+        link = self.links[typical.task_id]
+        return element("a", box, href=f"#{link}" if link else None, **data)
 
     def state(self, place: Place, rows: Sequence[Task]) -> tuple[str, str]:
         """Where a place stands in words, and the status that it is coloured by: the worst of them."""

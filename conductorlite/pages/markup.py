@@ -29,6 +29,7 @@ __all__ = [
     "join",
     "linked",
     "look",
+    "packaged",
     "pairs",
     "payload_text",
     "search_form",
@@ -172,7 +173,8 @@ def payload_text(payload: Payload, limit: int) -> Html:
 
 
 @cache
-def _packaged(name: str) -> str:
+def packaged(name: str) -> str:
+    """The text of a file beside this one."""
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -208,7 +210,7 @@ def whole_page(
 
     One with something `above` is served: its scripts and forms may talk to its server, and to no other.
     """
-    style, texts = _packaged("page.css"), [_packaged(name) for name in scripts]
+    style, texts = packaged("page.css"), [packaged(name) for name in scripts]
     hashes = " ".join(f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in texts)
     talks = "form-action 'none'" if above is None else "connect-src 'self'; form-action 'self'"
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {hashes}; base-uri 'none'; {talks}"

@@ -23,7 +23,7 @@ from conductorlite.model.errors import ClockError, InvalidInput, StorageError, W
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
 from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.texts import Span, to_span
+from conductorlite.model.texts import InNotebook, Span, to_span
 from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.notices import Notices
@@ -38,7 +38,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Run(Generic[R]):
+class Run(InNotebook, Generic[R]):
     """One execution of an engine. Cheap: it holds the id, everything else is read when asked for."""
 
     __slots__ = ("_engine", "_read", "workflow_id")
@@ -157,7 +157,7 @@ class Transaction(OwnTransaction):
         self.engine = engine
 
 
-class Engine(Verbs):
+class Engine(Verbs, InNotebook):
     """Conductor's engine inside your process.
 
     `store` is a path (SQLite), a `Backend`, or None (memory). `workers` carry out tasks while the engine is driven: a `Workers`,

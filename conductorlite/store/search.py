@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput, InvalidQuery
-from conductorlite.model.texts import printable
+from conductorlite.model.texts import InNotebook, printable
 from conductorlite.store.documents import Cell, Document, Kind, Phrase, Subject, contains, free_text
 from conductorlite.store.query import And, Compare, Condition, Not, Or, Value, parse_query
 
@@ -260,7 +260,7 @@ S = TypeVar("S", WorkflowSummary, TaskSummary)
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class SearchResult(Generic[S]):
+class SearchResult(InNotebook, Generic[S]):
     """A page of what answers a search, and how much does in all.
 
     `behind` is how many executions an external index does not know as they are, counted up to 1,000; 0 when the answer holds all

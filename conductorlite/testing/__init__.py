@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.exploration.search import explore
     from conductorlite.testing.faults import CountedIds, Crash, FaultyBackend
     from conductorlite.testing.interrupts import interrupt_everywhere
+    from conductorlite.testing.mocked import run_mocked
     from conductorlite.testing.readers import NotRecorded, RecordingReader, ReplayReader, RowsReader
     from conductorlite.testing.replaying import Replayed, replay
     from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
@@ -69,6 +70,7 @@ __all__ = [
     "never",
     "render_history",
     "replay",
+    "run_mocked",
     "simulate",
     "start_once",
     "strategies",
@@ -110,6 +112,7 @@ _PLACES: Final = {
     "ReplayReader": "conductorlite.testing.readers",
     "RowsReader": "conductorlite.testing.readers",
     "Replayed": "conductorlite.testing.replaying",
+    "run_mocked": "conductorlite.testing.mocked",
     "replay": "conductorlite.testing.replaying",
     "Call": "conductorlite.testing.scripted",
     "Script": "conductorlite.testing.scripted",

@@ -21,7 +21,7 @@ from conductorlite.server.rest.operations import NO_BODY, Refused
 from conductorlite.server.rest.tasks import status_of
 from conductorlite.server.rest.waiting import Waiting
 
-__all__ = ["execute", "signal", "signal_sync", "try_out"]
+__all__ = ["execute", "signal", "signal_sync", "tried_out", "try_out"]
 
 Json = dict[str, Any]
 
@@ -142,6 +142,11 @@ _ROUNDS: Final = 1_000
 
 
 def try_out(engine: Engine, body: Json) -> Json:
+    """As `tried_out`, in Conductor's JSON."""
+    return workflow(tried_out(engine, body))
+
+
+def tried_out(engine: Engine, body: Json) -> Workflow:
     """Run a workflow on a clock and a store of its own, each task ending as the body says; the execution as far as it came."""
     trial = Engine(
         clock=VirtualClock(engine.clock.now()), config=attrs.evolve(engine.config, lock=None, event_sources=(), ids=None)
@@ -156,7 +161,7 @@ def try_out(engine: Engine, body: Json) -> Json:
             trial.settle()
             if trial.status(workflow_id).terminal or not _end_open_tasks(trial, left):
                 break
-        return workflow(trial.get(workflow_id, masked=True))
+        return trial.get(workflow_id, masked=True)
 
 
 @attrs.define(slots=True)
