@@ -1,26 +1,16 @@
-"""Where the servers are that these tests need: URLs in the environment, which `tests/servers/run` sets; else they are skipped."""
+"""Servers for the tests of this room; each test that needs one is skipped where there is none."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-#: By server: the variable that has its URL.
-VARIABLES = {
-    "postgres": "CONDUCTORLITE_TEST_POSTGRES",
-    "redis": "CONDUCTORLITE_TEST_REDIS",
-    "zookeeper": "CONDUCTORLITE_TEST_ZOOKEEPER",
-}
+from tests.servers.places import url_of
 
 
-def url_of(server: str) -> str:
-    """The URL of a server; skips the test when there is none."""
-    variable = VARIABLES[server]
-    url = os.environ.get(variable)
-    if not url:
-        pytest.skip(f"{variable} names no server: see tests/servers/run")
-    return url
+@pytest.fixture
+def postgres_url() -> str:
+    """A database of PostgreSQL."""
+    return url_of("postgres")
 
 
 @pytest.fixture

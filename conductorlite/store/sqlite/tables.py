@@ -177,8 +177,13 @@ class FeedReads(BaseReads):
                 status = STATUSES[number]
                 known = own.get((name, status), Size(0, 0))
                 own[name, status] = Size(known.rows + (rows if kind == "executions" else 0), known.bytes + held)
+        whole, free = self._file_bytes()
+        return Sizes(kinds=kinds, executions=own, file_bytes=whole, free_bytes=free)
+
+    def _file_bytes(self) -> tuple[int, int]:
+        execute = self._connection.execute
         page, pages, free = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count"))
-        return Sizes(kinds=kinds, executions=own, file_bytes=page * pages, free_bytes=page * free)
+        return page * pages, page * free
 
 
 class FeedWrites(FeedReads, BaseWrites):

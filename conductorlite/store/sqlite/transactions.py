@@ -357,10 +357,13 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
                 if not found:
                     raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
                 number = found[0][0]
+        self._remember(workflow_id, number)
+        return number
+
+    def _remember(self, workflow_id: str, number: int) -> None:
         if len(self._numbers) >= _NUMBERS:
             self._numbers.clear()
         self._numbers[workflow_id] = number
-        return number
 
     def _number(self, workflow_id: str) -> int:
         row = self._execute(sql.NUMBER, (workflow_id,)).fetchone()
@@ -374,19 +377,22 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
                 raise
             raise AlreadyExists(f"an execution {workflow_id!r} exists already") from None
 
+    def _updated(self, decision: Decision, written: sqlite3.Cursor) -> None:
+        changed = written.rowcount
+        if changed != len(decision.updated):
+            raise InvariantBroken(
+                f"{decision.workflow.workflow_id}: {len(decision.updated) - changed} of {len(decision.updated)}"
+                " updated tasks have no row like it"
+            )
+
     def _rows(self, decision: Decision, execution: int) -> None:
         fence = decision.workflow.fence + 1
         if decision.dropped:
             self._executemany(sql.DELETE_TASK, [(execution, ref) for ref in decision.dropped])
         if decision.updated:
-            changed = self._executemany(
-                sql.UPDATE_TASK, [(fence, *task_row(task), execution) for task in decision.updated]
-            ).rowcount
-            if changed != len(decision.updated):
-                raise InvariantBroken(
-                    f"{decision.workflow.workflow_id}: {len(decision.updated) - changed} of {len(decision.updated)}"
-                    " updated tasks have no row like it"
-                )
+            self._updated(
+                decision, self._executemany(sql.UPDATE_TASK, [(fence, *task_row(task), execution) for task in decision.updated])
+            )
         if decision.inserted:
             self._executemany(sql.INSERT_TASK, [(execution, fence, *task_row(task)) for task in decision.inserted])
         if decision.renamed:

@@ -1,0 +1,32 @@
+"""A store in PostgreSQL, for engines on several hosts: `Engine("postgresql://user@host/database")`. The only importer of psycopg.
+
+What it guarantees. A change is committed whole or not at all; a view is one state of the store, however long it is read; two turns
+never overwrite each other, because the fence of an execution is compared and raised by one UPDATE. What was committed survives
+what the server's own settings promise (`synchronous_commit`).
+
+How it works. `backend` keeps connections, of which each block of a thread has one; writers take turns under an advisory lock of the
+server, which ends with their transaction or their connection. `wire` sends statements in pipeline mode and awaits answers only
+where they are looked at; `dialect` says the statements of the SQLite store in PostgreSQL's words, for both keep the same rows;
+`rows` is a view and a change; `schema` makes the tables.
+"""
+
+from typing import TYPE_CHECKING
+
+from conductorlite.model.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from conductorlite.ext.postgres.backend import PostgresBackend
+
+__all__ = ["PostgresBackend"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "PostgresBackend":
+        raise AttributeError(name)
+    try:
+        import psycopg  # noqa: F401 - what follows needs it
+    except ImportError:
+        raise MissingExtra("postgres", "a store in PostgreSQL") from None
+    from conductorlite.ext.postgres.backend import PostgresBackend
+
+    return PostgresBackend

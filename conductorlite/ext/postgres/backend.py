@@ -1,0 +1,353 @@
+"""`PostgresBackend`: connections, a block of each thread on one of them, and what is a store's own beside its rows."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar, final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from conductorlite.ext.postgres.presence import PostgresPresence, Presences
+from conductorlite.ext.postgres.rows import PostgresReads, PostgresWrites
+from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, lock_of
+from conductorlite.ext.postgres.wire import Connection, connect
+from conductorlite.model.errors import (
+    ConductorliteError,
+    EngineClosed,
+    InvalidInput,
+    InvariantBroken,
+    SchemaTooNew,
+    StorageError,
+)
+from conductorlite.model.texts import Milliseconds, to_ms
+from conductorlite.model.threads import Block, Mutex, within
+from conductorlite.store.tables import Life
+
+__all__ = ["PostgresBackend"]
+
+#: Connections kept open for the next block.
+_IDLE: Final = 8
+
+_SCHEMA: Final = re.compile("[a-z_][a-z0-9_]{0,40}")
+_VIEW: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+Reads = TypeVar("Reads", bound=PostgresReads)
+
+
+class _Current(threading.local):
+    """The block this thread is in."""
+
+    block: _Transaction[Any] | None = None
+
+
+@final
+class PostgresBackend:
+    """A store in a PostgreSQL database, in the schema `schema`, which is made when it is missing.
+
+    `url` is `postgresql://user:password@host:port/database` with libpq's parameters; `?schema=` and `?busy_timeout_ms=` may stand
+    there too. `busy_timeout_ms` bounds every wait for another writer. A connection that is lost is opened again by the next block.
+    Opening raises StorageUnavailable, AccessDenied, SchemaTooNew, StorageCorrupt, InvalidInput, StorageError, with nothing changed.
+    """
+
+    one_commit: bool = True
+
+    def __init__(self, url: str, *, schema: str = "conductorlite", busy_timeout_ms: Milliseconds = 5_000) -> None:
+        split = urlsplit(url)
+        options = dict(parse_qsl(split.query, keep_blank_values=True))
+        self.schema: Final = options.pop("schema", schema)
+        if not _SCHEMA.fullmatch(self.schema):
+            raise InvalidInput(f"a schema is 1 to 41 lower-case letters, digits and `_`, not {self.schema!r:.80}")
+        self._url = split._replace(query=urlencode(options)).geturl()
+        #: The URL without its password, for messages.
+        self.path: Final = split._replace(netloc=re.sub(r":[^:@]*@", "@", split.netloc)).geturl()
+        self._settings = {
+            "search_path": self.schema,
+            "lock_timeout": str(to_ms(options.pop("busy_timeout_ms", busy_timeout_ms))),
+            "default_transaction_isolation": r"read\ committed",
+        }
+        self._url = split._replace(query=urlencode(options)).geturl()
+        #: How often an answer of the server was awaited.
+        self.round_trips = 0
+        lock = lock_of(self.schema)
+        self._begin = ("BEGIN", f"SELECT pg_advisory_xact_lock({lock})")
+        self._token = os.urandom(6).hex()
+        self._notify = f"SELECT pg_notify('{self.schema}', '{self._token}')"
+        self._pid = os.getpid()
+        self._closed = False
+        self._current = _Current()
+        self._idle: list[Connection] = []
+        self._commits = 0
+        self._foreign = 0
+        self._numbers: dict[str, int] = {}
+        self._mutex = Mutex()
+        self._listener: Connection | None = None
+        self._presences = Presences(self._connected)
+        connection = self._connected()
+        try:
+            self._migrate(connection, lock)
+        except BaseException:
+            connection.close()
+            raise
+        self._idle.append(connection)
+
+    def reading(self) -> AbstractContextManager[PostgresReads]:
+        """A consistent view; inside another transaction of this thread, that one's view."""
+        return within(_Reading(self))
+
+    def writing(self) -> AbstractContextManager[PostgresWrites]:
+        """An atomic change; raises InvariantBroken inside another transaction of this thread."""
+        return within(_Writing(self))
+
+    def data_version(self) -> int:
+        """A number that changes when another connection has committed, as far as the server has said; costs no round trip."""
+        self._check_open()
+        with self._mutex.held():
+            try:
+                if self._listener is None:
+                    self._listener = self._connected()
+                    self._foreign += 1  # of what was committed before, nobody was notified
+                    self._listener.execute(f"LISTEN {self.schema}").fetchall()
+                self._foreign += sum(payload != self._token.encode() for payload in self._listener.notices())
+            except StorageError:
+                self._foreign += 1
+                if self._listener is not None:
+                    self._listener.close()
+                    self._listener = None
+                raise
+            return self._foreign
+
+    def commits(self) -> int:
+        """How many changes were committed through this object."""
+        return self._commits
+
+    def checkpoint(self) -> None:
+        """Nothing: the server does it by itself."""
+
+    def faults(self) -> Sequence[str]:
+        """Nothing: the server checks its pages where it is set to."""
+        return ()
+
+    def rebuild_indexes(self) -> None:
+        """Rebuild every index of the schema; others wait meanwhile."""
+        self._alone(f"REINDEX SCHEMA {self.schema}")
+
+    def backup(self, path: str, *, documents: bool = True) -> None:
+        """Raises InvalidInput: `pg_dump --schema` makes a copy of a store in PostgreSQL, and `conductorlite copy` one in a file."""
+        raise InvalidInput(f"{self.path}: copy it with pg_dump --schema={self.schema}, or with `conductorlite copy`")
+
+    def payload_storage(self) -> None:
+        """None: what is not given another storage is kept in the store."""
+
+    def marks(self) -> None:
+        """None: turns are not marked."""
+
+    def appear(self) -> PostgresPresence:
+        """The presence of an engine: a connection of its own, which the system ends with the process."""
+        return self._presences.appear()
+
+    def look(self, place: str) -> Life:
+        """What is known of a holder: whether its connection is there."""
+        return self._presences.look(place)
+
+    def forget(self, place: str) -> None:
+        """Remove what is left of the presence of a holder that is no more."""
+        self._presences.forget(place)
+
+    def make_room(self) -> bool:
+        """False: the server keeps no room for removals."""
+        self._outside("make_room")
+        return False
+
+    def compact(self) -> None:
+        """Have the server reuse the space of what was deleted."""
+        self._alone("VACUUM")
+
+    def close(self) -> None:
+        """Release the connections; idempotent."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        if self._inside() is not None:
+            raise InvariantBroken("close() inside a transaction of the same thread")
+        self._closed = True
+        self._presences.close()
+        with self._mutex.held():
+            if self._listener is not None:
+                self._listener.close()
+        while self._idle:
+            self._idle.pop().close()
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _connected(self) -> Connection:
+        """Another connection, for the caller to close."""
+        return connect(self._url, self.path, self._count, **self._settings)
+
+    def _count(self) -> None:
+        self.round_trips += 1
+
+    def _migrate(self, connection: Connection, lock: str) -> None:
+        """Bring the schema up to date; a store that is up to date is only read."""
+        asked = f"SELECT to_regclass('{self.schema}.schema_version')::text"
+        found = connection.execute(asked).fetchone()
+        version = connection.execute("SELECT version FROM schema_version").fetchone() if found and found[0] else None
+        if version is None or version[0] < VERSION:
+            connection.post("BEGIN", f"SELECT pg_advisory_xact_lock({lock})", f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
+            connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL)").fetchall()
+            version = connection.execute("SELECT version FROM schema_version").fetchone()  # another process may have been first
+            for number, texts in enumerate(MIGRATIONS[version[0] if version else 0 :]):
+                for text in texts:
+                    connection.execute(text)
+                done = (version[0] if version else 0) + number + 1
+                connection.execute("DELETE FROM schema_version").fetchall()
+                connection.execute("INSERT INTO schema_version VALUES (?)", (done,)).fetchall()
+            connection.execute("COMMIT").fetchall()
+        elif version[0] > VERSION:
+            raise SchemaTooNew(f"{self.path}: written with schema {version[0]}; this conductorlite knows up to {VERSION}")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineClosed(f"{self.path}: the backend was closed")
+        if os.getpid() != self._pid:
+            raise EngineClosed(f"{self.path}: the process was forked after the backend was opened; open one in the child process")
+
+    def _inside(self) -> _Transaction[Any] | None:
+        """The block that this thread is in."""
+        block = self._current.block
+        if block is None or block.live:
+            return block
+        block.undo()  # it was left by an interruption, and its end by another one
+        self._current.block = None
+        return None
+
+    def _outside(self, verb: str) -> None:
+        self._check_open()
+        if self._inside() is not None:
+            raise InvariantBroken(f"{verb}() inside a transaction of the same thread")
+
+    def _alone(self, text: str) -> None:
+        self._outside(text.split()[0].lower())
+        connection = self._connected()
+        try:
+            connection.execute(text).fetchall()
+            self._commits += 1
+        finally:
+            connection.close()
+
+    def _take(self) -> Connection:
+        self._check_open()
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self._connected()
+            if connection.usable:
+                return connection
+            connection.close()
+
+    def _give(self, connection: Connection, *, clean: bool) -> None:
+        if clean and connection.usable and not self._closed and len(self._idle) < _IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+
+
+def _clean(error: BaseException | None) -> bool:
+    """Whether an error, or none, leaves no answer half-read."""
+    return error is None or isinstance(error, ConductorliteError)
+
+
+class _Transaction(Block[Reads]):
+    """What a view and a change have in common."""
+
+    __slots__ = ("_backend", "_connection", "view")
+
+    def __init__(self, backend: PostgresBackend) -> None:
+        self._backend = backend
+        self._connection: Connection | None = None
+        self.view: Reads | None = None
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._over(clean=False)
+
+    def _over(self, *, clean: bool, ended: bool = False) -> None:
+        backend = self._backend
+        if os.getpid() != backend._pid:
+            return  # forked inside the block: the transaction is the parent's
+        if backend._current.block is self:
+            backend._current.block = None
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if clean and not ended:
+            try:
+                connection.post("ROLLBACK")
+            except StorageError:
+                clean = False
+        backend._give(connection, clean=clean)
+
+
+@final
+class _Reading(_Transaction[PostgresReads]):
+    """The block of one view."""
+
+    __slots__ = ()
+
+    def begin(self) -> PostgresReads:
+        backend = self._backend
+        backend._check_open()
+        outer = backend._inside()
+        if outer is not None and outer.view is not None:
+            view: PostgresReads = outer.view
+            return view
+        backend._current.block = self
+        self._connection = connection = backend._take()
+        connection.execute(_VIEW)
+        self.view = PostgresReads(connection)  # type: ignore[arg-type]
+        return self.view
+
+    def end(self, error: BaseException | None) -> None:
+        self._over(clean=_clean(error))
+
+
+@final
+class _Writing(_Transaction[PostgresWrites]):
+    """The block of one change."""
+
+    __slots__ = ()
+
+    def begin(self) -> PostgresWrites:
+        backend = self._backend
+        if backend._inside() is not None:
+            backend._check_open()
+            raise InvariantBroken("writing() inside another transaction of the same thread")
+        backend._current.block = self
+        self._connection = connection = backend._take()
+        for text in backend._begin:
+            connection.execute(text)
+        self.view = view = PostgresWrites(connection, backend.path, backend._numbers, backend._begin)
+        return view
+
+    def end(self, error: BaseException | None) -> None:
+        backend = self._backend
+        if os.getpid() != backend._pid:
+            if error is None:
+                backend._check_open()
+            return
+        clean = ended = False
+        try:
+            connection = self._connection
+            if error is None and connection is not None:
+                connection.execute(backend._notify)
+                connection.execute("COMMIT")
+                backend._commits += 1  # also when it is interrupted here: a reader that compares looks once too often
+                connection.sync()
+                clean = ended = True
+        except ConductorliteError:
+            clean = True
+            raise
+        finally:
+            self._over(clean=clean or (error is not None and _clean(error)), ended=ended)

@@ -1,0 +1,183 @@
+"""The tables of a store in PostgreSQL, in a schema of their own, and how they are made and migrated.
+
+The rows are those of the SQLite store (see `store.sqlite.schema`), and so is what the columns mean. Texts compare by their bytes
+(`COLLATE "C"`), as they do everywhere else here. What a feed has to know of rare changes is written by triggers, which stand from
+the beginning and find no feed where none is on.
+
+Each migration is a text that takes a store from one version to the next, never edited once released. All of them run in one
+transaction, under a lock that every process takes which opens the store: one that comes second finds the work done.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["KEYS", "MIGRATIONS", "VERSION", "lock_of"]
+
+_V1: Final = """
+CREATE TABLE workflows (
+    execution bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, workflow_id text NOT NULL UNIQUE, head bigint NOT NULL,
+    name text NOT NULL, version bigint NOT NULL, definition_hash text NOT NULL, status bigint NOT NULL, fence bigint NOT NULL,
+    created_at bigint NOT NULL, started_at bigint, updated_at bigint, ended_at bigint, correlation_id text,
+    parent_workflow_id text, owner text NOT NULL, input text NOT NULL, output text NOT NULL, variables text NOT NULL,
+    task_to_domain text NOT NULL, reason text, task_seq bigint NOT NULL, history_seq bigint NOT NULL,
+    sequence bigint NOT NULL, open bigint NOT NULL, last_ref text, parked text, broken_turns bigint NOT NULL, rest text
+) WITH (fillfactor = 60);
+CREATE INDEX workflows_head ON workflows (head);
+CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
+CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
+CREATE INDEX workflows_correlation ON workflows (correlation_id, created_at, workflow_id) WHERE correlation_id IS NOT NULL;
+CREATE INDEX workflows_parent ON workflows (parent_workflow_id, created_at, workflow_id) WHERE parent_workflow_id IS NOT NULL;
+CREATE INDEX workflows_owner ON workflows (owner, workflow_id) WHERE owner <> '';
+CREATE TABLE idempotency_keys (name text NOT NULL, key text NOT NULL, workflow_id text NOT NULL, PRIMARY KEY (name, key));
+CREATE INDEX idempotency_keys_workflow ON idempotency_keys (workflow_id);
+CREATE TABLE tasks (
+    execution bigint NOT NULL, ref text NOT NULL, attempt bigint NOT NULL, task_id text NOT NULL, base_ref text,
+    iterations text NOT NULL, seq bigint NOT NULL, task_type text NOT NULL, name text, status bigint NOT NULL,
+    input text NOT NULL, output text NOT NULL, reason text, worker_id text, holder text NOT NULL,
+    lease bigint NOT NULL, poll_count bigint NOT NULL, scheduled_at bigint NOT NULL, first_scheduled_at bigint,
+    due_at bigint, started_at bigint, updated_at bigint, ended_at bigint, poll_timeout_at bigint,
+    response_timeout_at bigint, timeout_at bigint, retried bigint NOT NULL, executed bigint NOT NULL,
+    live bigint NOT NULL, fence bigint NOT NULL, rest text, PRIMARY KEY (execution, ref, attempt)
+) WITH (fillfactor = 70);
+CREATE INDEX tasks_live ON tasks (holder, task_id) WHERE live = 1 OR holder <> '';
+CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status IN (5, 6, 7);
+CREATE INDEX tasks_loop ON tasks (execution, base_ref, seq, attempt, ref) WHERE iterations <> '';
+CREATE TABLE history (place bigint PRIMARY KEY, at bigint NOT NULL, lines text NOT NULL);
+CREATE TABLE texts (execution bigint NOT NULL, digest text NOT NULL, text text NOT NULL, PRIMARY KEY (execution, digest));
+CREATE TABLE inbox (
+    workflow_id text NOT NULL, event_id text NOT NULL, kind text NOT NULL, due_at bigint NOT NULL, posted_at bigint NOT NULL,
+    sender text, sender_seq bigint NOT NULL, ref text, attempt bigint NOT NULL, generation bigint NOT NULL,
+    data text NOT NULL, held bigint NOT NULL, owner text NOT NULL, PRIMARY KEY (workflow_id, event_id)
+);
+CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, posted_at, (coalesce(sender, workflow_id)), sender_seq, event_id)
+    WHERE held = 0;
+CREATE INDEX inbox_order ON inbox (workflow_id, due_at, posted_at, (coalesce(sender, workflow_id)), sender_seq, event_id)
+    WHERE held = 0;
+CREATE TABLE messages (
+    workflow_id text NOT NULL, ref text NOT NULL, queue text NOT NULL, attempt bigint NOT NULL,
+    generation bigint NOT NULL, task_id text NOT NULL, due_at bigint NOT NULL, priority bigint NOT NULL,
+    PRIMARY KEY (workflow_id, ref)
+);
+CREATE INDEX messages_offered ON messages (queue, priority, due_at, workflow_id, ref);
+CREATE TABLE polls (
+    task_type text NOT NULL, domain text NOT NULL, worker_id text, polled_at bigint NOT NULL, PRIMARY KEY (task_type, domain)
+);
+CREATE TABLE task_logs (
+    n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, workflow_id text NOT NULL, task_id text NOT NULL, at bigint NOT NULL,
+    text text NOT NULL
+);
+CREATE INDEX task_logs_task ON task_logs (task_id, n);
+CREATE INDEX task_logs_workflow ON task_logs (workflow_id);
+CREATE TABLE definitions (digest text PRIMARY KEY, text text NOT NULL);
+CREATE TABLE workflow_defs (name text NOT NULL, version bigint NOT NULL, text text NOT NULL, PRIMARY KEY (name, version));
+CREATE TABLE task_defs (name text PRIMARY KEY, text text NOT NULL);
+CREATE TABLE schema_defs (name text NOT NULL, version bigint NOT NULL, text text NOT NULL, PRIMARY KEY (name, version));
+CREATE TABLE counters (name text PRIMARY KEY, value bigint NOT NULL);
+INSERT INTO counters VALUES ('registry', 0);
+CREATE TABLE limits (
+    key text PRIMARY KEY, fence bigint NOT NULL, in_use bigint NOT NULL, reserved bigint NOT NULL,
+    log text NOT NULL, depth bigint NOT NULL, span_ms bigint NOT NULL, number bigint NOT NULL, alarm text, alarm_at bigint,
+    unpolled text, read_at bigint NOT NULL, boot text NOT NULL, steady bigint NOT NULL
+);
+CREATE INDEX limits_unpolled ON limits (key) WHERE unpolled IS NOT NULL;
+CREATE TABLE limit_members (
+    key text NOT NULL, holder text NOT NULL, workflow_id text NOT NULL, ref text, attempt bigint NOT NULL,
+    generation bigint NOT NULL, state text NOT NULL, number bigint NOT NULL, priority bigint NOT NULL,
+    asked_at bigint NOT NULL, created_at bigint NOT NULL, seq bigint NOT NULL, concurrent bigint NOT NULL,
+    rate bigint NOT NULL, window_ms bigint NOT NULL, lane text NOT NULL, PRIMARY KEY (key, holder)
+);
+CREATE INDEX limit_members_line ON limit_members (key, priority DESC, asked_at, created_at, workflow_id, seq, holder)
+    WHERE state = 'WAITING';
+CREATE INDEX limit_members_lane ON limit_members (key, lane, priority DESC, asked_at, created_at, workflow_id, seq, holder)
+    WHERE state = 'WAITING';
+CREATE INDEX limit_members_workflow ON limit_members (workflow_id);
+CREATE TABLE event_handlers (name text PRIMARY KEY, event text NOT NULL, active bigint NOT NULL, text text NOT NULL);
+CREATE INDEX event_handlers_event ON event_handlers (event, name);
+CREATE TABLE event_executions (
+    name text NOT NULL, event text NOT NULL, message_id text NOT NULL, number bigint NOT NULL, created bigint NOT NULL,
+    status text NOT NULL, action text, output text NOT NULL, PRIMARY KEY (name, event, message_id, number)
+);
+CREATE INDEX event_executions_created ON event_executions (created, name, event, message_id, number);
+CREATE INDEX event_executions_name ON event_executions (name, created, event, message_id, number);
+CREATE INDEX event_executions_message ON event_executions (message_id, created, name, event, number);
+CREATE TABLE schedules (
+    name text PRIMARY KEY, address text NOT NULL, text text NOT NULL, progress text NOT NULL, waits bigint NOT NULL,
+    fence bigint NOT NULL, owner text NOT NULL
+);
+CREATE TABLE external_payloads (
+    workflow_id text NOT NULL, digest text NOT NULL, size bigint NOT NULL, key text NOT NULL, PRIMARY KEY (workflow_id, digest)
+);
+CREATE INDEX external_payloads_key ON external_payloads (key);
+CREATE TABLE loose_payloads (
+    key text NOT NULL, workflow_id text NOT NULL, at bigint NOT NULL, PRIMARY KEY (key, workflow_id)
+);
+CREATE TABLE archive (
+    workflow_id text PRIMARY KEY, name text NOT NULL, status text NOT NULL, ended_at bigint NOT NULL,
+    archived_at bigint NOT NULL, size bigint NOT NULL, document bytea NOT NULL
+);
+CREATE TABLE driven (owner text NOT NULL, since bigint NOT NULL, until bigint NOT NULL, PRIMARY KEY (owner, since));
+CREATE TABLE presences (place text PRIMARY KEY, departed bigint NOT NULL DEFAULT 0);
+CREATE TABLE holders (holder text PRIMARY KEY, place text NOT NULL, lease_until bigint);
+CREATE TABLE feeds (n bigint PRIMARY KEY, reader text NOT NULL, position bigint NOT NULL, complete bigint NOT NULL);
+CREATE TABLE indexed (
+    feed bigint NOT NULL, place bigint NOT NULL, fence bigint NOT NULL, live bigint NOT NULL, PRIMARY KEY (feed, place)
+);
+CREATE INDEX indexed_live ON indexed (feed, place, fence) WHERE live = 1;
+CREATE TABLE pending (n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, feed bigint NOT NULL, workflow_id text NOT NULL);
+CREATE INDEX pending_feed ON pending (feed, workflow_id);
+CREATE FUNCTION pend_new() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO pending (feed, workflow_id) SELECT n, NEW.workflow_id FROM feeds; RETURN NULL; END $$;
+CREATE FUNCTION pend_old() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO pending (feed, workflow_id) SELECT n, OLD.workflow_id FROM feeds; RETURN NULL; END $$;
+CREATE FUNCTION pend_removed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    DELETE FROM indexed WHERE feed IN (SELECT n FROM feeds) AND place = OLD.execution;
+    INSERT INTO pending (feed, workflow_id) SELECT n, OLD.workflow_id FROM feeds; RETURN NULL; END $$;
+CREATE FUNCTION pend_execution() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO pending (feed, workflow_id) SELECT n, workflow_id FROM feeds, workflows WHERE execution = OLD.execution;
+    RETURN NULL; END $$;
+CREATE TRIGGER pend_turn_on_ended AFTER UPDATE ON workflows FOR EACH ROW
+    WHEN (OLD.ended_at IS NOT NULL AND OLD.fence <> NEW.fence) EXECUTE FUNCTION pend_new();
+CREATE TRIGGER pend_removal AFTER DELETE ON workflows FOR EACH ROW EXECUTE FUNCTION pend_removed();
+CREATE TRIGGER pend_rename AFTER UPDATE ON tasks FOR EACH ROW WHEN (OLD.ref <> NEW.ref) EXECUTE FUNCTION pend_execution();
+CREATE TRIGGER pend_drop AFTER DELETE ON tasks FOR EACH ROW EXECUTE FUNCTION pend_execution();
+CREATE TRIGGER pend_archiving AFTER INSERT ON archive FOR EACH ROW EXECUTE FUNCTION pend_new();
+CREATE TRIGGER pend_dropping AFTER DELETE ON archive FOR EACH ROW EXECUTE FUNCTION pend_old();
+"""
+
+
+#: A column that is a text.
+_TEXT: Final = re.compile(r"\btext\b(?=( NOT NULL)?( PRIMARY KEY| UNIQUE)?[,\n)])")
+
+
+def _texts(script: str) -> list[str]:
+    """The statements of a script; bodies of functions stand between `$$`."""
+    parts = re.split(r"(\$\$.*?\$\$)", _TEXT.sub('text COLLATE "C"', script), flags=re.DOTALL)
+    whole = "".join(part.replace(";", "\0") if part.startswith("$$") else part for part in parts)
+    return [text.replace("\0", ";").strip() for text in whole.split(";") if text.strip()]
+
+
+#: What takes a store from version n to n + 1.
+MIGRATIONS: Final = (_texts(_V1),)
+
+#: The version this conductorlite writes.
+VERSION: Final = len(MIGRATIONS)
+
+#: The columns by which a row is replaced.
+KEYS: Final = {
+    "limit_members": "key, holder",
+    "inbox": "workflow_id, event_id",
+    "messages": "workflow_id, ref",
+    "workflow_defs": "name, version",
+    "task_defs": "name",
+    "schema_defs": "name, version",
+    "event_handlers": "name",
+    "holders": "holder",
+    "loose_payloads": "key, workflow_id",
+}
+
+
+def lock_of(schema: str) -> str:
+    """The key of the store's advisory locks: those of another store, or of another program, are others."""
+    return f"1129006149, hashtext('{schema}')"

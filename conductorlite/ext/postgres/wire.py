@@ -1,0 +1,343 @@
+"""A connection to PostgreSQL in pipeline mode: statements are sent as they come, and answers awaited when they are looked at.
+
+Each text is prepared once a connection. A statement costs no round trip by itself; what is asked of its `Cursor` does, for all that
+were sent before it. The first that fails is raised where answers are awaited, translated into the errors of `errors`.
+
+What it follows: the documentation of libpq, "Pipeline Mode"; the SQLSTATEs of PostgreSQL's appendix A.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import psycopg
+from psycopg import pq
+
+from conductorlite.ext.postgres.dialect import postgres_text
+from conductorlite.model.errors import (
+    AccessDenied,
+    ConductorliteError,
+    InvalidInput,
+    InvariantBroken,
+    StorageBusy,
+    StorageCorrupt,
+    StorageError,
+    StorageFull,
+    StorageReadOnly,
+    StorageUnavailable,
+)
+
+__all__ = ["Connection", "Cursor", "connect"]
+
+Row = tuple[Any, ...]
+
+#: What an SQLSTATE, or its class, means to the user.
+_MEANING: Final[dict[str, tuple[type[ConductorliteError], str]]] = {
+    "55P03": (StorageBusy, "another writer held the store for too long"),
+    "40P01": (StorageBusy, "writers waited for each other"),
+    "40001": (StorageBusy, "another writer was first"),
+    "53": (StorageUnavailable, "the server has no room for another connection, or no memory"),
+    "53100": (StorageFull, "the disk of the server is full"),
+    "25006": (StorageReadOnly, "the server takes no writes"),
+    "42501": (AccessDenied, "the user may not do that"),
+    "28": (AccessDenied, "the server refuses the user or the password"),
+    "3D000": (StorageUnavailable, "there is no such database"),
+    "42P01": (StorageCorrupt, "a table is missing"),
+    "42703": (StorageCorrupt, "a column is missing"),
+    "XX001": (StorageCorrupt, "the database is damaged"),
+    "XX002": (StorageCorrupt, "an index of the database is damaged"),
+    "22003": (InvalidInput, "a number cannot be stored"),
+    "22": (InvalidInput, "a value cannot be stored"),
+    "23": (InvariantBroken, "rows contradict the store"),
+    "57": (StorageUnavailable, "the server ends"),
+    "08": (StorageUnavailable, "the connection was lost"),
+}
+
+
+def meaning(state: str, text: str, place: str) -> ConductorliteError:
+    """What a failure of the server means to the user, naming the store."""
+    kind, words = _MEANING.get(state) or _MEANING.get(state[:2]) or (StorageError, "the database could not be used")
+    return kind(f"{place}: {words} ({text})")
+
+
+def _hex(data: bytes) -> bytes:
+    return bytes.fromhex(data[2:].decode())
+
+
+#: How a cell is read, by the type of its column; any other is a text.
+_READ: Final[dict[int, Callable[[bytes], Any]]] = {16: b"t".__eq__, 17: _hex, 20: int, 21: int, 23: int, 1700: int}
+
+
+def _cell(value: Any) -> bytes | None:
+    """A parameter as text: what is kept in bytes elsewhere is kept as hex digits here."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        data = value.encode()
+        if b"\0" in data:
+            raise InvalidInput("a value cannot be stored: PostgreSQL keeps no text with a NUL character")
+        return data
+    if isinstance(value, bytes):
+        return value.hex().encode()
+    return b"%d" % value
+
+
+class Cursor:
+    """The answer to one statement, or to one of each of several rows; awaited when it is looked at."""
+
+    __slots__ = ("_connection", "_place", "done", "rowcount_", "rows")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._place = 0
+        self.done = False
+        self.rows: list[Row] = []
+        self.rowcount_ = 0
+
+    def _awaited(self) -> list[Row]:
+        if not self.done:
+            self._connection.sync()
+        return self.rows
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were written, or found."""
+        self._awaited()
+        return self.rowcount_
+
+    def fetchone(self) -> Row | None:
+        """The next row, None after the last."""
+        rows, place = self._awaited(), self._place
+        self._place += 1
+        return rows[place] if place < len(rows) else None
+
+    def fetchall(self) -> list[Row]:
+        """Every row."""
+        return self._awaited()
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._awaited())
+
+
+#: An answer that is expected: the cursor it belongs to (None: nobody's), the text it prepares, and whether it is the cursor's last.
+_Expected = tuple[Cursor | None, str | None, bool]
+
+
+class Connection:
+    """One connection; used by one thread at a time. Raises the errors of `meaning`."""
+
+    def __init__(self, place: str, connection: psycopg.Connection[Any], count: Callable[[], None]) -> None:
+        self.place = place
+        self._kept = connection
+        self._pg = connection.pgconn
+        self._pg.enter_pipeline_mode()
+        self._pg.nonblocking = 1
+        self._poll = select.poll()
+        self._fd = self._pg.socket
+        self._names: dict[str, bytes] = {}
+        self._readers: dict[str, list[Callable[[bytes], Any] | None]] = {}
+        self._expected: deque[_Expected | None] = deque()
+        self._checks: list[Callable[[], None]] = []
+        self._number = 0
+        self._count = count
+        #: Answers that nobody awaits any more, before the next sync.
+        self._unsynced = False
+
+    @property
+    def usable(self) -> bool:
+        """Whether the server is still there, as far as is known here without asking it."""
+        try:
+            self._poll.register(self._fd, select.POLLIN)
+            if self._poll.poll(0):
+                self._pg.consume_input()
+        except (psycopg.Error, OSError):
+            return False
+        return bool(self._pg.status == pq.ConnStatus.OK)
+
+    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Cursor:
+        """Send a statement, in the words of SQLite or of PostgreSQL."""
+        cursor = Cursor(self)
+        self._send(sql, parameters, cursor, last=True)
+        return cursor
+
+    def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> Cursor:
+        """Send a statement for each row."""
+        cursor = Cursor(self)
+        sent = list(rows)
+        for n, row in enumerate(sent, 1):
+            self._send(sql, row, cursor, last=n == len(sent))
+        cursor.done = not sent
+        return cursor
+
+    def check(self, check: Callable[[], None]) -> None:
+        """Have something looked at, which may raise, when the answers are there."""
+        self._checks.append(check)
+
+    def _send(self, sql: str, parameters: Sequence[Any] | dict[str, Any], cursor: Cursor | None, *, last: bool) -> None:
+        text, names = postgres_text(sql)
+        if isinstance(parameters, dict):
+            parameters = [parameters[name] for name in names]
+        cells = [_cell(value) for value in parameters]
+        try:
+            name = self._names.get(text)
+            if name is None:
+                self._number += 1
+                name = b"s%d" % self._number
+                self._pg.send_prepare(name, text.encode())
+                self._names[text] = name
+                self._expected.append((None, text, False))
+            self._pg.send_query_prepared(name, cells)
+            self._expected.append((cursor, text, last))
+        except psycopg.Error as error:
+            raise self._lost(error) from error
+        self._unsynced = True
+
+    def post(self, *texts: str) -> None:
+        """Send statements whose answers nobody looks at; they are carried out at once, and awaited with the next ones."""
+        for text in texts:
+            self._send(text, (), None, last=True)
+        self._mark()
+
+    def _mark(self) -> None:
+        try:
+            self._pg.pipeline_sync()
+            self._expected.append(None)
+            self._flush()
+        except psycopg.Error as error:
+            raise self._lost(error) from error
+        self._unsynced = False
+
+    def sync(self) -> None:
+        """Await every answer; raises for the first statement that failed, else what checks raise. One round trip."""
+        if self._unsynced:
+            self._mark()
+        if not self._expected and not self._checks:
+            return
+        self._count()
+        failed: ConductorliteError | None = None
+        checks, self._checks = self._checks, []
+        try:
+            while self._expected:
+                wrong = self._answer(self._expected[0])
+                self._expected.popleft()
+                failed = failed or wrong
+        except psycopg.Error as error:
+            raise self._lost(error) from error
+        if failed is not None:
+            raise failed
+        for check in checks:
+            check()
+
+    def _answer(self, expected: _Expected | None) -> ConductorliteError | None:
+        """Take one answer; what it says went wrong."""
+        result = self._result()
+        if expected is None:
+            while result is None or result.status != pq.ExecStatus.PIPELINE_SYNC:
+                result = self._result()
+            return None
+        cursor, text, last = expected
+        while (extra := self._result()) is not None:
+            result = result or extra
+        if result is None:
+            return StorageUnavailable(f"{self.place}: the server gave no answer")
+        status = result.status
+        if status == pq.ExecStatus.TUPLES_OK and cursor is not None:
+            cursor.rows += self._rows(text or "", result)
+            cursor.rowcount_ += result.ntuples
+        elif status == pq.ExecStatus.COMMAND_OK and cursor is not None:
+            cursor.rowcount_ += result.command_tuples or 0
+        if cursor is not None:
+            cursor.done = cursor.done or last
+        if status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            return None
+        if cursor is None and text is not None:
+            self._names.pop(text, None)  # it was not prepared
+        if status == pq.ExecStatus.PIPELINE_ABORTED:
+            return None
+        state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
+        return meaning(state, message or result.get_error_message().strip(), self.place)
+
+    def _rows(self, text: str, result: Any) -> list[Row]:
+        readers = self._readers.get(text)
+        columns = range(result.nfields)
+        if readers is None or len(readers) != len(columns):
+            readers = self._readers[text] = [_READ.get(result.ftype(column)) for column in columns]
+        value = result.get_value
+        rows = []
+        for row in range(result.ntuples):
+            cells = []
+            for column, read in zip(columns, readers, strict=True):
+                cell = value(row, column)
+                cells.append(None if cell is None else str(cell, "utf-8") if read is None else read(bytes(cell)))
+            rows.append(tuple(cells))
+        return rows
+
+    def _result(self) -> Any:
+        while self._pg.is_busy():
+            self._wait(select.POLLIN)
+            self._pg.consume_input()
+        return self._pg.get_result()
+
+    def _flush(self) -> None:
+        while self._pg.flush():
+            if self._wait(select.POLLIN | select.POLLOUT) & select.POLLIN:
+                self._pg.consume_input()
+
+    def _wait(self, events: int) -> int:
+        self._poll.register(self._fd, events)
+        found = self._poll.poll()
+        return found[0][1] if found else 0
+
+    def _lost(self, error: psycopg.Error) -> ConductorliteError:
+        self._expected.clear()
+        self._unsynced = False
+        self._checks = []
+        if not self.usable:
+            return StorageUnavailable(f"{self.place}: the connection was lost ({str(error).strip()})")
+        return StorageError(f"{self.place}: the database could not be used ({str(error).strip()})")
+
+    def notices(self) -> list[bytes]:
+        """What other connections have notified since, without a wait; raises StorageUnavailable when the server is gone."""
+        found = []
+        try:
+            self._pg.consume_input()
+            while (notify := self._pg.notifies()) is not None:
+                found.append(notify.extra)
+        except psycopg.Error as error:
+            raise self._lost(error) from error
+        return found
+
+    def close(self, *, wait: bool = False) -> None:
+        """Leave the server; with `wait` it knows when this returns, or after a second."""
+        kept = os.dup(self._fd) if wait and self.usable else -1
+        self._kept.close()
+        if kept >= 0:
+            ended = select.poll()
+            ended.register(kept, select.POLLIN)
+            ended.poll(1_000)
+            os.close(kept)
+
+
+def connect(url: str, place: str, count: Callable[[], None], **options: str) -> Connection:
+    """A connection, with settings of its session; raises StorageUnavailable, AccessDenied, InvalidInput."""
+    settings = " ".join(f"-c {name}={value}" for name, value in options.items())
+    try:
+        made = psycopg.connect(url, autocommit=True, options=settings, application_name="conductorlite", connect_timeout=10)
+    except psycopg.ProgrammingError as error:
+        raise InvalidInput(f"{place}: {str(error).strip()}") from error
+    except psycopg.Error as error:
+        text = str(error).strip()
+        raise meaning(getattr(error, "sqlstate", None) or _state(text), text, place) from error
+    return Connection(place, made, count)
+
+
+def _state(text: str) -> str:
+    """What the library gives no SQLSTATE for: why a connection was not made."""
+    if any(words in text for words in ("authentication failed", "no password supplied", "pg_hba.conf", 'role "')):
+        return "28000"
+    return "3D000" if "does not exist" in text else "08006"

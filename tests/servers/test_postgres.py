@@ -1,0 +1,159 @@
+"""The store in PostgreSQL: the contract on a real server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
+from conductorlite.errors import AccessDenied, InvalidInput, SchemaTooNew, StorageUnavailable
+from conductorlite.store.ports import Backend
+from conductorlite.testing.conformance import BackendConformance
+from tests.servers.places import dropped, own_schema
+
+
+class TestPostgres(BackendConformance):
+    """The conformance suite, in a schema of its own for each folder."""
+
+    @pytest.fixture(autouse=True)
+    def _url(self, postgres_url: str) -> Iterator[None]:
+        self.server = postgres_url
+        self.urls: dict[Path, str] = {}
+        yield
+        for url in self.urls.values():
+            dropped(url)
+
+    def make_backend(self, folder: Path) -> Backend:
+        """A store; of one folder the same."""
+        from conductorlite.ext.postgres import PostgresBackend
+
+        return PostgresBackend(self.urls.setdefault(folder, own_schema(self.server)))
+
+
+CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b", "c")]})
+
+
+def workers() -> Workers:
+    """Functions for the tasks of CHAIN."""
+    made = Workers()
+    for name in ("a", "b", "c"):
+        made.add(name, lambda: {"done": True})
+    return made
+
+
+@pytest.fixture
+def url(postgres_url: str) -> Iterator[str]:
+    """The URL of an empty store."""
+    url = own_schema(postgres_url)
+    yield url
+    dropped(url)
+
+
+def end_connections(url: str) -> None:
+    """Have the server end every connection of the store, as when it is restarted at once."""
+    import psycopg
+
+    place, _, _ = url.partition("?schema=")
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'conductorlite'"
+            " AND datname = current_database()"
+        )
+
+
+def test_a_url_is_enough(url: str) -> None:
+    """An engine runs a chain on a server as it does in a file; its laws hold, and a second engine sees what it did."""
+    with Engine(url, workers=workers()) as engine, Engine(url) as other:
+        run = engine.start(CHAIN)
+        assert run.result("30s") == {"done": True}
+        assert other.get(run.workflow_id).output_data == {"done": True}
+        assert engine.admin.check() == []
+        assert [row.workflow_id for row in other.search("workflowType = 'chain'").results] == [run.workflow_id]
+
+
+def removed_and_lost(engine: Engine, url: str) -> None:
+    """Remove an execution in a change whose connection is lost before it is committed."""
+    with engine.backend.writing() as tx:
+        tx.remove("w")
+        end_connections(url)
+        tx.workflow("w")
+
+
+@pytest.mark.parametrize("where", ["before a start", "between a poll and its report", "inside a change"])
+def test_every_connection_is_lost(url: str, where: str) -> None:
+    """What was under way is one named error with nothing stored, or goes on; the next call finds the server again."""
+    with Engine(url) as engine:
+        engine.start(CHAIN, workflow_id="w")
+        if where == "before a start":
+            end_connections(url)  # what was idle is found lost before anything is asked of it
+            engine.start(CHAIN, workflow_id="v")
+        elif where == "inside a change":
+            with pytest.raises(StorageUnavailable):
+                removed_and_lost(engine, url)
+        [task] = [task for task in engine.poll("a", count=2) if task.workflow_id == "w"]
+        if where == "between a poll and its report":
+            end_connections(url)
+        result = TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease)
+        engine.update_task(result)
+        assert [str(task.status) for task in engine.get("w").tasks][:2] == ["COMPLETED", "SCHEDULED"]
+        assert engine.admin.check() == []
+
+
+def test_two_engines_share_the_turns(url: str) -> None:
+    """Two engines that take turns of one execution alternately are fenced, not lost: each sees what the other committed."""
+    with Engine(url) as one, Engine(url) as other:
+        one.start(CHAIN, workflow_id="w")
+        for name, engine in (("a", one), ("b", other), ("c", one)):
+            [task] = engine.poll(name)
+            engine.update_task(TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease))
+        assert str(other.status("w")) == "COMPLETED"
+        assert one.admin.check() == []
+
+
+def test_a_newer_schema_is_refused(url: str) -> None:
+    """It is left as it is."""
+    import psycopg
+
+    Engine(url).close()
+    place, _, schema = url.partition("?schema=")
+    with psycopg.connect(place, autocommit=True) as connection:
+        connection.execute(f"UPDATE {schema}.schema_version SET version = 99")
+    with pytest.raises(SchemaTooNew, match="schema 99"):
+        Engine(url)
+
+
+def test_many_open_at_once(url: str) -> None:
+    """The tables are made once, no matter who comes first."""
+    made = [threading.Thread(target=lambda: Engine(url).close()) for _ in range(6)]
+    for thread in made:
+        thread.start()
+    for thread in made:
+        thread.join(20)
+    with Engine(url, workers=workers()) as engine:
+        assert engine.start(CHAIN).result("30s") == {"done": True}
+
+
+def test_named_errors_at_open(postgres_url: str) -> None:
+    """No server, no such user, no such database, no such schema's name: each says what is wrong, and shows no password."""
+    pytest.importorskip("psycopg")
+    with pytest.raises(StorageUnavailable, match="connection was lost"):
+        Engine("postgresql://me:secret@127.0.0.1:1/x")
+    with pytest.raises(AccessDenied, match="user or the password"):
+        Engine(postgres_url.replace("postgres@", "nobody:secret@"))
+    with pytest.raises(StorageUnavailable, match="no such database") as raised:
+        Engine(postgres_url.rpartition("/")[0].replace("postgres@", "postgres:secret@") + "/nowhere")
+    assert "secret" not in str(raised.value)
+    with pytest.raises(InvalidInput, match="lower-case"):
+        Engine(f"{postgres_url}?schema=A;B")
+
+
+def test_texts_that_cannot_be_kept(url: str) -> None:
+    """A NUL, which PostgreSQL keeps in no text, is refused with nothing stored; inside JSON it is escaped, and kept."""
+    with Engine(url) as engine:
+        with pytest.raises(InvalidInput, match="NUL"):
+            engine.start(CHAIN, workflow_id="w", correlation_id="a\0b")
+        engine.start(CHAIN, {"text": "a\0b"}, workflow_id="w")
+        assert engine.get("w").input_data == {"text": "a\0b"}
