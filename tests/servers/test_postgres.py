@@ -56,11 +56,10 @@ def end_connections(url: str) -> None:
     """Have the server end every connection of the store, as when it is restarted at once."""
     import psycopg
 
-    place, _, _ = url.partition("?schema=")
+    place, _, schema = url.partition("?schema=")
     with psycopg.connect(place, autocommit=True) as connection:
         connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'conductorlite'"
-            " AND datname = current_database()"
+            "SELECT pg_terminate_backend(pid, 2000) FROM pg_stat_activity WHERE application_name = %s", (f"conductorlite {schema}",)
         )
 
 

@@ -106,18 +106,17 @@ class PostgresBackend:
         """A number that changes when another connection has committed, as far as the server has said; costs no round trip."""
         self._check_open()
         with self._mutex.held():
-            try:
-                if self._listener is None:
-                    self._listener = self._connected()
-                    self._foreign += 1  # of what was committed before, nobody was notified
-                    self._listener.execute(f"LISTEN {self.schema}").fetchall()
-                self._foreign += sum(payload != self._token.encode() for payload in self._listener.notices())
-            except StorageError:
-                self._foreign += 1
-                if self._listener is not None:
+            if self._listener is not None:
+                try:
+                    self._foreign += sum(payload != self._token.encode() for payload in self._listener.notices())
+                    return self._foreign
+                except StorageError:
                     self._listener.close()
                     self._listener = None
-                raise
+            self._foreign += 1  # of what was committed before, nobody was notified
+            listener = self._connected()
+            listener.execute(f"LISTEN {self.schema}").fetchall()
+            self._listener = listener
             return self._foreign
 
     def commits(self) -> int:
@@ -184,7 +183,7 @@ class PostgresBackend:
 
     def _connected(self) -> Connection:
         """Another connection, for the caller to close."""
-        return connect(self._url, self.path, self._count, **self._settings)
+        return connect(self._url, self.path, f"conductorlite {self.schema}", self._count, **self._settings)
 
     def _count(self) -> None:
         self.round_trips += 1

@@ -152,7 +152,7 @@ class Connection:
         """Whether the server is still there, as far as is known here without asking it."""
         try:
             self._poll.register(self._fd, select.POLLIN)
-            if self._poll.poll(0):
+            while self._poll.poll(0):  # what it says at its end stands before the end
                 self._pg.consume_input()
         except (psycopg.Error, OSError):
             return False
@@ -305,7 +305,9 @@ class Connection:
         """What other connections have notified since, without a wait; raises StorageUnavailable when the server is gone."""
         found = []
         try:
-            self._pg.consume_input()
+            self._poll.register(self._fd, select.POLLIN)
+            while self._poll.poll(0):
+                self._pg.consume_input()
             while (notify := self._pg.notifies()) is not None:
                 found.append(notify.extra)
         except psycopg.Error as error:
@@ -323,11 +325,11 @@ class Connection:
             os.close(kept)
 
 
-def connect(url: str, place: str, count: Callable[[], None], **options: str) -> Connection:
-    """A connection, with settings of its session; raises StorageUnavailable, AccessDenied, InvalidInput."""
+def connect(url: str, place: str, name: str, count: Callable[[], None], **options: str) -> Connection:
+    """A connection that the server lists under `name`; raises StorageUnavailable, AccessDenied, InvalidInput."""
     settings = " ".join(f"-c {name}={value}" for name, value in options.items())
     try:
-        made = psycopg.connect(url, autocommit=True, options=settings, application_name="conductorlite", connect_timeout=10)
+        made = psycopg.connect(url, autocommit=True, options=settings, application_name=name, connect_timeout=10)
     except psycopg.ProgrammingError as error:
         raise InvalidInput(f"{place}: {str(error).strip()}") from error
     except psycopg.Error as error:
