@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -36,11 +36,13 @@ _PATIENCE_S = 60.0
 @click.option("--read-only", is_flag=True, help="Nobody may change anything.")
 @click.option("--workers", metavar="MODULE:ATTR", multiple=True, help="Drive the store meanwhile, with this Workers object.")
 @click.option("--api", is_flag=True, help="Answer Conductor's clients too, under /api, and drive the store meanwhile.")
+@click.option("--grpc-port", type=click.IntRange(0, 65_535), help="With --api: answer Conductor's gRPC clients at this port too.")
 @click.option("--certificate", metavar="FILE", help="A certificate, for TLS.")
 @click.option("--key", metavar="FILE", help="Its key.")
 @command_options()
 def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_file: Path | None,
-          read_only: bool, workers: tuple[str, ...], api: bool, certificate: str | None, key: str | None) -> Exit:  # fmt: skip
+          read_only: bool, workers: tuple[str, ...], api: bool, grpc_port: int | None, certificate: str | None,
+          key: str | None) -> Exit:  # fmt: skip
     """Serve the pages of the store, live, with the verbs for its executions, until Ctrl-C.
 
     On this machine everybody may look; a verb needs the token. Needs the extra `server`. The token may also stand in the
@@ -61,21 +63,33 @@ def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_
     safety = Safety(token=token or made, hosts=frozenset(names), read_only=read_only)
     if not hosts and host in ("0.0.0.0", "::"):
         raise InvalidInput(f"{host} is every address of this machine: --allow-host says by which names it may be called")
+    if grpc_port is not None and not api:
+        raise InvalidInput("--grpc-port is for --api")
     sets = with_system_workers(read_workers(workers)) if workers or api else None
     semantics = Semantics.OSS if api else Semantics.ORKES
     with (
         setting.engine(create=sets is not None, workers=sets, semantics=semantics) as engine,
         _driven(engine, drives=sets is not None),
+        ExitStack() as others,
     ):
         pages = engine_app(engine, safety)
-        app = beside(rest_app(engine, safety=attrs.evolve(safety, anonymous=Role.ADMIN)), pages) if api else pages
+        # Programs of Conductor's know no token where they need none.
+        local = attrs.evolve(safety, anonymous=Role.ADMIN)
+        app = beside(rest_app(engine, safety=local), pages) if api else pages
+        calls = None
+        if grpc_port is not None:
+            from conductorlite.server.grpc.app import grpc_served
+
+            address = f"{host}:{grpc_port}"
+            number = others.enter_context(grpc_served(engine, address, safety=local, certificate=certificate, key=key))
+            calls = f"{host}:{number}"
 
         def listening(url: str) -> None:
             shown = f"{url}/login#token={made}" if made is not None else f"{url}/"
             if setting.json:
-                setting.screen.document({"url": url, "token": made})
+                setting.screen.document({"url": url, "token": made, **({} if calls is None else {"grpc": calls})})
             else:
-                setting.screen.line(shown)
+                setting.screen.line(shown if calls is None else f"{shown}\ngRPC at {calls}")
 
         serve_app(
             app, safety, host=host, port=port, certificate=certificate, key=key, listening=listening, ending=pages.end_streams

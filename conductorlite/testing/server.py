@@ -37,16 +37,19 @@ class ConductorServer:
 
     Without an `engine` it has one of its own, in memory, on a `VirtualClock` unless `clock` is another, with Conductor OSS's
     semantics; that one is closed with it. An engine on the machine's clock is driven by that clock. `url` is where it listens,
-    `api` what clients call their server URL. Raises MissingExtra without uvicorn.
+    `api` what clients call their server URL. With `grpc` it serves that API too. Raises MissingExtra without uvicorn, or grpcio.
     """
 
     url: str
     api: str
+    #: Host and port of the gRPC API, if it is served.
+    grpc: str | None = None
 
-    def __init__(self, engine: Engine | None = None, *, clock: Clock | None = None) -> None:
+    def __init__(self, engine: Engine | None = None, *, clock: Clock | None = None, grpc: bool = False) -> None:
         self._own = engine is None
         config = EngineConfig(semantics=Semantics.OSS)
         self.engine = engine or Engine(clock=VirtualClock() if clock is None else clock, config=config)
+        self._serves_grpc = grpc
         self._open = ExitStack()
         self._stopping = False
 
@@ -61,6 +64,10 @@ class ConductorServer:
             safety = Safety(anonymous=Role.ADMIN)
             self.url = opening.enter_context(served(rest_app(self.engine, safety=safety), safety))
             self.api = f"{self.url}/api"
+            if self._serves_grpc:
+                from conductorlite.server.grpc.app import grpc_served
+
+                self.grpc = f"127.0.0.1:{opening.enter_context(grpc_served(self.engine))}"
             thread = started(self._settle if self.engine.clock.virtual else self.engine.run_forever, name="conductorlite-driver")
             opening.callback(thread.join, _PATIENCE)
             opening.callback(self._stop)

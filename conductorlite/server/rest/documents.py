@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -17,7 +18,7 @@ from conductorlite.model.scalars import property_name
 from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
 
-__all__ = ["found", "log_lines", "task", "task_def", "workflow", "workflow_def"]
+__all__ = ["found", "is_message", "log_lines", "summary", "task", "task_def", "workflow", "workflow_def"]
 
 _TASK_DEF: Final[Mapping[str, Any]] = {
     "createTime": 0,
@@ -169,7 +170,26 @@ def _task(document: Json, semantics: Semantics) -> Json:
     )
     document["workflowTask"], document["taskDefinition"] = node, node["taskDefinition"]
     document["responseTimeoutSeconds"] = node["taskDefinition"]["responseTimeoutSeconds"]
+    for side in ("input", "output"):
+        message = document[f"{side}Data"].get(f"{side}Message")
+        if is_message(message):
+            document[f"{side}Message"] = message
     return document
+
+
+def is_message(value: object) -> bool:
+    """Whether a value stands for a protobuf message: its type, and its bytes in base64."""
+    if (
+        not isinstance(value, dict)
+        or value.keys() != {"@type", "@value"}
+        or not all(isinstance(one, str) for one in value.values())
+    ):
+        return False
+    try:
+        b64decode(value["@value"], validate=True)
+    except ValueError:
+        return False
+    return True
 
 
 def log_lines(lines: Sequence[TaskLog]) -> list[Json]:

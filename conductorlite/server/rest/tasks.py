@@ -10,7 +10,7 @@ from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import PollData, Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine
-from conductorlite.server.rest.documents import found, log_lines, summary, task
+from conductorlite.server.rest.documents import found, is_message, log_lines, summary, task
 from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text
 from conductorlite.server.rest.waiting import Waiting
 
@@ -128,11 +128,14 @@ def reported(body: Json) -> TaskResult:
     logs = given.get("logs", [])
     if not isinstance(logs, list) or not all(isinstance(one, dict) and isinstance(one.get("log", ""), str) for one in logs):
         raise InvalidInput("$.logs: a list of objects with a text `log` is expected")
+    message = given.get("outputMessage")
+    if message is not None and not is_message(message):
+        raise InvalidInput("$.outputMessage: a text `@type` and a `@value` in base64 are expected")
     return TaskResult(
         workflow_id=_text(given, "workflowInstanceId", ""),
         task_id=_text(given, "taskId", ""),
         status=status_of(_text(given, "status", "")),
-        output_data=_object(given, "outputData"),
+        output_data=_object(given, "outputData") | ({"outputMessage": message} if message is not None else {}),
         reason=_text(given, "reasonForIncompletion", None),
         callback_after_ms=_seconds(given.get("callbackAfterSeconds", 0)),
         worker_id=_text(given, "workerId", None),
