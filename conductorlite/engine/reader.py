@@ -17,7 +17,7 @@ from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import last_polls
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
-from conductorlite.engine.residents import Resident
+from conductorlite.engine.residents import Quiet, Resident
 from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, patience, without_helpers
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
@@ -59,6 +59,8 @@ class Lookups:
 
     #: When a record is replayed: what was cut in the turn to come.
     cut: tuple[Cut, ...] | None = None
+    #: What is known of the store beside executions.
+    quiet: Quiet
 
     def __init__(
         self,
@@ -378,13 +380,18 @@ class StoreReader:
     def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
         """What a poll of a queue would find first; None for one that has rate limits go on, and finds more than is there yet."""
 
-        def read(view: ReadingTransaction) -> Sequence[Message] | None:
-            return None if view.unpolled(queue) else view.offered(queue, self._now, limit)
-
-        if self._view is not None:
-            return self._once(("offered", queue, limit), read)
-        with self._lookups.payload_store.backend.reading() as view:  # what is offered is nobody's row: no fence is compared
-            return read(view)
+        quiet, backend = self._lookups.quiet, self._lookups.payload_store.backend
+        if quiet.is_empty(queue):
+            return ()
+        commits = backend.commits()
+        with backend.reading() as view:  # what is offered is nobody's row: no fence is compared
+            if view.unpolled(queue):
+                return None
+            found = view.offered(queue, self._now, limit)
+            empty = not found and view.next_message_at((queue,)) is None
+        if empty:
+            quiet.found_empty(queue, commits)
+        return found
 
     # ------------------------------------------------------------------ definitions and scripts
 

@@ -12,14 +12,16 @@ executions as the bound allows, those whose turns were the last.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Final, Protocol
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
+from conductorlite.store.ports import Backend, WritingTransaction
 
-__all__ = ["Resident", "Residents"]
+__all__ = ["Quiet", "Resident", "Residents"]
 
 #: Rows of tasks kept of one execution.
 _TASKS: Final = 16
@@ -100,3 +102,72 @@ def _last(decision: Decision, known: Mapping[str, Task | None]) -> Iterator[Task
             yield stored_task(task)
     for task in sorted(decision.inserted, key=lambda task: task.attempt):
         yield stored_task(task)
+
+
+class Quiet:
+    """What an engine knows of a store beside executions: before when nothing of its owner comes due, and queues without a message.
+
+    It holds from one of its own writes to the next one of anybody: of this process by the number of commits, of others by the
+    `data_version`, which is compared in the write. What a write adds is noted before it is committed, what it takes away is not: so
+    nothing is due before `due_at`, but something need not be due then. Of a store that relays, nothing is known. Thread-safe: one
+    thread writes at a time, and whatever the others read says after which commit it holds.
+    """
+
+    def __init__(self, backend: Backend, owner: str) -> None:
+        self._backend = backend
+        self.owner = owner
+        self.due_at: float = 0
+        self.version = 0
+        #: After how many commits a queue was found empty, and has got a message; what was found before `_since` does not count.
+        self._empty: dict[str, int] = {}
+        self._filled: dict[str, int] = {}
+        self._since = 0
+        #: The number of commits after which all this holds, and after the write that is under way; -1: it does not.
+        self._commits = self._next = -1
+
+    def nothing_due(self, now: int) -> bool:
+        """Whether no event is due, as far as this process knows."""
+        return now < self.due_at and self._commits == self._backend.commits()
+
+    def is_empty(self, queue: str) -> bool:
+        """Whether a queue has no message at all, as far as this process knows."""
+        found = self._empty.get(queue, -1)
+        return found >= self._since and found >= self._filled.get(queue, 0) and self._commits == self._backend.commits()
+
+    def found_empty(self, queue: str, commits: int) -> None:
+        """Note that a view found no message in a queue; `commits` is how many there were before it."""
+        if commits == self._commits == self._backend.commits():
+            self._empty[queue] = commits
+
+    def enter(self, tx: WritingTransaction, now: int) -> int:
+        """Compare, at the beginning of a write, and ask again if need be; the number of its commit, for `committed`."""
+        commits, version = self._backend.commits(), self._backend.data_version()
+        if (self._commits, self.version) != (commits, version):
+            self._empty.clear()
+            self._since = commits
+            self.due_at = 0
+        self.version, self._commits, self._next = version, -1, commits + 1
+        if now >= self.due_at:
+            at = tx.next_event_at(self.owner)
+            self.due_at = inf if at is None else at
+        return commits + 1
+
+    def write(self, decision: Decision) -> None:
+        """Note what a decision adds."""
+        outgoing = decision.outgoing
+        if decision.release_held:
+            self.due_at = 0
+        for event in (*decision.timers, *outgoing.posted):
+            if event.due_at < self.due_at:
+                self.due_at = event.due_at
+        for message in outgoing.put:
+            self._filled[message.queue] = self._next
+
+    def forget(self) -> None:
+        """The write under way adds what is not known."""
+        self._next = -1
+
+    def committed(self, number: int) -> None:
+        """A write is committed."""
+        if number == self._next and self._backend.one_commit:
+            self._commits = number

@@ -44,8 +44,10 @@ class StartTurns(Turns):
         try:
             decisions = self._decided_apart(firsts)
             with self.backend.writing() as tx:
+                number = self.quiet.enter(tx, now)
                 for first, decision in zip(firsts, decisions, strict=True):
                     self._apply(tx, decision, first.memo)
+            self.quiet.committed(number)
         except FencedOut:
             decisions = self._one_after_another(firsts)
         for decision in decisions:

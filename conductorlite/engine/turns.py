@@ -29,7 +29,7 @@ from conductorlite.engine.keys import refuse_event, refuse_start, replaced, star
 from conductorlite.engine.logs import log_decision, log_listener
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
-from conductorlite.engine.residents import Residents
+from conductorlite.engine.residents import Quiet, Residents
 from conductorlite.engine.turn_types import (
     LASTING,
     Asked,
@@ -90,6 +90,7 @@ class Turns(Parking):
         fencing: bool = True,
         lock_required: bool = False,
         resident_bytes: int = 0,
+        owner: str = "",
         payload_store: PayloadStore | None = None,
         driven: Driven | None = None,
         ended: Callable[[WritingTransaction, Workflow], None] | None = None,
@@ -97,6 +98,7 @@ class Turns(Parking):
         lies = payload_store or PayloadStore(backend, None, None, bounds.barriers)
         #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
         self.residents = Residents(0 if getattr(backend, "in_memory", False) or not fencing else resident_bytes)
+        self.quiet = Quiet(backend, owner)
         super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
         self.backend, self.lock = backend, lock
         #: Turns under way that may end their process.
@@ -216,6 +218,7 @@ class Turns(Parking):
                 ready.append((one, memo, decision))
         shared: list[tuple[Asked, TurnMemo, Decision]] = []
         with self.backend.writing() as tx:
+            number = self.quiet.enter(tx, self.clock.now())
             for one, memo, decision in ready:
                 # Another turn of this write, or of another engine, was first: this one is undone, and taken alone.
                 try:
@@ -224,6 +227,7 @@ class Turns(Parking):
                     continue
                 self._write_extras(tx, decision, memo)
                 shared.append((one, memo, decision))
+        self.quiet.committed(number)
         for one, memo, decision in shared:
             self._keep(decision, memo)
             self.announce(decision)
@@ -336,19 +340,23 @@ class Turns(Parking):
         memo.resident = False
         if inside:
             with self.backend.writing() as tx:
+                number = self.quiet.enter(tx, self.clock.now())
                 workflow, turn = self.prepared(tx, workflow_id, events, memo)
                 decision = None if turn is None else self.decide(turn)
                 refuse_rejected(decision, memo.started)
                 if decision is not None and not decision.empty:
                     decision = self.store_payloads(decision, memo, tx)
                     self._apply(tx, decision, memo)
+            self.quiet.committed(number)
         else:
             workflow, decision = self._read_and_decide(workflow_id, events, memo)
             refuse_rejected(decision, memo.started)
             if decision is not None and not decision.empty:
                 decision = self.store_payloads(decision, memo)
                 with self.backend.writing() as tx:
+                    number = self.quiet.enter(tx, self.clock.now())
                     self._apply(tx, decision, memo)
+                self.quiet.committed(number)
                 self._keep(decision, memo)
         return workflow, decision
 
@@ -394,6 +402,13 @@ class Turns(Parking):
             return refuse_start(tx, found, now, problem)
         return refuse_event(tx, found, row, now, self.texts)
 
+    def _is_due(self, tx: WritingTransaction, workflow: Workflow) -> bool:
+        """Whether an event has come due to an execution, of whoever it is."""
+        now = self.clock.now()
+        if now < self.quiet.due_at and workflow.owner == self.quiet.owner:
+            return False
+        return bool(tx.due_events(workflow.workflow_id, now, 1))
+
     def _apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
         self._apply_rows(tx, decision, memo)
         self._write_extras(tx, decision, memo)
@@ -423,10 +438,10 @@ class Turns(Parking):
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
         if self.residents and memo.known is not None:
-            version = self.backend.data_version()
-            if memo.resident and (memo.version != version or tx.due_events(workflow.workflow_id, self.clock.now(), 1)):
+            if memo.resident and (memo.version != self.quiet.version or self._is_due(tx, workflow)):
                 raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
-            memo.version = version
+            memo.version = self.quiet.version
+        self.quiet.write(decision)
         if decision.limits and not self.clock.virtual:
             decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))
         tx.apply(decision)
@@ -435,10 +450,13 @@ class Turns(Parking):
         """What is written in the same commit beside the decision."""
         workflow = decision.workflow
         if self._ended is not None and workflow.event is not None and workflow.status.terminal:
+            self.quiet.forget()
             self._ended(tx, workflow)
-        for write in (memo.extra_write, memo.taking):
-            if write is not None:
-                write(tx, decision)
+        if memo.extra_write is not None:
+            self.quiet.forget()
+            memo.extra_write(tx, decision)
+        if memo.taking is not None:
+            memo.taking(tx, decision)
 
     def _dated_now(self, changes: Sequence[LimitChange]) -> tuple[LimitChange, ...]:
         """Limits as they are at the commit: the write may have waited, and the clock may have jumped meanwhile."""

@@ -111,6 +111,7 @@ class Verbs(Service):
             fencing=config.fencing,
             lock_required=config.lock_required,
             resident_bytes=config.resident_bytes,
+            owner=config.owner,
             payload_store=PayloadStore(backend, storage, config.payload_codec, config.bounds.barriers),
             driven=driven,
             ended=wake_schedule,

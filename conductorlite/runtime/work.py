@@ -188,6 +188,9 @@ _INDEX_EVERY: Final = 500
 #: Executions looked at when another thread or process takes a turn on the first one that is due.
 _OTHERS: Final = 64
 
+#: Tasks in a row, carried out as they are handed over, before turns that other processes have made due are looked for.
+_UNLOOKED: Final = 16
+
 
 class Work:
     """The units of work of one engine, and what they have in common."""
@@ -214,7 +217,7 @@ class Work:
         self._held = False
         self._held_since = -1
         self._locked = engine.core.turns.lock is not None
-        self._unfed = 0
+        self._unfed = self._unlooked = 0
         self._stopping = False
         #: Executions that ended while functions run or are being handed out, and whether a driver notes them down.
         self._over: deque[str] = deque()
@@ -279,6 +282,10 @@ class Work:
 
     def _take_turn(self, most: int = 1) -> bool:
         """Take the turn that is due first; with `most`, those of so many executions, in one write."""
+        if self.handing.handed and self._unlooked < _UNLOOKED and self.engine.core.turns.quiet.nothing_due(self.clock.now()):
+            self._unlooked += 1
+            return False
+        self._unlooked = 0
         with self.engine.backend.reading() as view:
             items = view.outbox(_BATCH)
             due = [] if items else view.due_workflows(self.clock.now(), most, self.engine.config.owner)

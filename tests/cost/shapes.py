@@ -192,13 +192,13 @@ def step(x: object = None, n: int = 0) -> Json:
     return {"x": x, "even": n % 2 == 0}
 
 
-def engine_on(path: Path) -> Engine:
-    """An engine with the one worker, on a counting store in a file."""
+def engine_on(path: Path, resident_bytes: int = 0) -> Engine:
+    """An engine with the one worker, on a counting store in a file; by default it keeps no rows in memory."""
     workers = Workers()
     workers.task("step")(step)
     backend = SQLiteBackend(path, synchronous="NORMAL", counting=True)
     # With rows kept in memory the first tasks would cost less than those after them.
-    config = EngineConfig(ids=iter(f"w{n:06}" for n in range(10**6)).__next__, resident_bytes=0)
+    config = EngineConfig(ids=iter(f"w{n:06}" for n in range(10**6)).__next__, resident_bytes=resident_bytes)
     return Engine(backend, workers=workers, clock=VirtualClock(), config=config)
 
 

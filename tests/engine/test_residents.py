@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from engine_kit import T0, flow, simple
 
-from conductorlite import Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, Workers
+from conductorlite import Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef
 from conductorlite.errors import StaleLease
 from conductorlite.model.records import changed
 from conductorlite.store.memory.backend import MemoryBackend
@@ -24,12 +26,12 @@ from conductorlite.testing.faults import FaultyBackend, lay_empty_store
 CHAIN = flow(*(simple(f"t{number}") for number in range(6)), name="chain")
 
 #: Opens one more engine on the same store.
-Open = Callable[[], Engine]
+Open = Callable[..., Engine]
 
 
 def shared(backend: Backend) -> Open:
     """Engines on one backend object."""
-    return lambda: Engine(backend, clock=VirtualClock(T0))
+    return lambda **options: Engine(backend, clock=VirtualClock(T0), **options)
 
 
 @pytest.fixture(params=["one memory store", "one backend", "two connections"])
@@ -39,10 +41,10 @@ def another(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
     path = lay_empty_store(tmp_path / "store.db")
     # A wrapped store is asked as one in a file is.
     one = FaultyBackend(MemoryBackend()) if request.param == "one memory store" else SQLiteBackend(path, synchronous="NORMAL")
-    make = shared(one) if request.param != "two connections" else lambda: Engine(path, clock=VirtualClock(T0))
+    make = shared(one) if request.param != "two connections" else lambda **options: Engine(path, clock=VirtualClock(T0), **options)
 
-    def another() -> Engine:
-        opened.append(make())
+    def another(**options: Any) -> Engine:
+        opened.append(make(**options))
         return opened[-1]
 
     yield another
@@ -228,3 +230,76 @@ def test_no_more_is_kept_than_is_allowed(tmp_path: Path) -> None:
                 report(engine, take(engine, "t0"))
                 engine.poll("t1", worker_id="v")
             assert len(engine.core.turns.residents._held) == kept
+
+
+@pytest.mark.parametrize("how", ["by an engine", "by a turn of its own"])
+def test_what_others_offer_is_handed_over_first(another: Open, how: str) -> None:
+    """A queue that was empty a moment ago has a message of another execution by now, which comes first."""
+    ran: list[str] = []
+    workers = Workers()
+
+    @workers.task("step")
+    def step(name: str) -> None:
+        ran.append(name)
+        if len(ran) == 3:
+            (two if how == "by an engine" else one).start(of_steps("second", 2), workflow_id="second", priority=7)
+
+    one, two = another(workers=workers), another()
+    one.start(of_steps("first", 6), workflow_id="first")
+    one.settle()
+    assert ran == [*["first"] * 3, *["second"] * 2, *["first"] * 3]
+
+
+def of_steps(name: str, count: int) -> WorkflowDef:
+    """A chain of tasks of one type, which say whose they are."""
+    given = {"name": "step", "type": "SIMPLE", "inputParameters": {"name": name}}
+    return WorkflowDef.from_json({"name": name, "tasks": [{**given, "taskReferenceName": f"t{number}"} for number in range(count)]})
+
+
+def test_what_is_known_of_the_store_holds_until_somebody_writes(another: Open) -> None:
+    """When something comes due, and which queues are empty: from one own write to the next one of anybody."""
+    one, two = another(), another()
+    warm(one)
+    quiet = one.core.turns.quiet
+    enter(one)
+    quiet.found_empty("t3", one.backend.commits())
+    assert quiet.nothing_due(T0)
+    assert quiet.is_empty("t3")
+    assert not quiet.nothing_due(int(quiet.due_at))
+    two.start(flow(simple("t3"), name="other"))
+    same = one.backend is two.backend
+    assert (quiet.nothing_due(T0), quiet.is_empty("t3")) == (not same, not same)  # of another connection the next write learns
+    enter(one)
+    assert quiet.nothing_due(T0)
+    assert not quiet.is_empty("t3")
+
+
+def enter(engine: Engine) -> None:
+    """A write of an engine that changes nothing."""
+    quiet = engine.core.turns.quiet
+    with engine.backend.writing() as tx:
+        number = quiet.enter(tx, T0)
+    quiet.committed(number)
+
+
+@pytest.mark.parametrize("ended", ["it fails", "more is written with it", "another one has begun"])
+def test_nothing_is_known_after_a_write_that_came_to_nothing(another: Open, ended: str) -> None:
+    """Or that added what is not known."""
+    one = another()
+    warm(one)
+    quiet = one.core.turns.quiet
+    with suppress(ZeroDivisionError), one.backend.writing() as tx:
+        number = quiet.enter(tx, T0)
+        if ended == "it fails":
+            raise ZeroDivisionError
+        if ended == "more is written with it":
+            quiet.forget()
+    if ended == "another one has begun":
+        with suppress(ZeroDivisionError), one.backend.writing() as tx:
+            quiet.enter(tx, T0)
+            raise ZeroDivisionError
+    if ended != "it fails":
+        quiet.committed(number)
+    with one.backend.writing():
+        pass
+    assert not quiet.nothing_due(T0)

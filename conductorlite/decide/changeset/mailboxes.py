@@ -104,9 +104,10 @@ class Mailboxes(View):
         )
 
     def cancel_timer(self, event_id: str) -> None:
-        """Take an event out of the inbox."""
-        self._timers.pop(event_id, None)
-        self._cancelled[event_id] = None
+        """Take an event out of the inbox; one that this turn has put there for a task of its own making is nowhere else."""
+        event = self._timers.pop(event_id, None)
+        if event is None or (event.ref, event.attempt) not in self._inserted:
+            self._cancelled[event_id] = None
 
     def _drop_timers(self, task: Task) -> dict[str, None]:
         dropped: dict[str, None] = {}

@@ -98,6 +98,8 @@ class SQLiteBackend:
         self._commits = 0
         self._idle: list[sqlite3.Connection] = []
         self._numbers: dict[str, int] = {}
+        #: The `data_version` at which the schema was looked at last.
+        self._version = -1
         #: None after it was thrown away: the next block opens another one.
         self._writer: sqlite3.Connection | None = self._opened_writer()
         if (size := Path(self.path).stat().st_size) >= LARGE:
@@ -126,7 +128,8 @@ class SQLiteBackend:
         """A number that changes when another connection or process has committed."""
         self._check_open()
         if self._writer is not None and self._mutex.owned():
-            return self._data_version(self._writer)
+            inside = self._current.block
+            return self._version if isinstance(inside, _Writing) and inside.view else self._data_version(self._writer)
         with within(_Alone(self)) as writer:
             return self._data_version(writer)
 
@@ -291,6 +294,7 @@ class SQLiteBackend:
             self._mutex.give(block)
 
     def _opened_writer(self) -> sqlite3.Connection:
+        self._version = -1
         try:
             return open_writer(self._settings)
         except StorageFull:
@@ -437,7 +441,10 @@ class _Writing(Block[SQLiteWrites]):
         try:
             writer.execute("BEGIN IMMEDIATE")
             # Inside the transaction: a newer process may have migrated the file while it is open here.
-            refuse_newer(writer, backend.path)
+            version = backend._data_version(writer)
+            if version != backend._version:
+                refuse_newer(writer, backend.path)
+                backend._version = version
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
         self.view = SQLiteWrites(writer, backend.path, backend._numbers)
