@@ -211,7 +211,7 @@ class Payload:
     looked at. `value` is shared: the engine reads it and never changes it; what leaves the engine is `fresh()`.
     """
 
-    __slots__ = ("_fetch", "digest", "external", "text", "value")
+    __slots__ = ("_fetch", "digest", "external", "large", "text", "value")
 
     #: sha256 of the text, in hex.
     digest: str
@@ -227,6 +227,8 @@ class Payload:
         fetch: Callable[[ExternalPayload], str] | None = None,
     ) -> None:
         self.text = text
+        #: Whether the text is stored apart, by hash.
+        self.large = text is None or len(text) > INLINE_LIMIT
         self.external = external
         self._fetch = fetch
         if external is not None:
@@ -274,11 +276,6 @@ class Payload:
         if self.external is not None:
             return f"{self.external.size} bytes at {self.external.key}"
         return "" if self.text is None else self.text
-
-    @property
-    def large(self) -> bool:
-        """Whether the text is stored apart, by hash."""
-        return self.text is None or len(self.text) > INLINE_LIMIT
 
     def stored(self) -> Payload:
         """This as a row keeps it: a large one is only a hash."""

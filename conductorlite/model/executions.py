@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
-from conductorlite.model.records import changed
+from conductorlite.model.records import changed, writable_copy
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import InNotebook, cut, plain_ms
 
@@ -441,13 +441,12 @@ def stored_task(task: Task) -> Task:
 
 def stored_workflow(workflow: Workflow) -> Workflow:
     """An execution's row as it is read after the commit of a decision that holds it: under the next fence, alone."""
-    return changed(
-        workflow,
-        fence=workflow.fence + 1,
-        input=workflow.input.stored(),
-        output=workflow.output.stored(),
-        variables=workflow.variables.stored(),
-        task_to_domain=workflow.task_to_domain.stored(),
-        tasks=(),
-        definition=None,
-    )
+    row: Any = writable_copy(workflow)
+    row.fence += 1
+    row.tasks, row.definition = (), None
+    if row.input.large or row.output.large or row.variables.large or row.task_to_domain.large:
+        for name in ("input", "output", "variables", "task_to_domain"):
+            setattr(row, name, getattr(row, name).stored())
+    row.__class__ = Workflow
+    stored: Workflow = row
+    return stored

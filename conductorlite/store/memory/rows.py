@@ -1,7 +1,7 @@
 """What the memory backend holds, and the log by which a change is undone.
 
-Every change goes through `put`, `drop`, `extend`, `add` or `discard`, which note its inverse; rolling back replays
-the notes backwards.
+Every change goes through `put`, `drop`, `extend`, `add` or `discard`, which note its inverse; rolling back replays the notes
+backwards. What every turn changes is noted (`note`) and changed in place, without the calls.
 
 A sorted set: add, discard, first and ordered walks that stay cheap when it holds a million keys.
 """
@@ -19,7 +19,7 @@ from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
 from conductorlite.store.tables import Archived, EventPlace, Feed, FeedKind, HolderRow, RelayItem, ScheduleRow
 
-__all__ = ["DueKey", "Execution", "Ordered", "Store"]
+__all__ = ["MISSING", "DueKey", "Execution", "Ordered", "Store"]
 
 #: Keys per block; a full block is cut in two.
 _BLOCK: Final = 1024
@@ -126,7 +126,8 @@ class Ordered(Generic[Key]):
 K = TypeVar("K")
 V = TypeVar("V")
 
-_MISSING: Any = object()
+#: What is noted for an entry that was not there.
+MISSING: Any = object()
 
 #: What was done to a list or an index.
 _APPENDED, _ADDED, _DISCARDED = object(), object(), object()
@@ -203,6 +204,7 @@ class Store:
         self.outbox_seq = 0
         #: What was changed, where in it, and what was there: a tuple each, for there are thousands in a large commit.
         self._undo: list[tuple[Any, Any, object]] = []
+        self.note: Final = self._undo.append
         self._beside()
 
     def _beside(self) -> None:
@@ -240,13 +242,13 @@ class Store:
 
     def put(self, table: dict[K, V], key: K, value: V) -> None:
         """Set one entry."""
-        self._undo.append((table, key, table.get(key, _MISSING)))
+        self._undo.append((table, key, table.get(key, MISSING)))
         table[key] = value
 
     def drop(self, table: dict[K, V], key: K) -> V | None:
         """Delete one entry, if it is there, and return it."""
-        old = table.get(key, _MISSING)
-        if old is _MISSING:
+        old = table.get(key, MISSING)
+        if old is MISSING:
             return None
         self._undo.append((table, key, old))
         del table[key]
@@ -276,7 +278,7 @@ class Store:
         """Take back every change since `mark`."""
         while len(self._undo) > mark:
             changed, key, old = self._undo[-1]
-            if old is _MISSING:
+            if old is MISSING:
                 changed.pop(key, None)
             elif old is _APPENDED:
                 del changed[key:]

@@ -13,7 +13,7 @@ from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.records import changed
 from conductorlite.store.memory.reads import LimitWrites, MemoryReads
-from conductorlite.store.memory.rows import Execution, Ordered, Store
+from conductorlite.store.memory.rows import MISSING, DueKey, Execution, Ordered, Store
 from conductorlite.store.memory.tables import TableWrites
 from conductorlite.store.ports import OwnRows
 from conductorlite.store.tables import RelayItem
@@ -24,9 +24,11 @@ _identity: Final = attrgetter("task_id", "base_ref", "iterations", "grafts")
 
 
 def _thin_line(event: HistoryEvent) -> HistoryEvent:
-    if event.payload is None or not event.payload.large:
-        return event
-    return changed(event, payload=event.payload.stored())
+    return event if event.payload is None else changed(event, payload=event.payload.stored())
+
+
+def _due_key(event: Event) -> DueKey:
+    return (event.due_at, event.workflow_id, event.posted_at, event.sender, event.sender_seq, event.event_id)
 
 
 #: What may change, beside its status, of that under which an execution is listed.
@@ -121,7 +123,8 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             for index, key in after.items() - before.items():
                 store.add(store.created.setdefault(index, Ordered()), key)
         if new is not None:
-            store.put(store.workflows, new.workflow_id, new)
+            store.note((store.workflows, new.workflow_id, MISSING if old is None else old))
+            store.workflows[new.workflow_id] = new
             if old is None:
                 store.add(store.ids, (new.workflow_id,))
                 if new.owner:
@@ -140,11 +143,11 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             old = execution.attempts.get((task.ref, task.attempt))
             if old is None or _identity(old) != _identity(task):
                 raise InvariantBroken(f"{task.workflow_id}: an updated task has no row of that identity: {task.ref}")
-            self._put_task(execution, old, stored_task(task), fence)
+            self._put_task(execution, old, task, fence)
         for task in decision.inserted:
             if (task.ref, task.attempt) in execution.attempts or task.task_id in store.task_ids:
                 raise InvariantBroken(f"{task.workflow_id}: rows contradict the store: {task.ref} exists")
-            self._put_task(execution, None, stored_task(task), fence)
+            self._put_task(execution, None, task, fence)
         for renamed in decision.renamed:
             self._rename_task(execution, renamed, fence)
         for text in decision.texts:
@@ -155,7 +158,8 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         lines = execution.history
         if lines and decision.history and decision.history[0].n <= lines[-1].n:
             raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: line {decision.history[0].n} exists")
-        store.extend(lines, map(_thin_line, decision.history))
+        thin = [line if line.payload is None or not line.payload.large else _thin_line(line) for line in decision.history]
+        store.extend(lines, thin)
 
     def _drop_task(self, execution: Execution, ref: str) -> None:
         store = self._store
@@ -185,20 +189,27 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
 
     def _put_task(self, execution: Execution, old: Task | None, new: Task, fence: int) -> None:
         store = self._store
-        key = (new.ref, new.attempt)
-        store.put(execution.attempts, key, new)
+        note, key = store.note, (new.ref, new.attempt)
+        if new.input.large or new.output.large:
+            new = stored_task(new)
+        note((execution.attempts, key, MISSING if old is None else old))
+        execution.attempts[key] = new
         execution.fences[key] = fence  # not undone: what is asked for by a fence may be more than was changed
         if old is None:
-            store.put(store.task_ids, new.task_id, (new.workflow_id, *key))
+            note((store.task_ids, new.task_id, MISSING))
+            store.task_ids[new.task_id] = (new.workflow_id, *key)
             if execution.last.get(new.ref, -1) < new.attempt:
                 store.put(execution.last, new.ref, new.attempt)
         if new.holder is not None or (old is not None and old.holder is not None):
             self._hold(old, new)
         for keys, listed in ((execution.live, new.live), (execution.failed, new.failed)):
-            if not listed:
-                store.drop(keys, key)
-            elif key not in keys:
-                store.put(keys, key, True)
+            if listed is not (key in keys):
+                if listed:
+                    note((keys, key, MISSING))
+                    keys[key] = True
+                else:
+                    note((keys, key, True))
+                    del keys[key]
         if new.iterations and (old is None or old.seq != new.seq):
             rows = execution.loops.setdefault(new.base_ref, Ordered())
             if old is not None:
@@ -212,9 +223,11 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             self._drop_event(execution, event_id)
         if decision.release_held:
             self._release_held(execution, decision.released_at)
+        owner = decision.workflow.owner
         for event in decision.timers:
-            self._put_event(event)
-        if not decision.outgoing:
+            self._put(execution, event, owner)
+        outgoing = decision.outgoing
+        if not (outgoing.removed or outgoing.put or outgoing.posted):
             return
         if self._relay:
             self._to_outbox(decision)
@@ -228,31 +241,36 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
 
     def _drop_event(self, execution: Execution, event_id: str) -> None:
         store = self._store
-        event = store.drop(execution.inbox, event_id)
+        event = execution.inbox.get(event_id)
         if event is None:
             return
+        store.note((execution.inbox, event_id, event))
+        del execution.inbox[event_id]
         if event.held:
             store.drop(execution.held, event_id)
         else:
-            order = event.order
-            store.discard(store.due[event.owner], (order[0], event.workflow_id, *order[1:], event_id))
+            store.discard(store.due[event.owner], _due_key(event))
 
     def _put_event(self, event: Event) -> None:
         store = self._store
-        workflow_id, event_id = event.workflow_id, event.event_id
-        execution = store.execution(workflow_id)
+        row = store.workflows.get(event.workflow_id)
+        # An event to an execution that is there is its owner's.
+        self._put(store.execution(event.workflow_id), event, event.owner if row is None else row.owner)
+
+    def _put(self, execution: Execution, event: Event, owner: str) -> None:
+        store, event_id = self._store, event.event_id
         if event_id in execution.inbox:
             self._drop_event(execution, event_id)
-        row = store.workflows.get(workflow_id)
-        owner = event.owner if row is None else row.owner  # an event to an execution that is there is its owner's
         if not event.stored or event.owner != owner:
             event = changed(event, stored=True, owner=owner)
-        store.put(execution.inbox, event_id, event)
+        store.note((execution.inbox, event_id, MISSING))
+        execution.inbox[event_id] = event
         if event.held:
             store.put(execution.held, event_id, True)
         else:
-            order = event.order
-            store.add(store.due.setdefault(owner, Ordered()), (order[0], workflow_id, *order[1:], event_id))
+            if owner not in store.due:
+                store.due[owner] = Ordered()
+            store.add(store.due[owner], _due_key(event))
 
     def post(self, events: Iterable[Event]) -> None:
         for event in events:
