@@ -189,13 +189,13 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
 
 def _settle(changeset: Changeset) -> None:
     """Work the list off, or hold it while the workflow is paused, or cut the turn."""
-    steps, stack, queue, bounds = 0, changeset.stack, changeset.queue, changeset.bounds
+    steps, stack, queue, bounds, made = 0, changeset.stack, changeset.queue, changeset.bounds, changeset.inserted
     while stack or queue:
         if changeset.workflow.status is not WorkflowStatus.RUNNING:
             _put_aside(changeset)
             return
         steps += 1
-        if steps > bounds.steps or changeset.made >= bounds.rows:
+        if steps > bounds.steps or len(made) >= bounds.rows:
             _cut(changeset)
             return
         name, *arguments = stack.pop() if stack else queue.popleft()

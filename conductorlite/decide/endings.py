@@ -310,7 +310,7 @@ def begin_compensation(changeset: Changeset, status: WorkflowStatus) -> bool:
 
 def schedule_compensation(changeset: Changeset, ref: str) -> None:
     """Schedule what undoes the task `ref` (as printed)."""
-    if changeset.made:
+    if changeset.inserted:
         # Compensations that need no worker follow each other within a turn: their rows are read in one batch.
         changeset.reader.prefetch(everything=True)
     undone = changeset.known(ref)

@@ -46,7 +46,7 @@ def schedule_item(
     """
     node = (changeset.plan_of(grafts) if grafts else changeset.plan).nodes[ref]
     place = tuple(iterations)
-    printed = printed_ref(ref, place)
+    printed = printed_ref(ref, place) if place else ref
     if changeset.reopening or changeset.workflow.skips or grafts:
         existing = changeset.task(printed)
         if existing is not None:

@@ -99,21 +99,18 @@ def on_poll(changeset: Changeset, event: Event) -> None:
     if timeout_at is None and policy.timeout_ms > 0 and not task.started_at:
         timeout_at = started + policy.timeout_ms
     times_out = timeout_at is not None and task.timeout_at is None
-    task = changeset.put(
-        task,
-        status=TaskStatus.IN_PROGRESS,
-        worker_id=said.get("workerId"),
-        limit_key=task.limit_key if node.limit.concurrent else None,
-        lease=changeset.next_number(),
-        holder=said.get("holder"),
-        poll_count=task.poll_count + 1,
-        started_at=started,
-        updated_at=changeset.now,
-        callback_after_ms=0,
-        poll_timeout_at=None,
-        timeout_at=timeout_at,
-        response_timeout_at=changeset.now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None,
-    )
+    row, before = changeset.opened(task)
+    row.status = TaskStatus.IN_PROGRESS
+    row.worker_id, row.holder = said.get("workerId"), said.get("holder")
+    row.lease = changeset.next_number()
+    row.poll_count += 1
+    row.started_at, row.updated_at = started, changeset.now
+    row.callback_after_ms, row.poll_timeout_at, row.timeout_at = 0, None, timeout_at
+    row.response_timeout_at = changeset.now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None
+    if not node.limit.concurrent:
+        row.limit_key = None
+    changeset.settle(row, *before)
+    task = row
     changeset.remove_message(task)
     # Due at one instant, the timer set first fires first: the task's timeout comes before the response's, as in Conductor.
     if timeout_at is not None and times_out:
@@ -167,8 +164,9 @@ def on_report(changeset: Changeset, event: Event) -> None:
     }
     given = result.get("output") or {}
     output = changeset.payload({**changeset.value(task.output), **given} if result.get("merge") else given)
-    lost = changeset.lost
-    if changeset.refusal("task_output", output) is not None:
+    lost, check = changeset.lost, node.output_check if status is TaskStatus.COMPLETED else None
+    ends = status.terminal and check is None and not node.task.async_complete
+    if ends or changeset.refusal("task_output", output) is not None:
         changeset.lost = lost
         changeset.close(task, status, output=output, **said)
     elif status is TaskStatus.COMPLETED and node.task.async_complete and _completes_later(node, result):
@@ -176,7 +174,6 @@ def on_report(changeset: Changeset, event: Event) -> None:
     elif status is TaskStatus.IN_PROGRESS:
         _not_yet(changeset, task, int(result.get("callbackAfterMs") or 0), {**said, "output": output})
     else:
-        check = node.output_check if status is TaskStatus.COMPLETED else None
         broken = None if check is None else check.violation(changeset.value(output))
         if broken is not None:
             status = TaskStatus.FAILED_WITH_TERMINAL_ERROR

@@ -8,7 +8,7 @@ execution that has not begun has in the store is nothing, and is not looked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -233,23 +233,29 @@ class StoreReader:
         if not self._whole and everything:
             asked.append(self.everything)
         elif not self._whole:
-            missing = [ref for ref in refs if ref not in self._tasks]
+            known = self._tasks
+            missing = [ref for ref in refs if ref not in known]
             if missing:
-                asked.append(partial(self.tasks, missing))
-            asked += [partial(self.latest, ref) for ref in latest if ("latest", ref) not in self._known]
-            asked += [self.live] if live and ("live",) not in self._known else []
-            asked += [self.failed] if failed and ("failed",) not in self._known else []
-        asked += [self.inbox] if inbox and ("inbox",) not in self._known else []
-        asked += [partial(self.limit, key, _HEADS) for key in limits if key not in self._lines]
-        asked += [partial(self.member, *place) for place in members if ("member", *place) not in self._known]
-        asked += [partial(self.left, event) for event in left if ("left", event.event_id) not in self._known]
-        digests = {one.digest for one in payloads if one.text is None}
+                asked.append(partial(self._read_tasks, missing))
+            if latest:
+                asked += [partial(self.latest, ref) for ref in latest if ("latest", ref) not in self._known]
+            asked += [self.live] if live and ("live",) not in self._known else ()
+            asked += [self.failed] if failed and ("failed",) not in self._known else ()
+        asked += [self.inbox] if inbox and ("inbox",) not in self._known else ()
+        if limits or members:
+            asked += [partial(self.limit, key, _HEADS) for key in limits if key not in self._lines]
+            asked += [partial(self.member, *place) for place in members if ("member", *place) not in self._known]
+        if left:
+            asked += [partial(self.left, event) for event in left if ("left", event.event_id) not in self._known]
+        digests = {one.digest for one in payloads if one.text is None} if payloads else set()
         if digests:
             digests -= self._payloads.keys() | self._memo.lost.keys()
         if digests:
             asked.append(partial(self._read_payloads, digests))
-        if asked:
+        if len(asked) > 1:
             self._read(partial(self._together, asked))
+        elif asked:
+            asked[0]()
         if digests:
             self._fetch(digests)
 
@@ -272,8 +278,11 @@ class StoreReader:
         known = self._tasks
         missing = () if self._whole else [ref for ref in refs if ref not in known]
         if missing:
-            known.update(self._ask(lambda view: view.tasks(self._id, missing)))
+            self._read_tasks(missing)
         return [known.get(ref) for ref in refs]
+
+    def _read_tasks(self, refs: Collection[str]) -> None:
+        self._tasks.update(self._ask(lambda view: view.tasks(self._id, refs)))
 
     def latest(self, base_ref: str) -> Task | None:
         """See `Reader.latest`."""

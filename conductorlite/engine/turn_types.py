@@ -190,18 +190,23 @@ class Taking:
         `first` says what a poll of a queue would find without the turn; None: more than it can say.
         """
         self.polls, self.taken = {}, []
-        queues: dict[str, list[Message]] = {queue: [] for queue in self.again}
+        free = self.free
+        queues: dict[str, list[Message]] = {queue: [] for queue in self.again if queue in free}
         for message in offered:
-            if message.due_at <= now and self.free.get(message.queue, 0) > 0:
-                queues.setdefault(message.queue, []).append(message)
-        found: list[Message] = []
+            queue = message.queue
+            if message.due_at <= now and queue in free:
+                if queue in queues:
+                    queues[queue].append(message)
+                else:
+                    queues[queue] = [message]
+        polls: list[Event] = []
         for queue, messages in queues.items():
-            count = min(self.free.get(queue, 0), self.most - len(found))
+            count = min(free[queue], self.most - len(polls))
             others = first(queue, count) if count > 0 else None
             if others is not None:
-                best = sorted((*others, *messages), key=_place)[:count] if messages else others
-                found += [message for message in best if message.workflow_id == workflow_id]
-        return [self.poll(message, now) for message in found]
+                best = sorted((*others, *messages), key=_place) if others or len(messages) > 1 else messages
+                polls += [self.poll(message, now) for message in best[:count] if message.workflow_id == workflow_id]
+        return polls
 
     def __call__(self, tx: WritingTransaction, decision: Decision) -> None:
         """Note what the decision hands out, in the write that commits it."""

@@ -15,7 +15,7 @@ from shapes import chain, fork, loop, step
 from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 850), "loop": (loop, 10, 1100), "fork": (fork, 30, 985)}
+CEILINGS: Final = {"chain": (chain, 10, 785), "loop": (loop, 10, 1060), "fork": (fork, 30, 915)}
 
 
 @pytest.mark.parametrize("shape", CEILINGS)

@@ -33,8 +33,9 @@ def counted(event: Event) -> Mapping[str, Any] | None:
     return (event.data.value or None) if event.kind in TIMEOUTS else None
 
 
-#: The instants of all timers of a task.
+#: The instants of all timers of a task, and their names and kinds.
 _dates: Final = attrgetter(*TIMERS)
+_TIMERS: Final = tuple(TIMERS.items())
 
 #: The answers that say no more.
 _REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
@@ -53,8 +54,23 @@ class Mailboxes(View):
 
         With `default_ms` it is a timeout of that length that no definition sets: it counts only time in which the store was driven.
         """
-        counts = driven_time(at - default_ms, default_ms, self.workflow.owner) if default_ms > 0 else EMPTY
-        self.post(f"{kind}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation, data=counts)
+        self._sequence += 1
+        workflow = self.workflow
+        event_id = f"{kind}:{task.ref}"
+        self._timers[event_id] = Event(
+            workflow_id=workflow.workflow_id,
+            event_id=event_id,
+            kind=kind,
+            due_at=at,
+            posted_at=self.now,
+            sender=workflow.workflow_id,
+            sender_seq=self._sequence,
+            ref=task.ref,
+            attempt=task.attempt,
+            generation=task.generation,
+            data=driven_time(at - default_ms, default_ms, workflow.owner) if default_ms > 0 else EMPTY,
+            stored=True,
+        )
 
     def post(
         self,
@@ -106,23 +122,23 @@ class Mailboxes(View):
     def cancel_timer(self, event_id: str) -> None:
         """Take an event out of the inbox; one that this turn has put there for a task of its own making is nowhere else."""
         event = self._timers.pop(event_id, None)
-        if event is None or (event.ref, event.attempt) not in self._inserted:
+        if event is None or (event.ref, event.attempt) not in self.inserted:
             self._cancelled[event_id] = None
 
-    def _drop_timers(self, task: Task) -> dict[str, None]:
-        dropped: dict[str, None] = {}
-        for (name, kind), at in zip(TIMERS.items(), _dates(task), strict=True):
+    def _drop_timers(self, row: Any) -> None:
+        """Cancel the timers of a row that the turn writes."""
+        for (name, kind), at in zip(_TIMERS, _dates(row), strict=True):
             if at is not None:
-                self.cancel_timer(f"{kind}:{task.ref}")
-                dropped[name] = None
-        # A WAIT keeps the instant it waited for: a retry of the execution waits for the same one.
-        dropped.pop("wait_until", None)
-        return dropped
+                self.cancel_timer(f"{kind}:{row.ref}")
+                # A WAIT keeps the instant it waited for: a retry of the execution waits for the same one.
+                if kind is not EventKind.WAIT_ENDS:
+                    setattr(row, name, None)
 
     def offer(self, task: Task) -> None:
         """Put a task into its workers' queue, visible from `task.due_at` on."""
+        plain = task.domain is None and not self.workflow.owner
         message = Message(
-            queue=queue_name(task.task_type, task.domain, self.workflow.owner),
+            queue=task.task_type if plain else queue_name(task.task_type, task.domain, self.workflow.owner),
             workflow_id=task.workflow_id,
             ref=task.ref,
             attempt=task.attempt,
@@ -131,12 +147,12 @@ class Mailboxes(View):
             due_at=task.due_at,
             priority=self.workflow.priority,
         )
-        self._put[message.key] = message
+        self._put[task.workflow_id, task.ref] = message
 
     def remove_message(self, task: Task) -> None:
         """Take a task out of its queue."""
         key = (task.workflow_id, task.ref)
-        if self._put.pop(key, None) is None or (task.ref, task.attempt) not in self._inserted:
+        if self._put.pop(key, None) is None or (task.ref, task.attempt) not in self.inserted:
             self._removed[key] = None
 
     def offered(self) -> tuple[Message, ...]:

@@ -116,7 +116,7 @@ class Changeset(Admissions):
         if problem is not None:
             status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
             fields |= {"output": EMPTY, "reason": problem}
-        ref = printed_ref(node.ref, iterations)
+        ref = printed_ref(node.ref, iterations) if iterations else node.ref
         if self.beginning is not None and self.beginning.ref == ref:
             return self._begin(self.beginning, status, input, fields)
         attempt = 0 if previous is None else previous.attempt + 1
@@ -126,8 +126,8 @@ class Changeset(Admissions):
             fields["retried_task_id"] = previous.task_id
             fields["succeeded_before"] = previous.executed or previous.succeeded_before
             self.put(previous, retried=True)
-        else:
-            fields.setdefault("first_scheduled_at", self.now)
+        elif "first_scheduled_at" not in fields:
+            fields["first_scheduled_at"] = self.now
         task = Task(
             workflow_id=self.workflow.workflow_id,
             ref=ref,
@@ -146,15 +146,15 @@ class Changeset(Admissions):
             updated_at=self.now,
             **fields,
         )
-        self._inserted[ref, attempt] = self._last[ref] = thaw(task)
+        self.inserted[ref, attempt] = self._last[ref] = thaw(task)
         self._newest[node.ref] = ref
-        self._settle(task, None, None, False)
+        self.settle(task, None, None, False)
         return task
 
     def _begin(self, task: Task, status: TaskStatus, input: Payload, fields: dict[str, Any]) -> Task:
         """What would be created stands there already, and its delay is over."""
         if status.terminal:
-            fields = {**self._drop_timers(task), **fields}
+            self._drop_timers(self._own(task))
         changes = {**fields, "status": status, "input": self.keep(input), "updated_at": self.now}
         return self.put(task, **{**changes, "start_delay_ms": task.start_delay_ms})
 
@@ -180,14 +180,22 @@ class Changeset(Admissions):
 
     def _own(self, task: Task) -> Task:
         """The row as the turn writes it: a copy of what the reader has answered, made once."""
+        row = self._last.get(task.ref)
+        if row is not None and row.attempt == task.attempt:
+            return row
         place = task.ref, task.attempt
-        row = self._updated.get(place) or self._inserted.get(place)
+        row = self._updated.get(place) or self.inserted.get(place)
         if row is None:
             row = self.known(task.ref)
             if row.attempt != task.attempt:
                 raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
             row = self._updated[place] = self._last[row.ref] = writable_copy(row)
         return row
+
+    def opened(self, task: Task) -> tuple[Any, tuple[TaskStatus, Payload, bool]]:
+        """The row, to be written field by field, and what `settle` is to know of it as it was."""
+        row = self._own(task)
+        return row, (row.status, row.input, row.live)
 
     def put(self, task: Task, *, verb: bool = False, because: str | None = None, **fields: Any) -> Task:
         """Change fields of a row; a change of status is checked and journalled, counters follow. Returns the row as it is now.
@@ -198,10 +206,10 @@ class Changeset(Admissions):
         status, given, was_live = row.status, row.input, row.live
         for name, value in fields.items():
             setattr(row, name, value)
-        self._settle(row, status, given, was_live, verb=verb, because=because)
+        self.settle(row, status, given, was_live, verb=verb, because=because)
         return row
 
-    def _settle(
+    def settle(
         self,
         task: Task,
         before: TaskStatus | None,
@@ -220,7 +228,7 @@ class Changeset(Admissions):
             if status.terminal or (before is not None and status in _OFFERED_AGAIN and task.output != EMPTY):
                 payload: Payload | None = task.output
             else:
-                payload = task.input if task.input is not given and task.input != given else None
+                payload = None if task.input is given or (given is not None and task.input == given) else task.input
             self.journal(
                 HistoryKind.TASK,
                 status,
@@ -234,7 +242,7 @@ class Changeset(Admissions):
             self._count(task, change)
 
     def _count(self, task: Task, change: int) -> None:
-        owner = self.owner(task)
+        owner = self.owner(task) if self.node(task).scopes else None
         if owner is None:
             count = self.open = self.open + change
         else:
@@ -253,7 +261,7 @@ class Changeset(Admissions):
             self._last.pop(task.ref, None)
             if self._newest.get(task.base_ref) == task.ref:
                 del self._newest[task.base_ref]
-        for rows in (self._inserted, self._updated):
+        for rows in (self.inserted, self._updated):
             for key in [key for key in rows if key[0] in gone]:
                 del rows[key]
 
@@ -311,23 +319,21 @@ class Changeset(Admissions):
         problem = self.refusal("task_output", output)
         if problem is not None:
             status, output, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, EMPTY, problem
-        changes: dict[str, Any] = {
-            "status": status,
-            "ended_at": self.now,
-            "updated_at": self.now,
-            "lease": 0,
-            "holder": None,
-            "reason": reason,
-            **self._drop_timers(task),
-            **fields,
-        }
+        row, before = self.opened(task)
+        self._drop_timers(row)
+        if not child_ended and (row.sub_workflow_id is not None or row.task_type == "START_WORKFLOW"):
+            self._end_child(row, f"parent workflow {row.workflow_id}: {reason or f'its task {row.ref!r} is {status}'}")
+        if row.status is not TaskStatus.IN_PROGRESS:
+            self._leave_queue(row)
+        row.status, row.reason = status, reason
+        row.ended_at = row.updated_at = self.now
+        row.lease, row.holder = 0, None
         if output is not None:
-            changes["output"] = self.keep(output)
-        if not child_ended:
-            self._end_child(task, f"parent workflow {task.workflow_id}: {reason or f'its task {task.ref!r} is {status}'}")
-        self._leave_queue(task)
-        task = self.put(task, **changes)
-        task = self._leave_limit(task)
+            row.output = self.keep(output)
+        for name, value in fields.items():
+            setattr(row, name, value)
+        self.settle(row, *before)
+        task = self._leave_limit(row)
         self.queue.append(("advance", task.ref))
         return task
 
@@ -352,7 +358,7 @@ class Changeset(Admissions):
         self._task_seq = task.seq - 1
         self._last.pop(task.ref, None)
         self._newest.pop(task.base_ref, None)
-        if self._inserted.pop((task.ref, task.attempt), None) is None:
+        if self.inserted.pop((task.ref, task.attempt), None) is None:
             self._dropped[task.ref] = None
         self._updated.pop((task.ref, task.attempt), None)
 
@@ -378,9 +384,9 @@ class Changeset(Admissions):
         """End an open attempt because its execution ends, or what is around it: nothing follows. `because` goes to its child."""
         self._end_child(task, because or f"parent workflow {task.workflow_id}: its task {task.ref!r} is canceled")
         self._leave_queue(task)
-        gone: dict[str, Any] = {"lease": 0, "holder": None, **self._drop_timers(task)}
-        changes: dict[str, Any] = {"ended_at": self.now, "updated_at": self.now, **gone}
-        return self._leave_limit(self.put(task, status=TaskStatus.CANCELED, **changes))
+        self._drop_timers(self._own(task))
+        gone: dict[str, Any] = {"lease": 0, "holder": None, "ended_at": self.now, "updated_at": self.now}
+        return self._leave_limit(self.put(task, status=TaskStatus.CANCELED, **gone))
 
     def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:
         """Give all attempts at a printed reference another name: ids, leases and generations stay, so reports still arrive.
@@ -417,7 +423,7 @@ class Changeset(Admissions):
 
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
-        for rows in (self._inserted, self._updated):
+        for rows in (self.inserted, self._updated):
             for task in rows.values():
                 task.__class__ = Task
         workflow = self.workflow
@@ -430,33 +436,31 @@ class Changeset(Admissions):
         self._row.parked = None
         self._row.__class__ = Workflow
         own: list[Event] = []
-        for event in self._alarms.values():
-            (own if event.workflow_id == workflow.workflow_id else self._posted).append(event)
+        if self._alarms:
+            for event in self._alarms.values():
+                (own if event.workflow_id == workflow.workflow_id else self._posted).append(event)
         return Decision(
             workflow=workflow,
             created=self._created,
-            inserted=tuple(self._inserted.values()),
+            inserted=tuple(self.inserted.values()),
             updated=tuple(self._updated.values()),
             dropped=tuple(self._dropped),
             renamed=tuple(self._renamed),
-            texts=tuple(self._texts.values()),
+            texts=tuple(self._texts.values()) if self._texts else (),
             definitions=self._definitions,
             history=tuple(self._history),
             consumed=tuple(self._consumed),
-            cancelled=tuple([event_id for event_id in self._cancelled if event_id not in self._timers]),
+            cancelled=tuple([event_id for event_id in self._cancelled if event_id not in self._timers]) if self._cancelled else (),
             timers=(*self._timers.values(), *own),
             release_held=self._release_held,
             released_at=self.clock,
-            outgoing=self._outgoing(),
+            outgoing=Outgoing(removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted))
+            if self._removed or self._put or self._posted
+            else _NOTHING,
             more=self.more,
             replies=self.replies,
             limits=self.limit_changes() if self._limits or self._members else (),
         )
-
-    def _outgoing(self) -> Outgoing:
-        if not (self._removed or self._put or self._posted):
-            return _NOTHING
-        return Outgoing(removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted))
 
 
 def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> str:

@@ -10,7 +10,7 @@ from conductorlite.decide.changeset.reader import Barriers, PayloadField, Reader
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
-from conductorlite.model.canonical import INLINE_LIMIT, Payload, encoded, parse
+from conductorlite.model.canonical import Payload, encoded, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
@@ -85,8 +85,8 @@ class View:
         self._sequence = self.workflow.sequence
         #: Lines of the journal so far.
         self._history_seq = self.workflow.history_seq
-        #: The attempts that the turn has made, and that it has changed: they are written until it is decided.
-        self._inserted: dict[tuple[str, int], Task] = {}
+        #: The attempts that the turn has made, by reference and number, and that it has changed: written until it is decided.
+        self.inserted: dict[tuple[str, int], Task] = {}
         self._updated: dict[tuple[str, int], Task] = {}
         self._last: dict[str, Task] = {}
         self._dropped: dict[str, None] = {}
@@ -308,13 +308,8 @@ class View:
 
     def follow(self, task: Task, ref: str, iterations: tuple[int, ...]) -> None:
         """Put the scheduling of a node on the work list; `ref` is as the plan of `task` knows it."""
-        node = self.plan_of(task.grafts).nodes[ref]
+        node = (self.plan_of(task.grafts) if task.grafts else self.plan).nodes[ref]
         self.stack.append(("schedule", ref, list(iterations), *((list(node.grafts),) if node.grafts else ())))
-
-    @property
-    def made(self) -> int:
-        """How many rows the turn has made."""
-        return len(self._inserted)
 
     def payload(self, value: Any, *, where: str = "$") -> Payload:
         """Keep a computed or reported document; raises InvalidInput."""
@@ -322,7 +317,7 @@ class View:
 
     def keep(self, payload: Payload) -> Payload:
         """Note a payload that a row of this turn refers to, so that a large one is stored."""
-        if payload.text is not None and len(payload.text) > INLINE_LIMIT:
+        if payload.large and payload.text is not None:
             self._texts[payload.digest] = payload
         return payload
 

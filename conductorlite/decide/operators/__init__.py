@@ -204,7 +204,9 @@ _AGAIN: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...], Task], No
 
 def schedule(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Schedule the first attempt at a node. One whose input would be too large has failed for good."""
-    _look_from(changeset, node, iterations)
+    changeset.strict = True
+    if node.compensates is not None:
+        _look_from(changeset, node, iterations)
     try:
         if node.task.type == "DYNAMIC":
             resolve_dynamic(changeset, node, iterations, None, lambda found: schedule(changeset, found, iterations))

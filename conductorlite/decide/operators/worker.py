@@ -83,7 +83,7 @@ def schedule_worker(
     changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None, delay_ms: int | None = None
 ) -> None:
     """Schedule an attempt, `delay_ms` from now (None: after the node's startDelay)."""
-    ref = printed_ref(node.ref, iterations)
+    ref = printed_ref(node.ref, iterations) if iterations else node.ref
     attempt = 0 if previous is None else previous.attempt + 1
     task_id = changeset.task_id(ref, attempt)
     values = rendered(changeset, node, iterations, task_id)
@@ -119,11 +119,14 @@ def schedule_worker(
         due_at=due_at,
         domain=domain,
         poll_timeout_at=_poll_timeout_at(changeset, node, due_at) if status is TaskStatus.SCHEDULED else None,
-        total_timeout_at=total_timeout_at(changeset, node, previous),
+        total_timeout_at=total_timeout_at(changeset, node, previous) if node.policy.total_timeout_ms > 0 else None,
     )
     if task.total_timeout_at is not None:
         changeset.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
-    _queue(changeset, node, task)
+    if task.status is TaskStatus.SCHEDULED:
+        _offered(changeset, node, task)
+    elif task.limit_key is None:
+        changeset.set_timer(task, EventKind.ADMISSION, task.due_at)
 
 
 def _slot(
@@ -243,7 +246,7 @@ def start_deadlines(changeset: Changeset, node: Node, task: Task, previous: Task
 
 def _poll_timeout_at(changeset: Changeset, node: Node, due_at: int) -> int | None:
     span = node.policy.poll_timeout_ms
-    return max(due_at, changeset.clock) + span if span > 0 else None
+    return (due_at if due_at > changeset.clock else changeset.clock) + span if span > 0 else None
 
 
 def offer(changeset: Changeset, node: Node, task: Task) -> Task:
@@ -251,6 +254,11 @@ def offer(changeset: Changeset, node: Node, task: Task) -> Task:
     at = _poll_timeout_at(changeset, node, task.due_at)
     if at is not None and at != task.poll_timeout_at:
         task = changeset.put(task, poll_timeout_at=at)
+    return _offered(changeset, node, task)
+
+
+def _offered(changeset: Changeset, node: Node, task: Task) -> Task:
+    at = task.poll_timeout_at
     if at is not None:
         changeset.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.defaults.get("poll_timeout_ms", 0))
     if node.limit.rate and task.limit_key is not None:

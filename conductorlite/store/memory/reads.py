@@ -286,8 +286,9 @@ class MemoryReads(LimitReads, TableReads):
         return self._store.workflows.get(workflow_id)
 
     def tasks(self, workflow_id: str, refs: Collection[str]) -> Mapping[str, Task | None]:
-        execution = self._of(workflow_id)
-        return {ref: self._last(execution, ref) for ref in refs}
+        execution = self._store.executions.get(workflow_id, _NOBODY)
+        last, attempts = execution.last, execution.attempts
+        return {ref: attempts[ref, last[ref]] if ref in last else None for ref in refs}
 
     def latest(self, workflow_id: str, base_refs: Collection[str]) -> Mapping[str, Task | None]:
         execution = self._of(workflow_id)
