@@ -72,7 +72,9 @@ class TurnDecider(Lookups):
         memo = TurnMemo() if memo is None else memo
         now = self.clock.now() if memo.now is None else memo.now
         due = () if memo.started is not None or workflow.parked is not None else self.due(view, workflow, now)
-        ordered = tuple(sorted((*due, *events), key=lambda event: event.order))
+        ordered = (*due, *events)
+        if len(ordered) > 1:
+            ordered = tuple(sorted(ordered, key=lambda event: event.order))
         plan = self.plans.plan(view, workflow)
         if plan.foreign:
             self.entering(workflow, ordered, memo)

@@ -274,31 +274,24 @@ class Reports(Part):
         event = self.report_event(task, result)
         if at is not None and at < event.due_at:
             event = attrs.evolve(event, due_at=at, posted_at=at)
-        return Report(task=task, result=result, event=event, lines=self.lines(task, result.logs))
+        return Report(task=task, result=result, event=event, lines=self.lines(task, result.logs) if result.logs else [])
 
     def taken(self, reports: Sequence[Report], taking: Taking | None = None) -> TurnResult:
         """Take reports on tasks of one execution, each task once, in one turn; `taking` are workers that are free after it.
 
         Raises as `Turns.run_turn` does; then none of them was taken.
         """
-        (taken,) = self.taken_together([reports], taking)
-        if isinstance(taken, ConductorliteError):
-            raise taken
+        one = _asked(reports, taking)
+        taken = self._turns.run_turn(one.workflow_id, one.events, extra_write=one.extra_write, taking=taking)
+        if taken.parked is not None:
+            self._turns.hold_inbox(one.workflow_id, one.events)
         return taken
 
     def taken_together(
         self, groups: Iterable[Sequence[Report]], taking: Taking | None = None
     ) -> list[TurnResult | ConductorliteError]:
         """The same for several executions, in one write if there is nothing against it: what became of each turn."""
-        asked = [
-            Asked(
-                workflow_id=reports[0].task.workflow_id,
-                events=[one.event for one in reports],
-                extra_write=partial(_keep_lines, reports) if any(one.lines for one in reports) else None,
-                taking=taking,
-            )
-            for reports in groups
-        ]
+        asked = [_asked(reports, taking) for reports in groups]
         results = self._turns.run_group(asked)
         for one, taken in zip(asked, results, strict=True):
             if isinstance(taken, TurnResult) and taken.parked is not None:
@@ -325,26 +318,29 @@ class Reports(Part):
 
     def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
         """A report as an event, its output merged into the task's with `merge`; raises InvalidInput and PayloadUnavailable."""
-        result = self.whole(task, result)
+        if result.external_output_payload_storage_path is not None:
+            result = self.whole(task, result)
         try:
             result = kept_result(result)
         except InvalidInput as error:
             raise InvalidInput(f"task {task.ref!r}: {error}") from None
-        scrubber = self._scrubber(task)
+        scrubber = None if self._secrecy is None else self._scrubber(task)
         if scrubber is not None:
             result = _scrubbed(task, result, scrubber)
-        result = cut_result(result)
-        data = {
-            "taskId": task.task_id,
-            "status": str(result.status),
-            "reason": result.reason,
-            "traceback": result.traceback,
-            "callbackAfterMs": result.callback_after_ms,
-            "workerId": result.worker_id,
-            "lease": result.lease,
-            "merge": merge or None,
-        }
-        given = {name: value for name, value in data.items() if value is not None}
+        if result.reason or result.traceback or result.worker_id:
+            result = cut_result(result)
+        given: dict[str, Any] = {"taskId": task.task_id, "status": result.status.value}
+        if result.reason is not None:
+            given["reason"] = result.reason
+        if result.traceback is not None:
+            given["traceback"] = result.traceback
+        given["callbackAfterMs"] = result.callback_after_ms
+        if result.worker_id is not None:
+            given["workerId"] = result.worker_id
+        if result.lease is not None:
+            given["lease"] = result.lease
+        if merge:
+            given["merge"] = True
         where = f"report on {task.ref!r}"
         output = result.output_data
         if type(output) is not Document:
@@ -412,6 +408,16 @@ class Reports(Part):
             texts = [scrubber.text(text) for text in texts]
         now = self._clock.now()
         return [TaskLog(task_id=task.task_id, at=now, text=cut_line(text)) for text in texts]
+
+
+def _asked(reports: Sequence[Report], taking: Taking | None) -> Asked:
+    """The turn that takes reports on tasks of one execution, with the lines for their logs."""
+    events, lines = [], False
+    for one in reports:
+        events.append(one.event)
+        lines = lines or bool(one.lines)
+    write = partial(_keep_lines, reports) if lines else None
+    return Asked(workflow_id=reports[0].task.workflow_id, events=events, extra_write=write, taking=taking)
 
 
 def _keep_lines(reports: Sequence[Report], tx: WritingTransaction, decision: Decision) -> None:

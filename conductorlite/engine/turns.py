@@ -32,6 +32,7 @@ from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
 from conductorlite.engine.turn_types import (
     LASTING,
+    UNLOCKED,
     Asked,
     Caller,
     Deadly,
@@ -97,7 +98,8 @@ class Turns(Parking):
     ) -> None:
         lies = payload_store or PayloadStore(backend, None, None, bounds.barriers)
         #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
-        self.residents = Residents(0 if getattr(backend, "in_memory", False) or not fencing else resident_bytes)
+        self._at_hand = bool(getattr(backend, "in_memory", False))
+        self.residents = Residents(0 if self._at_hand or not fencing else resident_bytes)
         self.quiet = Quiet(backend, owner)
         super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
         self.backend, self.lock = backend, lock
@@ -149,8 +151,10 @@ class Turns(Parking):
 
     def _run_follow_ups(self, workflow_id: str, events: Sequence[Event], taken: TurnResult) -> TurnResult:
         """Take the turns that directly follow from one."""
-        rounds = 0
         latest = taken.decision
+        if not (taken.answered or (latest is not None and (latest.more or latest.release_held or latest.outgoing.posted))):
+            return taken
+        rounds = 0
         family = taken.recipients
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
             rounds += 1
@@ -257,7 +261,7 @@ class Turns(Parking):
         extra_write: ExtraWrite | None = None,
         taking: Taking | None = None,
     ) -> TurnResult:
-        token = self._locking.acquire(workflow_id, events)
+        token = UNLOCKED if self.lock is None else self._locking.acquire(workflow_id, events)
         if token is None:
             return self._post_to_inbox(workflow_id, events)
         memo = TurnMemo(started, extra_write, taking)
@@ -292,7 +296,8 @@ class Turns(Parking):
                 raise StorageBusy(f"{workflow_id}: others were first {_TRIES} times; it was not started")
             return self._post_to_inbox(workflow_id, events)
         finally:
-            self._locking.release(workflow_id, token)
+            if token is not UNLOCKED:
+                self._locking.release(workflow_id, token)
 
     def _clear(self, workflow_id: str) -> None:
         """Drop events to an execution that was removed, or ended before it began. Its start may be yet to come."""
@@ -338,6 +343,9 @@ class Turns(Parking):
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         memo.resident = False
+        found = self._committed_at_hand(workflow_id, events, memo) if self._at_hand and not inside else None
+        if found is not None:
+            return found
         if inside:
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, self.clock.now())
@@ -358,6 +366,28 @@ class Turns(Parking):
                     self._apply(tx, decision, memo)
                 self.quiet.committed(number)
                 self._keep(decision, memo)
+        return workflow, decision
+
+    def _committed_at_hand(
+        self, workflow_id: str, events: Sequence[Event], memo: TurnMemo
+    ) -> tuple[Workflow, Decision | None] | None:
+        """The same in one block, of a store in memory; None for what takes long: foreign code, large documents put elsewhere."""
+        with self.backend.writing() as tx:
+            number = self.quiet.enter(tx, self.clock.now())
+            workflow, turn = self.prepared(tx, workflow_id, events, memo)
+            if turn is None:
+                return workflow, None
+            if turn.plan.foreign:
+                return None
+            decision = self.decide(turn)
+            if memo.started is not None:
+                refuse_rejected(decision, memo.started)
+            if decision.empty:
+                return workflow, decision
+            if decision.texts and self.payload_store.storage is not None:
+                return None
+            self._apply(tx, decision, memo)
+        self.quiet.committed(number)
         return workflow, decision
 
     def _read_and_decide(

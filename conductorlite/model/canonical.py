@@ -211,7 +211,7 @@ class Payload:
     looked at. `value` is shared: the engine reads it and never changes it; what leaves the engine is `fresh()`.
     """
 
-    __slots__ = ("_fetch", "digest", "external", "large", "text", "value")
+    __slots__ = ("_fetch", "digest", "external", "flat", "large", "text", "value")
 
     #: sha256 of the text, in hex.
     digest: str
@@ -229,6 +229,8 @@ class Payload:
         self.text = text
         #: Whether the text is stored apart, by hash.
         self.large = text is None or len(text) > INLINE_LIMIT
+        #: Whether the document is a map that holds nothing which could be changed, so that a copy of it is whole.
+        self.flat = False
         self.external = external
         self._fetch = fetch
         if external is not None:
@@ -256,7 +258,10 @@ class Payload:
             return value.payload
         if value is None or value == {}:
             return EMPTY if value is not None else cls("null")
-        return cls(canonical(value, where=where, bounded=bounded))
+        payload = cls(canonical(value, where=where, bounded=bounded))
+        if type(value) is dict and _SCALARS.issuperset(map(type, value.values())):
+            payload.value, payload.flat = value.copy(), True
+        return payload
 
     @classmethod
     def around(cls, name: str, document: Document, entries: Mapping[str, Any], *, where: str = "$") -> Payload:
@@ -291,7 +296,7 @@ class Payload:
 
     def fresh(self) -> Any:
         """A copy of the document that belongs to the caller."""
-        return _kept(self.whole())
+        return self.value.copy() if self.flat else _kept(self.whole())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Payload):

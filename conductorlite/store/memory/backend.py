@@ -116,7 +116,8 @@ class MemoryBackend:
         if holder is block:
             if self._closed:
                 raise EngineClosed("the memory backend was closed")
-            self._store.undo()  # what one left that was interrupted twice
+            if self._store.undo_log:
+                self._store.undo()  # what one left that was interrupted twice
         found: _Reading | _Writing = holder
         return found
 
@@ -165,12 +166,16 @@ class _Writing(Block[MemoryWrites]):
         return self.view
 
     def end(self, error: BaseException | None) -> None:
-        if error is None and self._mark is None:
-            self._backend._commits += 1
-            self._backend._store.keep()
-        if error is None:
+        backend = self._backend
+        if error is not None:
+            self.undo()
+        elif self._mark is not None:
             self._mark = None
-        self.undo()
+        else:
+            if backend._store.undo_log:
+                backend._commits += 1
+                backend._store.keep()
+            backend._mutex.give(self)
 
     def undo(self, error: BaseException | None = None) -> None:
         backend, mark = self._backend, self._mark

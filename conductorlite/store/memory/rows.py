@@ -203,8 +203,8 @@ class Store:
         self.outbox: dict[int, RelayItem] = {}
         self.outbox_seq = 0
         #: What was changed, where in it, and what was there: a tuple each, for there are thousands in a large commit.
-        self._undo: list[tuple[Any, Any, object]] = []
-        self.note: Final = self._undo.append
+        self.undo_log: list[tuple[Any, Any, object]] = []
+        self.note: Final = self.undo_log.append
         self._beside()
 
     def _beside(self) -> None:
@@ -242,7 +242,7 @@ class Store:
 
     def put(self, table: dict[K, V], key: K, value: V) -> None:
         """Set one entry."""
-        self._undo.append((table, key, table.get(key, MISSING)))
+        self.undo_log.append((table, key, table.get(key, MISSING)))
         table[key] = value
 
     def drop(self, table: dict[K, V], key: K) -> V | None:
@@ -250,34 +250,34 @@ class Store:
         old = table.get(key, MISSING)
         if old is MISSING:
             return None
-        self._undo.append((table, key, old))
+        self.undo_log.append((table, key, old))
         del table[key]
         value: V = old
         return value
 
     def extend(self, entries: list[V], more: Iterable[V]) -> None:
         """Add to the end of a list."""
-        self._undo.append((entries, len(entries), _APPENDED))
+        self.undo_log.append((entries, len(entries), _APPENDED))
         entries.extend(more)
 
     def add(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
         """Put a key into an index it is not in."""
-        self._undo.append((index, key, _ADDED))
+        self.undo_log.append((index, key, _ADDED))
         index.add(key)
 
     def discard(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
         """Take a key out of an index it is in."""
-        self._undo.append((index, key, _DISCARDED))
+        self.undo_log.append((index, key, _DISCARDED))
         index.discard(key)
 
     def mark(self) -> int:
         """A place to return to."""
-        return len(self._undo)
+        return len(self.undo_log)
 
     def undo(self, mark: int = 0) -> None:
         """Take back every change since `mark`."""
-        while len(self._undo) > mark:
-            changed, key, old = self._undo[-1]
+        while len(self.undo_log) > mark:
+            changed, key, old = self.undo_log[-1]
             if old is MISSING:
                 changed.pop(key, None)
             elif old is _APPENDED:
@@ -289,11 +289,11 @@ class Store:
                 changed.add(key)
             else:
                 changed[key] = old
-            del self._undo[-1]
+            del self.undo_log[-1]
 
     def keep(self) -> None:
         """Make every change final."""
-        self._undo.clear()
+        self.undo_log.clear()
 
     # -- places --------------------------------------------------------------------------------------------------------
 
