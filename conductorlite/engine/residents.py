@@ -168,6 +168,6 @@ class Quiet:
         self._next = -1
 
     def committed(self, number: int) -> None:
-        """A write is committed."""
+        """A write that has changed something is committed."""
         if number == self._next and self._backend.one_commit:
             self._commits = number

@@ -231,7 +231,8 @@ class Turns(Parking):
                     continue
                 self._write_extras(tx, decision, memo)
                 shared.append((one, memo, decision))
-        self.quiet.committed(number)
+        if shared:
+            self.quiet.committed(number)
         for one, memo, decision in shared:
             self._keep(decision, memo)
             self.announce(decision)
@@ -355,7 +356,8 @@ class Turns(Parking):
                 if decision is not None and not decision.empty:
                     decision = self.store_payloads(decision, memo, tx)
                     self._apply(tx, decision, memo)
-            self.quiet.committed(number)
+            if decision is not None and not decision.empty:
+                self.quiet.committed(number)
         else:
             workflow, decision = self._read_and_decide(workflow_id, events, memo)
             refuse_rejected(decision, memo.started)

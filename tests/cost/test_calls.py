@@ -15,7 +15,7 @@ from shapes import chain, fork, loop, step
 from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 785), "loop": (loop, 10, 1060), "fork": (fork, 30, 915)}
+CEILINGS: Final = {"chain": (chain, 10, 730), "loop": (loop, 10, 1000), "fork": (fork, 30, 842)}
 
 
 @pytest.mark.parametrize("shape", CEILINGS)

@@ -17,6 +17,7 @@ from engine_kit import T0, flow, simple
 
 from conductorlite import Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef
 from conductorlite.errors import StaleLease
+from conductorlite.model.executions import PollData
 from conductorlite.model.records import changed
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
@@ -275,10 +276,11 @@ def test_what_is_known_of_the_store_holds_until_somebody_writes(another: Open) -
 
 
 def enter(engine: Engine) -> None:
-    """A write of an engine that changes nothing."""
+    """A write of an engine that is no turn."""
     quiet = engine.core.turns.quiet
     with engine.backend.writing() as tx:
         number = quiet.enter(tx, T0)
+        tx.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
     quiet.committed(number)
 
 
@@ -290,6 +292,7 @@ def test_nothing_is_known_after_a_write_that_came_to_nothing(another: Open, ende
     quiet = one.core.turns.quiet
     with suppress(ZeroDivisionError), one.backend.writing() as tx:
         number = quiet.enter(tx, T0)
+        tx.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
         if ended == "it fails":
             raise ZeroDivisionError
         if ended == "more is written with it":
@@ -300,6 +303,6 @@ def test_nothing_is_known_after_a_write_that_came_to_nothing(another: Open, ende
             raise ZeroDivisionError
     if ended != "it fails":
         quiet.committed(number)
-    with one.backend.writing():
-        pass
+    with one.backend.writing() as tx:
+        tx.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
     assert not quiet.nothing_due(T0)
