@@ -127,16 +127,20 @@ class Quiet:
 
     def nothing_due(self, now: int) -> bool:
         """Whether no event is due, as far as this process knows."""
-        return now < self.due_at and self._commits == self._backend.commits()
+        return now < self.due_at and self._holds(self._backend.commits())
 
     def is_empty(self, queue: str) -> bool:
         """Whether a queue has no message at all, as far as this process knows."""
         found = self._empty.get(queue, -1)
-        return found >= self._since and found >= self._filled.get(queue, 0) and self._commits == self._backend.commits()
+        return found >= self._since and found >= self._filled.get(queue, 0) and self._holds(self._backend.commits())
+
+    def _holds(self, commits: int) -> bool:
+        """Whether it does after so many commits: during a write that has been entered, as long as that is not committed."""
+        return self._commits == commits or self._next == commits + 1
 
     def found_empty(self, queue: str, commits: int) -> None:
         """Note that a view found no message in a queue; `commits` is how many there were before it."""
-        if commits == self._commits == self._backend.commits():
+        if commits == self._backend.commits() and self._holds(commits):
             self._empty[queue] = commits
 
     def enter(self, tx: WritingTransaction, now: int) -> int:

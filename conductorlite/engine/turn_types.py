@@ -440,9 +440,6 @@ class _Called(Block[Caller]):
         return self._caller
 
     def end(self, error: BaseException | None) -> None:
-        self.undo()
-
-    def undo(self, error: BaseException | None = None) -> None:
         self._caller.running = False
         token, self._token = self._token, None
         if token is not None:

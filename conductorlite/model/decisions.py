@@ -112,7 +112,9 @@ def queue_prefix(owner: str) -> str:
 
 def queue_name(task_type: str, domain: str | None = None, owner: str = "") -> str:
     """The queue of a task type: `[@owner/][domain:]type`."""
-    return queue_prefix(owner) + (f"{domain}:{task_type}" if domain else task_type)
+    if domain:
+        task_type = f"{domain}:{task_type}"
+    return queue_prefix(owner) + task_type if owner else task_type
 
 
 @attrs.frozen(kw_only=True, slots=True)

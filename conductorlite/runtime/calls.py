@@ -211,9 +211,9 @@ def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskRes
     task = context.task
     takes = worker.signature
     given = takes.named(task.input_data)
-    missing = sorted(takes.required - given.keys())
+    missing = takes.required - given.keys()
     if missing:
-        names = ", ".join(repr(name) for name in missing)
+        names = ", ".join(repr(name) for name in sorted(missing))
         return _never(task, f"the input has no {names}, which worker {worker.task_type!r} needs", sep=": ")
     try:
         arguments = takes.arguments(given)

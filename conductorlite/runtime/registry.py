@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeVar, get_type_hints, overload
 
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.model import attrs
+from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
 from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
 from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
@@ -198,15 +199,14 @@ class Worker:
     domain: str | None = None
     task_def: TaskDef | None = None
 
-    @property
-    def is_async(self) -> bool:
-        """Whether it is a coroutine function, which runs on an event loop instead of in a thread."""
-        return self.signature.is_async
+    #: Whether it is a coroutine function, which runs on an event loop instead of in a thread.
+    is_async: bool = attrs.field(init=False, eq=False, repr=False)
+    #: Where its tasks are offered.
+    queue: str = attrs.field(init=False, eq=False, repr=False)
 
-    @property
-    def queue(self) -> str:
-        """Where its tasks are offered."""
-        return f"{self.domain}:{self.task_type}" if self.domain else self.task_type
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "is_async", self.signature.is_async)
+        object.__setattr__(self, "queue", queue_name(self.task_type, self.domain))
 
 
 class HasWorkers(Protocol):

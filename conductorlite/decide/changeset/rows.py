@@ -180,16 +180,17 @@ class Changeset(Admissions):
 
     def _own(self, task: Task) -> Task:
         """The row as the turn writes it: a copy of what the reader has answered, made once."""
-        row = self._last.get(task.ref)
-        if row is not None and row.attempt == task.attempt:
+        row, place = self._last.get(task.ref), (task.ref, task.attempt)
+        if row is None:  # nothing of this reference is written yet
+            row = self.known(task.ref)
+            if row.attempt == task.attempt:
+                row = self._updated[place] = self._last[row.ref] = writable_copy(row)
+                return row
+        elif row.attempt == task.attempt:
             return row
-        place = task.ref, task.attempt
         row = self._updated.get(place) or self.inserted.get(place)
         if row is None:
-            row = self.known(task.ref)
-            if row.attempt != task.attempt:
-                raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
-            row = self._updated[place] = self._last[row.ref] = writable_copy(row)
+            raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
         return row
 
     def opened(self, task: Task) -> tuple[Any, tuple[TaskStatus, Payload, bool]]:
