@@ -138,7 +138,8 @@ def decide(
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
     changeset = Changeset(plan, reader, now, environment, bounds, recorded=recorded)
-    prefetch(plan, reader, events)
+    if not getattr(reader, "at_hand", False):
+        prefetch(plan, reader, events)
     if len(events) > 1:
         unborn = reader.workflow.history_seq == 0
         events = sorted(events, key=lambda event: _turn_order(event, unborn=unborn))

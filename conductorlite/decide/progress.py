@@ -155,7 +155,10 @@ def executed(changeset: Changeset, ref: str) -> None:
     task = changeset.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
-    task, node = changeset.put(task, executed=True), changeset.node(task)
+    task, before = changeset.opened(task)
+    task.executed = True
+    changeset.settle(task, *before)
+    node = changeset.node(task)
     if node.compensates is not None:
         if is_last_compensation(changeset, task):
             end_compensated(changeset)

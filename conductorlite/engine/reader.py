@@ -18,7 +18,7 @@ from conductorlite.engine.keys import last_polls
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Resident
-from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, patience, without_helpers
+from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, in_process, patience
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload
@@ -61,6 +61,8 @@ class Lookups:
     cut: tuple[Cut, ...] | None = None
     #: What is known of the store beside executions.
     quiet: Quiet
+    #: Whether the store is in memory.
+    at_hand: bool = False
 
     def __init__(
         self,
@@ -140,6 +142,8 @@ class StoreReader:
         resident: Resident | None = None,
     ) -> None:
         self.workflow = workflow
+        #: Whether its rows are in memory: nothing is saved by asking for many at once.
+        self.at_hand = view is not None and lookups.at_hand
         #: What the store raised, if it did: whatever became of that in the decision, it holds for nothing.
         self.failure: Exception | None = None
         self._lookups = lookups
@@ -271,7 +275,11 @@ class StoreReader:
 
     def task(self, ref: str) -> Task | None:
         """See `Reader.task`."""
-        return self._tasks[ref] if ref in self._tasks else self.tasks((ref,))[0]
+        if ref not in self._tasks:
+            if self._whole:
+                return None
+            self._read_tasks((ref,))
+        return self._tasks[ref]
 
     def tasks(self, refs: Sequence[str]) -> Sequence[Task | None]:
         """See `Reader.tasks`."""
@@ -282,7 +290,15 @@ class StoreReader:
         return [known.get(ref) for ref in refs]
 
     def _read_tasks(self, refs: Collection[str]) -> None:
-        self._tasks.update(self._ask(lambda view: view.tasks(self._id, refs)))
+        view = self._batch or self._view
+        if view is None:
+            self._tasks.update(self._read(lambda view: view.tasks(self._id, refs)))
+            return
+        try:
+            self._tasks.update(view.tasks(self._id, refs))
+        except Exception as error:
+            self.failure = error
+            raise
 
     def latest(self, base_ref: str) -> Task | None:
         """See `Reader.latest`."""
@@ -442,8 +458,7 @@ class StoreReader:
                 raise known[2].with_traceback(None)
             return known[2]
         try:
-            with patience(recorded is not None), without_helpers():
-                return ask()
+            return in_process(ask, patient=recorded is not None)
         except NoHelper as error:
             self.failure = error
             raise

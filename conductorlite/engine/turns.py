@@ -98,8 +98,8 @@ class Turns(Parking):
     ) -> None:
         lies = payload_store or PayloadStore(backend, None, None, bounds.barriers)
         #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
-        self._at_hand = bool(getattr(backend, "in_memory", False))
-        self.residents = Residents(0 if self._at_hand or not fencing else resident_bytes)
+        self.at_hand = bool(getattr(backend, "in_memory", False))
+        self.residents = Residents(0 if self.at_hand or not fencing else resident_bytes)
         self.quiet = Quiet(backend, owner)
         super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
         self.backend, self.lock = backend, lock
@@ -344,7 +344,7 @@ class Turns(Parking):
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         memo.resident = False
-        found = self._committed_at_hand(workflow_id, events, memo) if self._at_hand and not inside else None
+        found = self._committed_at_hand(workflow_id, events, memo) if self.at_hand and not inside else None
         if found is not None:
             return found
         if inside:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
@@ -31,12 +31,12 @@ __all__ = [
     "ScriptTimedOut",
     "TextCut",
     "granted",
+    "in_process",
     "installed",
     "patience",
     "remembered",
     "run_script",
     "tried",
-    "without_helpers",
 ]
 
 Language = Literal["javascript", "jq"]
@@ -157,6 +157,9 @@ def run_script(language: Language, request: Mapping[str, Any], limits: Limits) -
     return remembered(key, lambda: _tried(language, line, limits))
 
 
+T = TypeVar("T")
+
+
 @contextlib.contextmanager
 def patience(patient: bool) -> Iterator[None]:
     """Within it, when `patient`, scripts have many times their time: what ended once, on whatever machine, ends again."""
@@ -167,13 +170,13 @@ def patience(patient: bool) -> Iterator[None]:
         _patient.reset(token)
 
 
-@contextlib.contextmanager
-def without_helpers() -> Iterator[None]:
-    """Within it no helper is asked: what needs one raises NoHelper."""
-    token = _alone_here.set(True)
+def in_process(ask: Callable[[], T], *, patient: bool) -> T:
+    """What is answered without any helper, within `patience`; what needs one raises NoHelper."""
+    token, before = _alone_here.set(True), _patient.set(patient)
     try:
-        yield
+        return ask()
     finally:
+        _patient.reset(before)
         _alone_here.reset(token)
 
 

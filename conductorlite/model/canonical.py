@@ -71,9 +71,9 @@ def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     surrogates, values of any other type, cycles, nesting deeper than `MAX_DEPTH`, and, when `bounded`, for documents past
     `MAX_SIZE`.
     """
-    limit = MAX_SIZE if bounded else _UNBOUNDED
     try:
-        _check(value, where, limit)
+        if not (type(value) is dict and _flat_size(value) <= MAX_SIZE):
+            _check(value, where, MAX_SIZE if bounded else _UNBOUNDED)
         text = encoded(value)
     except (InvalidInput, MemoryError):
         raise
@@ -102,8 +102,6 @@ def _flat_size(value: dict[Any, Any]) -> float:
 
 
 def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop over the kinds of JSON values, on the hot path
-    if type(value) is dict and _flat_size(value) <= limit:
-        return
     stack: list[tuple[Any, str, int]] = [(value, where, 0)]
     size = len(value) if type(value) is str else 0
     while stack:
@@ -258,9 +256,14 @@ class Payload:
             return value.payload
         if value is None or value == {}:
             return EMPTY if value is not None else cls("null")
+        if type(value) is not dict:
+            return cls(canonical(value, where=where, bounded=bounded))
+        value = value.copy()  # whatever becomes of it, the text says the same
         payload = cls(canonical(value, where=where, bounded=bounded))
-        if type(value) is dict and _SCALARS.issuperset(map(type, value.values())):
-            payload.value, payload.flat = value.copy(), True
+        for entry in value.values():
+            if type(entry) not in _SCALARS:
+                return payload
+        payload.value, payload.flat = value, True
         return payload
 
     @classmethod

@@ -241,7 +241,8 @@ class Workers:
         self.worker_id = worker_id
         self.heartbeat = heartbeat
         self.drain_ms = to_span(drain)
-        self._by_queue: dict[str, Worker] = {}
+        #: Another one after each change: who reads it goes on with what it was.
+        self.by_queue: dict[str, Worker] = {}
 
     @overload
     def task(self, name: F, /) -> F: ...
@@ -320,9 +321,9 @@ class Workers:
             domain=domain,
             task_def=task_def,
         )
-        if worker.queue in self._by_queue:
+        if worker.queue in self.by_queue:
             raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
-        self._by_queue[worker.queue] = worker
+        self.by_queue = {**self.by_queue, worker.queue: worker}
 
     def include(self, *others: HasWorkers) -> Workers:
         """Take over the functions of other sets, of tasks and of flows; raises AlreadyExists when there is another for the same
@@ -332,9 +333,9 @@ class Workers:
         """
         for other in others:
             for worker in other.workers:
-                if self._by_queue.get(worker.queue, worker) is not worker:
+                if self.by_queue.get(worker.queue, worker) is not worker:
                     raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
-                self._by_queue[worker.queue] = worker
+                self.by_queue = {**self.by_queue, worker.queue: worker}
         return self
 
     @property
@@ -344,13 +345,13 @@ class Workers:
 
     def get(self, queue: str) -> Worker | None:
         """The worker of a queue, or None."""
-        return self._by_queue.get(queue)
+        return self.by_queue.get(queue)
 
     def __iter__(self) -> Iterator[Worker]:
-        return iter(tuple(self._by_queue.values()))
+        return iter(tuple(self.by_queue.values()))
 
     def __len__(self) -> int:
-        return len(self._by_queue)
+        return len(self.by_queue)
 
     @property
     def task_types(self) -> frozenset[str]:

@@ -377,8 +377,10 @@ class HandOut:
 
     def _served(self) -> dict[str, Worker]:
         """The workers by the queues of this engine's owner that they take from."""
+        owner = self._engine.config.owner
+        if not owner:
+            return self._workers.by_queue
         if len(self._by_queue) != len(self._workers):
-            owner = self._engine.config.owner
             self._by_queue = {queue_name(one.task_type, one.domain, owner): one for one in self._workers}
         return self._by_queue
 

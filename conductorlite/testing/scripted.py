@@ -237,7 +237,7 @@ class ScriptedWorkers(Workers):
         script = self._scripts.get(task_type)
         if script is None:
             script = self._scripts[task_type] = Script(task_type, self.calls)
-            real = self._by_queue.pop(task_type, None)
+            real = self.by_queue.pop(task_type, None)
             self.add(task_type, _played(script), task_def=None if real is None else real.task_def)
         return script
 
@@ -262,14 +262,14 @@ class ScriptedWorkers(Workers):
         for other in others:
             for worker in other.workers:
                 if worker.queue in self._scripts:
-                    self._by_queue[worker.queue] = attrs.evolve(self._by_queue[worker.queue], task_def=worker.task_def)
+                    self.by_queue[worker.queue] = attrs.evolve(self.by_queue[worker.queue], task_def=worker.task_def)
                 else:
                     self._include_one(worker)
         return self
 
     def _include_one(self, worker: Worker) -> None:
         single = Workers()
-        single._by_queue[worker.queue] = worker
+        single.by_queue[worker.queue] = worker
         super().include(single)
 
 

@@ -238,12 +238,12 @@ class Changeset(Admissions):
                 reason=task.reason if status.terminal else because,
                 payload=payload,
             )
-        change = task.live - was_live
-        if change and self.counting:
-            self._count(task, change)
+        live = task.live
+        if live is not was_live and self.counting:
+            self._count(task, live - was_live)
 
     def _count(self, task: Task, change: int) -> None:
-        owner = self.owner(task) if self.node(task).scopes else None
+        owner = self.owner(task) if task.grafts or self.plan.nodes[task.base_ref].scopes else None
         if owner is None:
             count = self.open = self.open + change
         else:

@@ -115,7 +115,9 @@ class View:
 
     def known(self, ref: str) -> Task:
         """The last attempt at a printed reference that must exist; raises InvariantBroken."""
-        task = self._last.get(ref) or self.task(ref)
+        task = self._last.get(ref)
+        if task is None and ref not in self._dropped:
+            task = self.reader.task(ref)
         if task is None:
             raise InvariantBroken(f"workflow {self.workflow.workflow_id}: task {ref!r} does not exist")
         return task
@@ -133,7 +135,7 @@ class View:
         Seen from a compensation, the row of the round that is compensated.
         """
         node = self.plan.nodes.get(base_ref)
-        here = None if node is None else self.seen_as(base_ref)
+        here = None if node is None else self.seen_as(base_ref) if node.loops else base_ref
         if node is None and self.standpoint is not None:
             # Forked at run time: in the round that is compensated, if it is there.
             forked = printed_ref(base_ref, self.standpoint[1])

@@ -82,8 +82,10 @@ class ExpressionContext:
         task = self._changeset.latest(root)
         if task is None or member not in TASK_MEMBERS:
             return MISSING
-        if member == "output" and self._wants_rounds(task):
-            return loop_output(self._changeset, task)
+        if member == "output":
+            if task.round and self._wants_rounds(task):
+                return loop_output(self._changeset, task)
+            return self._changeset.value(task.output)
         return _task_member(self._changeset, task, member)
 
     def root(self, root: str) -> Json | Missing:
