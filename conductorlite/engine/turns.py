@@ -99,6 +99,7 @@ class Turns(Parking):
         lies = payload_store or PayloadStore(backend, None, None, bounds.barriers)
         #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
         self.at_hand = bool(getattr(backend, "in_memory", False))
+        self._memory = backend if self.at_hand else None
         self.residents = Residents(0 if self.at_hand or not fencing else resident_bytes)
         self.quiet = Quiet(backend, owner)
         super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
@@ -344,7 +345,7 @@ class Turns(Parking):
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         memo.resident = False
-        found = self._committed_at_hand(workflow_id, events, memo) if self.at_hand and not inside else None
+        found = self._committed_at_hand(workflow_id, events, memo) if self.backend is self._memory and not inside else None
         if found is not None:
             return found
         if inside:
@@ -386,7 +387,7 @@ class Turns(Parking):
                 refuse_rejected(decision, memo.started)
             if decision.empty:
                 return workflow, decision
-            if decision.texts and self.payload_store.storage is not None:
+            if decision.texts and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
                 return None
             self._apply(tx, decision, memo)
         self.quiet.committed(number)

@@ -15,7 +15,7 @@ from shapes import chain, fork, loop, step
 from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 730), "loop": (loop, 10, 1000), "fork": (fork, 30, 842)}
+CEILINGS: Final = {"chain": (chain, 10, 648), "loop": (loop, 10, 885), "fork": (fork, 30, 778)}
 
 
 @pytest.mark.parametrize("shape", CEILINGS)
