@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Final, Protocol
 
+from conductorlite.engine.turn_types import Joined
 from conductorlite.model import attrs
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision
@@ -109,12 +110,14 @@ class Quiet:
 
     It holds from one of its own writes to the next one of anybody: of this process by the number of commits, of others by the
     `data_version`, which is compared in the write. What a write adds is noted before it is committed, what it takes away is not: so
-    nothing is due before `due_at`, but something need not be due then. Of a store that relays, nothing is known. Thread-safe: one
-    thread writes at a time, and whatever the others read says after which commit it holds.
+    nothing is due before `due_at`, but something need not be due then. Of a store that relays nothing is known, nor in a thread that
+    is in a transaction of the application (`joined`), which may write whatever it likes. Thread-safe: one thread writes at a time,
+    and whatever the others read says after which commit it holds.
     """
 
-    def __init__(self, backend: Backend, owner: str) -> None:
+    def __init__(self, backend: Backend, owner: str, joined: Joined) -> None:
         self._backend = backend
+        self._joined = joined
         self.owner = owner
         self.due_at: float = 0
         self.version = 0
@@ -136,7 +139,7 @@ class Quiet:
 
     def _holds(self, commits: int) -> bool:
         """Whether it does after so many commits: during a write that has been entered, as long as that is not committed."""
-        return self._commits == commits or self._next == commits + 1
+        return (self._commits == commits or self._next == commits + 1) and self._joined.decisions is None
 
     def found_empty(self, queue: str, commits: int) -> None:
         """Note that a view found no message in a queue; `commits` is how many there were before it."""
@@ -146,6 +149,8 @@ class Quiet:
     def enter(self, tx: WritingTransaction, now: int) -> int:
         """Compare, at the beginning of a write, and ask again if need be; the number of its commit, for `committed`."""
         commits, version = self._backend.commits(), self._backend.data_version()
+        if self._joined.decisions is not None:
+            return -1
         if (self._commits, self.version) != (commits, version):
             self._empty.clear()
             self._since = commits
@@ -158,6 +163,8 @@ class Quiet:
 
     def write(self, decision: Decision) -> None:
         """Note what a decision adds."""
+        if self._joined.decisions is not None:
+            return
         outgoing = decision.outgoing
         if decision.release_held:
             self.due_at = 0
@@ -173,5 +180,5 @@ class Quiet:
 
     def committed(self, number: int) -> None:
         """A write that has changed something is committed."""
-        if number == self._next and self._backend.one_commit:
+        if number == self._next > 0 and self._backend.one_commit:
             self._commits = number

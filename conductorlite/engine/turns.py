@@ -101,7 +101,7 @@ class Turns(Parking):
         self.at_hand = bool(getattr(backend, "in_memory", False))
         self._memory = backend if self.at_hand else None
         self.residents = Residents(0 if self.at_hand or not fencing else resident_bytes)
-        self.quiet = Quiet(backend, owner)
+        self.quiet = Quiet(backend, owner, registry.joined)
         super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
         self.backend, self.lock = backend, lock
         #: Turns under way that may end their process.
@@ -438,7 +438,7 @@ class Turns(Parking):
     def _is_due(self, tx: WritingTransaction, workflow: Workflow) -> bool:
         """Whether an event has come due to an execution, of whoever it is."""
         now = self.clock.now()
-        if now < self.quiet.due_at and workflow.owner == self.quiet.owner:
+        if now < self.quiet.due_at and workflow.owner == self.quiet.owner and self.joined.decisions is None:
             return False
         return bool(tx.due_events(workflow.workflow_id, now, 1))
 
@@ -471,9 +471,10 @@ class Turns(Parking):
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
         if self.residents and memo.known is not None:
-            if memo.resident and (memo.version != self.quiet.version or self._is_due(tx, workflow)):
+            version = self.quiet.version if self.joined.decisions is None else self.backend.data_version()
+            if memo.resident and (memo.version != version or self._is_due(tx, workflow)):
                 raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
-            memo.version = self.quiet.version
+            memo.version = version
         self.quiet.write(decision)
         if decision.limits and not self.clock.virtual:
             decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))
