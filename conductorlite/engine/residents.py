@@ -111,8 +111,8 @@ class Quiet:
     It holds from one of its own writes to the next one of anybody: of this process by the number of commits, of others by the
     `data_version`, which is compared in the write. What a write adds is noted before it is committed, what it takes away is not: so
     nothing is due before `due_at`, but something need not be due then. Of a store that relays nothing is known, nor in a thread
-    that is in a transaction of the application (`joined`), which may write whatever it likes. Thread-safe: one thread writes at a time,
-    and whatever the others read says after which commit it holds.
+    that is in a transaction of the application (`joined`), which may write whatever it likes. Thread-safe: one thread writes at a
+    time, and whatever the others read says after which commit it holds.
     """
 
     def __init__(self, backend: Backend, owner: str, joined: Joined) -> None:
