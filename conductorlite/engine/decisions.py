@@ -20,14 +20,17 @@ from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
+from conductorlite.model.clock import steady
 from conductorlite.model.decisions import Admission, Decision, Event, EventKind
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import (
     ConductorliteError,
+    FencedOut,
     InvariantBroken,
     PayloadTooLarge,
 )
 from conductorlite.model.executions import Workflow
+from conductorlite.model.limits import LimitChange, reread
 from conductorlite.model.texts import error_text
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import Backend, Marks, ReadingTransaction, WritingTransaction
@@ -217,6 +220,18 @@ class TurnDecider(Lookups):
         for key, payload in put.items():
             self._payloads.put(key, payload)
         return decision
+
+    def _dated_now(self, changes: Sequence[LimitChange]) -> tuple[LimitChange, ...]:
+        """Limits as they are at the commit: the write may have waited, and the clock may have jumped meanwhile."""
+        now, read = self.clock.now(), steady(self.clock)
+        return tuple(attrs.evolve(change, limit=reread(change.limit, now, read, change.dated)) for change in changes)
+
+    def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
+        """An execution that begins belongs to the present owner of its events: it may have been taken over since it was read."""
+        event = start_event(tx, decision.workflow.workflow_id, self.clock.now())
+        if event is None or event.owner == decision.workflow.owner:
+            return decision
+        raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {event.owner!r} since it was read")
 
 
 #: Turns that break an invariant before the workflow is parked.

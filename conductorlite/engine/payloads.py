@@ -99,6 +99,10 @@ class PayloadStore:
 
     # ------------------------------------------------------------------ out
 
+    def heavy(self, decision: Decision) -> list[Payload]:
+        """The payloads that a decision sets and that belong into the storage."""
+        return self.barriers.past_soft(decision) if self.storage is not None and decision.texts else []
+
     def put(
         self, decision: Decision, memo: TurnMemo, now: int, inside: WritingTransaction | None = None
     ) -> tuple[Decision, dict[str, Payload]]:
@@ -106,7 +110,7 @@ class PayloadStore:
 
         `inside` is the write transaction of a turn that has one open already.
         """
-        heavy = self.barriers.past_soft(decision) if self.storage is not None and decision.texts else []
+        heavy = self.heavy(decision)
         if self.storage is None or not heavy:
             return decision, {}
         workflow_id = decision.workflow.workflow_id

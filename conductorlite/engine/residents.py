@@ -141,6 +141,12 @@ class Quiet:
         """Whether it does after so many commits: during a write that has been entered, as long as that is not committed."""
         return (self._commits == commits or self._next == commits + 1) and self._joined.decisions is None
 
+    def is_due(self, tx: WritingTransaction, workflow: Workflow, now: int) -> bool:
+        """Whether an event has come due to an execution, of whoever it is; in a write that has been entered."""
+        if now < self.due_at and workflow.owner == self.owner and self._joined.decisions is None:
+            return False
+        return bool(tx.due_events(workflow.workflow_id, now, 1))
+
     def found_empty(self, queue: str, commits: int) -> None:
         """Note that a view found no message in a queue; `commits` is how many there were before it."""
         if commits == self._backend.commits() and self._holds(commits):

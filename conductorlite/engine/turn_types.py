@@ -193,12 +193,8 @@ class Taking:
         free = self.free
         queues: dict[str, list[Message]] = {queue: [] for queue in self.again if queue in free}
         for message in offered:
-            queue = message.queue
-            if message.due_at <= now and queue in free:
-                if queue in queues:
-                    queues[queue].append(message)
-                else:
-                    queues[queue] = [message]
+            if message.due_at <= now and message.queue in free:
+                queues.setdefault(message.queue, []).append(message)
         polls: list[Event] = []
         for queue, messages in queues.items():
             count = min(free[queue], self.most - len(polls))
@@ -439,7 +435,7 @@ class _Called(Block[Caller]):
         self._token = _CALLERS.set((*_CALLERS.get(), self._caller))
         return self._caller
 
-    def end(self, error: BaseException | None) -> None:
+    def undo(self, error: BaseException | None = None) -> None:
         self._caller.running = False
         token, self._token = self._token, None
         if token is not None:
@@ -447,6 +443,8 @@ class _Called(Block[Caller]):
                 _CALLERS.reset(token)
             except ValueError:
                 return  # a coroutine that is dropped, by other code
+
+    end = undo
 
 
 def caller_of(turns: object) -> Caller | None:

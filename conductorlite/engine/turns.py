@@ -47,7 +47,7 @@ from conductorlite.engine.turn_types import (
 )
 from conductorlite.language.processes import NoHelper
 from conductorlite.model import attrs
-from conductorlite.model.clock import Clock, steady
+from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import (
     AlreadyExists,
@@ -60,7 +60,6 @@ from conductorlite.model.errors import (
     StorageBusy,
 )
 from conductorlite.model.executions import Workflow
-from conductorlite.model.limits import LimitChange, reread
 from conductorlite.model.threads import Waiters
 from conductorlite.store.ports import Backend, Lock, WritingTransaction
 
@@ -345,50 +344,43 @@ class Turns(Parking):
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         memo.resident = False
-        found = self._committed_at_hand(workflow_id, events, memo) if self.backend is self._memory and not inside else None
-        if found is not None:
+        within = inside or self.backend is self._memory
+        if within and (found := self._committed_inside(workflow_id, events, memo, anyway=inside)) is not None:
             return found
-        if inside:
+        workflow, decision = self._read_and_decide(workflow_id, events, memo)
+        refuse_rejected(decision, memo.started)
+        if decision is not None and not decision.empty:
+            decision = self.store_payloads(decision, memo)
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, self.clock.now())
-                workflow, turn = self.prepared(tx, workflow_id, events, memo)
-                decision = None if turn is None else self.decide(turn)
-                refuse_rejected(decision, memo.started)
-                if decision is not None and not decision.empty:
-                    decision = self.store_payloads(decision, memo, tx)
-                    self._apply(tx, decision, memo)
-            if decision is not None and not decision.empty:
-                self.quiet.committed(number)
-        else:
-            workflow, decision = self._read_and_decide(workflow_id, events, memo)
-            refuse_rejected(decision, memo.started)
-            if decision is not None and not decision.empty:
-                decision = self.store_payloads(decision, memo)
-                with self.backend.writing() as tx:
-                    number = self.quiet.enter(tx, self.clock.now())
-                    self._apply(tx, decision, memo)
-                self.quiet.committed(number)
-                self._keep(decision, memo)
+                self._apply(tx, decision, memo)
+            self.quiet.committed(number)
+            self._keep(decision, memo)
         return workflow, decision
 
-    def _committed_at_hand(
-        self, workflow_id: str, events: Sequence[Event], memo: TurnMemo
+    def _committed_inside(
+        self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, anyway: bool
     ) -> tuple[Workflow, Decision | None] | None:
-        """The same in one block, of a store in memory; None for what takes long: foreign code, large documents put elsewhere."""
+        """The same in one block; None, unless `anyway`, for what takes long: foreign code, large documents put elsewhere."""
         with self.backend.writing() as tx:
             number = self.quiet.enter(tx, self.clock.now())
             workflow, turn = self.prepared(tx, workflow_id, events, memo)
             if turn is None:
                 return workflow, None
-            if turn.plan.foreign:
+            if turn.plan.foreign and not anyway:
                 return None
             decision = self.decide(turn)
-            if memo.started is not None:
-                refuse_rejected(decision, memo.started)
+            refuse_rejected(decision, memo.started)
             if decision.empty:
                 return workflow, decision
-            if decision.texts and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
+            if (
+                decision.texts
+                and not anyway
+                and self.payload_store.storage is not None
+                and self.bounds.barriers.past_soft(decision)
+            ):
                 return None
+            decision = self.store_payloads(decision, memo, tx)
             self._apply(tx, decision, memo)
         self.quiet.committed(number)
         return workflow, decision
@@ -435,13 +427,6 @@ class Turns(Parking):
             return refuse_start(tx, found, now, problem)
         return refuse_event(tx, found, row, now, self.texts)
 
-    def _is_due(self, tx: WritingTransaction, workflow: Workflow) -> bool:
-        """Whether an event has come due to an execution, of whoever it is."""
-        now = self.clock.now()
-        if now < self.quiet.due_at and workflow.owner == self.quiet.owner and self.joined.decisions is None:
-            return False
-        return bool(tx.due_events(workflow.workflow_id, now, 1))
-
     def _apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
         self._apply_rows(tx, decision, memo)
         self._write_extras(tx, decision, memo)
@@ -472,7 +457,7 @@ class Turns(Parking):
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
         if self.residents and memo.known is not None:
             version = self.quiet.version if self.joined.decisions is None else self.backend.data_version()
-            if memo.resident and (memo.version != version or self._is_due(tx, workflow)):
+            if memo.resident and (memo.version != version or self.quiet.is_due(tx, workflow, self.clock.now())):
                 raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
             memo.version = version
         self.quiet.write(decision)
@@ -491,18 +476,6 @@ class Turns(Parking):
             memo.extra_write(tx, decision)
         if memo.taking is not None:
             memo.taking(tx, decision)
-
-    def _dated_now(self, changes: Sequence[LimitChange]) -> tuple[LimitChange, ...]:
-        """Limits as they are at the commit: the write may have waited, and the clock may have jumped meanwhile."""
-        now, read = self.clock.now(), steady(self.clock)
-        return tuple(attrs.evolve(change, limit=reread(change.limit, now, read, change.dated)) for change in changes)
-
-    def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
-        """An execution that begins belongs to the present owner of its events: it may have been taken over since it was read."""
-        event = start_event(tx, decision.workflow.workflow_id, self.clock.now())
-        if event is None or event.owner == decision.workflow.owner:
-            return decision
-        raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {event.owner!r} since it was read")
 
     def announce(self, decision: Decision) -> None:
         """Wake waiting threads and notify listeners of a committed decision; in a transaction, at its end."""
