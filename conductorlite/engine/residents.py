@@ -142,7 +142,7 @@ class Quiet:
         return (self._commits == commits or self._next == commits + 1) and self._joined.decisions is None
 
     def is_due(self, tx: WritingTransaction, workflow: Workflow, now: int) -> bool:
-        """Whether an event has come due to an execution, of whoever it is; in a write that has been entered."""
+        """Whether an event has come due to an execution of any owner; in a write that has been entered."""
         if now < self.due_at and workflow.owner == self.owner and self._joined.decisions is None:
             return False
         return bool(tx.due_events(workflow.workflow_id, now, 1))

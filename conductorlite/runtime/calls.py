@@ -141,8 +141,11 @@ def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | Non
             return arguments
         if worker.signature.transaction is not None:
             arguments[worker.signature.transaction] = transaction
-        with carrying_out(context):
+        token = _CURRENT.set(context)
+        try:
             returned = worker.function(**arguments)
+        finally:
+            _CURRENT.reset(token)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
