@@ -15,7 +15,7 @@ from shapes import chain, fork, loop, step
 from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 652), "loop": (loop, 10, 886), "fork": (fork, 30, 780)}
+CEILINGS: Final = {"chain": (chain, 10, 662), "loop": (loop, 10, 895), "fork": (fork, 30, 790)}
 
 
 @pytest.mark.parametrize("shape", CEILINGS)
