@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem
     from conductorlite.testing.exploration.search import explore
     from conductorlite.testing.faults import CountedIds, Crash, FaultyBackend
+    from conductorlite.testing.forecast import Forecast, Work, exponential, fixed, lognormal, measured, uniform, what_if
     from conductorlite.testing.interrupts import interrupt_everywhere
     from conductorlite.testing.mocked import run_mocked
     from conductorlite.testing.readers import NotRecorded, RecordingReader, ReplayReader, RowsReader
@@ -41,6 +42,7 @@ __all__ = [
     "Explored",
     "FaultyBackend",
     "Finding",
+    "Forecast",
     "IndexConformance",
     "LockConformance",
     "MemoryIndex",
@@ -59,14 +61,19 @@ __all__ = [
     "SimulationFailed",
     "Step",
     "StepKind",
+    "Work",
     "assert_history",
     "conserved",
     "crash_everywhere",
     "eventually",
     "explore",
+    "exponential",
     "findings",
+    "fixed",
     "in_order",
     "interrupt_everywhere",
+    "lognormal",
+    "measured",
     "never",
     "render_history",
     "replay",
@@ -75,6 +82,8 @@ __all__ = [
     "start_once",
     "strategies",
     "timeline",
+    "uniform",
+    "what_if",
     "whenever",
 ]
 
@@ -123,6 +132,14 @@ _PLACES: Final = {
     "Step": "conductorlite.testing.steps",
     "StepKind": "conductorlite.testing.steps",
     "CountedIds": "conductorlite.testing.faults",
+    "Forecast": "conductorlite.testing.forecast",
+    "Work": "conductorlite.testing.forecast",
+    "exponential": "conductorlite.testing.forecast",
+    "fixed": "conductorlite.testing.forecast",
+    "lognormal": "conductorlite.testing.forecast",
+    "measured": "conductorlite.testing.forecast",
+    "uniform": "conductorlite.testing.forecast",
+    "what_if": "conductorlite.testing.forecast",
 }
 
 

@@ -1,0 +1,402 @@
+"""`what_if`: how long executions would take, how many wait and what is needed, by thousands of virtual runs on the real engine.
+
+How long a call takes, how often it fails, and when executions arrive are drawn from distributions, by a seed: the same on every
+machine. What is drawn for an attempt hangs on its execution, reference and number alone, so two simulations that differ in one
+thing can be compared: all else has the same luck in both.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from math import exp, log
+from statistics import NormalDist
+from typing import Any, Final
+
+from conductorlite.engine.config import EngineConfig
+from conductorlite.model import attrs
+from conductorlite.model.clock import VirtualClock, to_instant
+from conductorlite.model.decisions import Decision
+from conductorlite.model.definitions import TaskDef, WorkflowDef
+from conductorlite.model.errors import Conflict, InvalidInput, NotFound
+from conductorlite.model.executions import HistoryKind, Task, TaskResult
+from conductorlite.model.policies import derive_id
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import Span, span_in_words, to_span
+from conductorlite.plan.findings import worker_types
+from conductorlite.runtime.calls import Deferred
+from conductorlite.runtime.engine import Engine
+from conductorlite.runtime.registry import TaskContext, Workers
+from conductorlite.store.memory.backend import MemoryBackend
+
+__all__ = ["Distribution", "Forecast", "Length", "Work", "exponential", "fixed", "lognormal", "measured", "uniform", "what_if"]
+
+_BEGIN: Final = to_instant("2030-01-01T00:00:00+00:00")
+_PER: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_MANY: Final = 1_000_000
+
+
+# ---------------------------------------------------------------------- distributions
+
+
+@attrs.frozen(slots=True)
+class Distribution:
+    """A length of time that is not always the same: `at(p)` is the one below which the share `p` of them lies, ms."""
+
+    at: Callable[[float], float]
+
+    def drawn(self, *luck: object) -> int:
+        """One of them, ms: always the same for the same values."""
+        return max(0, round(self.at(_share(*luck))))
+
+
+def _share(*luck: object) -> float:
+    """A number from 0 to 1 that hangs on these values alone."""
+    return int(derive_id("what_if", *luck)[:13], 16) / 16**13
+
+
+def fixed(span: Span) -> Distribution:
+    """Always the same."""
+    length = to_span(span)
+    return Distribution(lambda _: length)
+
+
+def uniform(least: Span, most: Span) -> Distribution:
+    """Any between two, each as likely."""
+    low, high = to_span(least), to_span(most)
+    return Distribution(lambda share: low + share * (high - low))
+
+
+def exponential(mean: Span) -> Distribution:
+    """Without memory, as arrivals of many who know nothing of each other."""
+    length = to_span(mean)
+    return Distribution(lambda share: -length * log(1 - share))
+
+
+def lognormal(median: Span, p95: Span) -> Distribution:
+    """Most are short and a few long, as calls of services are: by the middle, and by what one of twenty exceeds."""
+    middle, long = to_span(median), to_span(p95)
+    if not 0 < middle < long:
+        raise InvalidInput(f"the median {median!r} must be more than nothing, and less than p95 {p95!r}")
+    normal = NormalDist()
+    sigma = log(long / middle) / normal.inv_cdf(0.95)
+    return Distribution(lambda share: middle * exp(sigma * normal.inv_cdf(min(max(share, 1e-9), 1 - 1e-9))))
+
+
+def _as_distribution(value: Distribution | Span | Sequence[int]) -> Distribution:
+    if isinstance(value, Distribution):
+        return value
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        seen = sorted(value)
+        if not seen:
+            raise InvalidInput("nothing was measured")
+        return Distribution(lambda share: seen[min(int(share * len(seen)), len(seen) - 1)])
+    return fixed(value)
+
+
+# ---------------------------------------------------------------------- what is asked, and what comes out
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Work:
+    """How a task is carried out: how long a call takes (a distribution, a length, or a list of measured ms), what share of calls
+    fails, how many `workers` there are (None: enough), and what a call that completes puts out."""
+
+    takes: Distribution = attrs.field(converter=_as_distribution)
+    fails: float = 0.0
+    workers: int | None = None
+    output: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+class Length(int):
+    """A length of time in ms that can be compared with text: `report.p99("order") < "5m"`."""
+
+    def __lt__(self, other: object) -> bool:
+        return int(self) < _ms(other)
+
+    def __le__(self, other: object) -> bool:
+        return int(self) <= _ms(other)
+
+    def __gt__(self, other: object) -> bool:
+        return int(self) > _ms(other)
+
+    def __ge__(self, other: object) -> bool:
+        return int(self) >= _ms(other)
+
+    def __repr__(self) -> str:
+        return span_in_words(int(self))
+
+
+def _ms(value: object) -> int:
+    return value if isinstance(value, int) else to_span(value)  # type: ignore[arg-type]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class _Load:
+    """What was seen of one task type: calls, those that failed, how many waited and ran at most, and the time that calls took."""
+
+    calls: int
+    failed: int
+    waiting: int
+    waited_ms: Sequence[int]
+    running: int
+    busy_ms: int
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Forecast:
+    """What came out of the virtual runs. Lengths are ms, sorted; `tasks` are by task type."""
+
+    took_ms: Mapping[str, Sequence[int]]
+    statuses: Mapping[str, Mapping[str, int]]
+    tasks: Mapping[str, _Load]
+    span_ms: int
+
+    def percentile(self, name: str, share: float) -> Length:
+        """The length below which that share (0 to 1) of a workflow's executions took; raises InvalidInput when none has ended."""
+        took = self.took_ms.get(name)
+        if not took:
+            raise InvalidInput(f"no execution of {name!r} has ended; there are {', '.join(self.took_ms) or 'none'}")
+        return Length(took[min(int(share * len(took)), len(took) - 1)])
+
+    def p50(self, name: str) -> Length:
+        """Half of the executions took less."""
+        return self.percentile(name, 0.5)
+
+    def p95(self, name: str) -> Length:
+        """Nineteen of twenty executions took less."""
+        return self.percentile(name, 0.95)
+
+    def p99(self, name: str) -> Length:
+        """All but one of a hundred executions took less."""
+        return self.percentile(name, 0.99)
+
+    def late(self, name: str, deadline: Span) -> float:
+        """The share of executions that took longer, or did not end."""
+        took = self.took_ms.get(name, ())
+        all_ = sum(self.statuses.get(name, {}).values())
+        return 1 - bisect_left(took, to_span(deadline) + 1) / all_ if all_ else 0.0
+
+    def queue(self, task: str) -> int:
+        """How many tasks of a type waited for a worker at most."""
+        return self.tasks[task].waiting
+
+    def concurrency(self, task: str) -> int:
+        """How many calls of a type ran at once at most."""
+        return self.tasks[task].running
+
+    def __str__(self) -> str:
+        lines = [f"{'workflow':<20}{'ended':>8}{'p50':>14}{'p95':>14}{'p99':>14}   statuses"]
+        for name in sorted(self.took_ms):
+            cells = "".join(f"{self.percentile(name, share)!r:>14}" for share in (0.5, 0.95, 0.99))
+            ended = ", ".join(f"{count} {status}" for status, count in sorted(self.statuses[name].items()))
+            lines.append(f"{name:<20}{len(self.took_ms[name]):>8}{cells}   {ended}")
+        lines.append(f"\n{'task':<20}{'calls':>8}{'failed':>8}{'queue':>8}{'running':>9}{'wait p95':>14}{'busy':>10}")
+        for name, one in sorted(self.tasks.items()):
+            wait = one.waited_ms[min(int(0.95 * len(one.waited_ms)), len(one.waited_ms) - 1)] if one.waited_ms else 0
+            busy = one.busy_ms / self.span_ms if self.span_ms else 0.0
+            row = f"{name:<20}{one.calls:>8}{one.failed:>8}{one.waiting:>8}{one.running:>9}{span_in_words(wait):>14}{busy:>10.2f}"
+            lines.append(row)
+        return "\n".join(lines)
+
+    def plot(self, name: str, *, rows: int = 12, width: int = 60) -> str:
+        """A histogram of how long a workflow's executions took, as text; the last row holds the longest hundredth."""
+        took = self.took_ms[name]
+        top = max(1, int(self.p99(name)))
+        counts = Counter(min(length * (rows - 1) // top, rows - 1) for length in took)
+        most = max(counts.values())
+        labels = [span_in_words(top * row // (rows - 1)) for row in range(rows)]
+        wide = max(map(len, labels))
+        return "\n".join(f"{labels[row]:>{wide}} {'█' * round(width * counts[row] / most)} {counts[row]}" for row in range(rows))
+
+    def beside(self, other: Forecast) -> str:
+        """This forecast and another one, a line for each workflow of both: what a limit or a policy costs."""
+        lines = [f"{'workflow':<20}{'':>6}{'this':>14}{'other':>14}{'ratio':>8}"]
+        for name in sorted({*self.took_ms} & {*other.took_ms}):
+            for word, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+                one, two = self.percentile(name, share), other.percentile(name, share)
+                lines.append(f"{name:<20}{word:>6}{one!r:>14}{two!r:>14}{two / one if int(one) else 0:>8.2f}")
+        return "\n".join(lines)
+
+
+# ---------------------------------------------------------------------- the simulation
+
+
+def what_if(
+    workflow: Any,
+    input: Mapping[str, Any] | None = None,
+    *,
+    tasks: Mapping[str, Work | Distribution | Span],
+    arrivals: str | Distribution,
+    runs: int = 1_000,
+    signals: Mapping[str, Distribution | Span] | None = None,
+    registered: Sequence[WorkflowDef | TaskDef] = (),
+    seed: int = 0,
+) -> Forecast:
+    """Start so many `runs` of a workflow (a definition or a flow, with its input), and see how long they take.
+
+    `tasks` says how each task type is carried out: a `Work`, or how long a call takes. `arrivals` are a rate such as "50/h", at
+    random instants, or a distribution of what lies between two. `signals` says after how long a WAIT or HUMAN is completed, by
+    reference. Definitions that the workflow refers to are `registered`. Raises InvalidInput for what cannot be drawn, and when a
+    task type is missing in `tasks`.
+    """
+    works = {name: one if isinstance(one, Work) else Work(takes=_as_distribution(one)) for name, one in tasks.items()}
+    between = _between(arrivals)
+    workers, config = _workers(works, seed), EngineConfig(seed=str(seed))
+    engine = Engine(MemoryBackend(), clock=VirtualClock(_BEGIN), workers=workers, config=config)
+    with engine:
+        waiting = _Signals(engine, {ref: _as_distribution(one) for ref, one in (signals or {}).items()}, seed)
+        engine.core.turns.announce = waiting.announce  # type: ignore[method-assign]
+        if registered:
+            engine.register(*registered)
+        given = (
+            workflow.starting(**(input or {})) if hasattr(workflow, "starting") else {"workflow": workflow, "input": input or {}}
+        )
+        if hasattr(workflow, "definitions") and workflow.definitions:
+            engine.register(*workflow.definitions)
+        missing = [kind for kind in worker_types(given["workflow"]) if kind not in tasks]
+        if missing:
+            raise InvalidInput(f"nothing was said of the task type {missing[0]!r}")
+        at = _BEGIN
+        for number in range(runs):
+            engine.start(given["workflow"], given["input"], workflow_id=f"run-{number + 1}", at=at)
+            at += between.drawn(seed, "arrival", number)
+        waiting.drive()
+        return _forecast(engine, {*tasks})
+
+
+def _between(arrivals: str | Distribution) -> Distribution:
+    if isinstance(arrivals, Distribution):
+        return arrivals
+    number, sign, unit = arrivals.partition("/")
+    if not sign or unit not in _PER or not number.replace(".", "", 1).isdigit() or not float(number):
+        raise InvalidInput(f"arrivals are a rate such as '50/h' (s, m, h, d), or a distribution, not {arrivals!r:.80}")
+    mean = _PER[unit] / float(number)
+    return Distribution(lambda share: -mean * log(1 - share))
+
+
+def _workers(works: Mapping[str, Work], seed: int) -> Workers:
+    made = Workers()
+    for name, work in works.items():
+        made.add(name, _carried_out(work, seed), concurrency=work.workers)
+    return made
+
+
+def _carried_out(work: Work, seed: int) -> Callable[..., Any]:
+    def call(context: TaskContext, **given: Any) -> Deferred:
+        task = context.task
+        luck = seed, task.workflow_id, task.ref, task.attempt
+        takes, fails = work.takes.drawn("takes", *luck), work.fails > 0 and _share("fails", *luck) < work.fails
+        status = TaskStatus.FAILED if fails else TaskStatus.COMPLETED
+        result = TaskResult(
+            workflow_id=task.workflow_id,
+            task_id=task.task_id,
+            status=status,
+            output_data={} if fails else work.output,
+            reason="drawn" if fails else None,
+        )
+        # Signs of life cost turns, and one that reports in time needs none.
+        in_time = task.response_timeout_at is None or task.updated_at + takes < task.response_timeout_at
+        return Deferred(after_ms=takes, outcome=result, silent=in_time)
+
+    return call
+
+
+class _Signals:
+    """Who completes what waits for people, each after a time that is drawn when it begins to wait."""
+
+    def __init__(self, engine: Engine, after: Mapping[str, Distribution], seed: int) -> None:
+        self._engine, self._after, self._seed = engine, after, seed
+        self._due: list[tuple[int, str, str]] = []
+
+    def announce(self, decision: Decision) -> None:
+        """Stands for what an engine does after a commit: thousands fail here, and nothing of it is to be logged."""
+        self._engine.core.turns.wake()
+        for line in decision.history if self._after else ():
+            ref, owner = line.ref or "", decision.workflow.workflow_id
+            if line.kind is HistoryKind.TASK and line.status == TaskStatus.IN_PROGRESS and ref in self._after:
+                heapq.heappush(self._due, (line.at + self._after[ref].drawn("signal", self._seed, owner, ref), owner, ref))
+
+    def drive(self) -> None:
+        """Let everything happen, each signal at its own instant."""
+        engine = self._engine
+        while self._after:
+            engine.settle()
+            at = engine.driver.next_instant()
+            if self._due and (at is None or self._due[0][0] <= at):
+                due, owner, ref = heapq.heappop(self._due)
+                engine.advance(to=due)
+                with suppress(NotFound, Conflict):
+                    engine.signal(owner, task=ref)
+            elif at is None:
+                return
+            else:
+                engine.advance(to=at)
+        engine.run_until_idle()
+
+
+def _forecast(engine: Engine, types: Iterable[str]) -> Forecast:
+    took: dict[str, list[int]] = defaultdict(list)
+    statuses: dict[str, Counter[str]] = defaultdict(Counter)
+    attempts: dict[str, list[Task]] = {name: [] for name in types}
+    with engine.backend.reading() as view:
+        for workflow_id in view.workflow_ids(None, "", _MANY):
+            row = view.workflow(workflow_id)
+            if row is None:
+                continue
+            statuses[row.name][str(row.status)] += 1
+            if row.status.terminal:
+                took[row.name].append(row.ended_at - (row.started_at or row.created_at))
+            for task in view.attempts(workflow_id):
+                if task.task_type in attempts and task.started_at:
+                    attempts[task.task_type].append(task)
+    loads = {name: _load(tasks) for name, tasks in attempts.items()}
+    return Forecast(
+        took_ms={name: sorted(lengths) for name, lengths in took.items()},
+        statuses=statuses,
+        tasks=loads,
+        span_ms=engine.clock.now() - _BEGIN,
+    )
+
+
+def _load(tasks: Sequence[Task]) -> _Load:
+    waits = [(task.due_at or task.scheduled_at, task.started_at) for task in tasks]
+    runs = [(task.started_at, task.ended_at or task.updated_at) for task in tasks]
+    return _Load(
+        calls=len(tasks),
+        failed=sum(task.status is not TaskStatus.COMPLETED for task in tasks),
+        waiting=_most(waits),
+        waited_ms=sorted(max(0, end - begin) for begin, end in waits),
+        running=_most(runs),
+        busy_ms=sum(end - begin for begin, end in runs),
+    )
+
+
+def _most(spans: Iterable[tuple[int, int]]) -> int:
+    """How many of them there were at once at most; one that ends when another begins does not meet it."""
+    changes = sorted([(begin, 1) for begin, end in spans if end > begin] + [(end, -1) for begin, end in spans if end > begin])
+    now = most = 0
+    for _, change in changes:
+        now += change
+        most = max(most, now)
+    return most
+
+
+def measured(engine: Engine, workflow: str, *, limit: int = 1_000) -> dict[str, Work]:
+    """How the tasks of a workflow were carried out, from a store's own newest executions: what `what_if` takes as `tasks`."""
+    seen: dict[str, list[Task]] = defaultdict(list)
+    for row in engine.executions(workflow, limit=limit):
+        for task in engine.get(row.workflow_id).tasks:
+            if task.started_at and task.ended_at and task.poll_count:
+                seen[task.task_type].append(task)
+    return {
+        name: Work(
+            takes=_as_distribution([task.ended_at - task.started_at for task in tasks]),
+            fails=sum(task.status is not TaskStatus.COMPLETED for task in tasks) / len(tasks),
+            output=next((task.output_data for task in reversed(tasks) if task.status is TaskStatus.COMPLETED), {}),
+        )
+        for name, tasks in seen.items()
+    }
