@@ -28,8 +28,9 @@ from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import Span, span_in_words, to_span
 from conductorlite.plan.findings import worker_types
 from conductorlite.runtime.calls import Deferred
+from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine
-from conductorlite.runtime.registry import TaskContext, Workers
+from conductorlite.runtime.registry import Workers
 from conductorlite.store.memory.backend import MemoryBackend
 
 __all__ = ["Distribution", "Forecast", "Length", "Work", "exponential", "fixed", "lognormal", "measured", "uniform", "what_if"]
