@@ -11,11 +11,11 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskLog, Workflow
 from conductorlite.model.texts import instant_in_words, span_in_words
-from conductorlite.pages.actions import actions
 from conductorlite.pages.graph import Graph, attempts_of, took
 from conductorlite.pages.markup import (
     Document,
     Html,
+    actions,
     badge,
     chunks,
     element,

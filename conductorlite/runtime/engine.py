@@ -25,8 +25,8 @@ from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Span, to_span
 from conductorlite.plan.grafts import RunProgress
+from conductorlite.runtime.idle import Notices
 from conductorlite.runtime.loop import Driver
-from conductorlite.runtime.notices import Notices
 from conductorlite.runtime.registry import HasWorkers, all_workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
 from conductorlite.runtime.startable import Startable

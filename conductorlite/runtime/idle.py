@@ -11,27 +11,35 @@ Who drives while the thread that should carries out a function itself, and that 
 A function that was quick the last time is called by the driver's own thread when nothing else is ready, and one that took no time
 at all, beside others too: it costs no change of threads. Should it not return for `PATIENCE_S`, a thread that stands by drives in
 the meantime, timers, signs of life and other executions included, until the function has returned.
+
+What is logged of definitions that are new to an engine: their warnings, and tasks that none of its workers serves.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
+from conductorlite.engine.keys import Polls
+from conductorlite.engine.logs import log_definition, log_unserved
+from conductorlite.engine.registry import Notice
 from conductorlite.engine.turn_types import Caller
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import queue_name
+from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import StorageError, WouldDeadlock
 from conductorlite.model.executions import Task
 from conductorlite.model.schedules import ADDRESS
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Mutex, Waiter, started
+from conductorlite.plan.findings import unserved, worker_types
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["GLANCE_MS", "PATIENCE_S", "Rest", "Standby", "WaitGraph", "later_event", "only_schedules"]
+__all__ = ["GLANCE_MS", "PATIENCE_S", "Notices", "Rest", "Standby", "WaitGraph", "later_event", "only_schedules"]
 
 #: Between looks for commits of other processes, ms: while something was done a moment ago, and else.
 _QUICK_MS: Final = 10
@@ -317,3 +325,35 @@ class Standby:
                 self._error = error
             finally:
                 self._taking = False
+
+
+class Notices:
+    """Logs each warning about a definition once, and once for each task type that no worker here carries out.
+
+    An engine without workers only starts executions for others, as long as no thread drives it. A type that is polled for by hand
+    has a worker.
+    """
+
+    def __init__(self, notices: deque[Notice], polls: Polls, workers: Workers) -> None:
+        self._waiting = notices
+        self._polls = polls
+        self._workers = workers
+        #: Types that definitions need and no worker was seen to serve, with the name of a definition.
+        self._wanted: dict[str, str] = {}
+        self._logged: set[str] = set()
+
+    def log(self, *, driving: bool = False) -> None:
+        """Log what has not been; with `driving` also for an engine without workers."""
+        while self._waiting:
+            definition, warnings = self._waiting.popleft()
+            for problem in warnings:
+                log_definition(definition.name, str(problem))
+            if isinstance(definition, WorkflowDef):
+                self._wanted.update((kind, definition.name) for kind in worker_types(definition) if kind not in self._logged)
+        if self._wanted and (driving or len(self._workers)):
+            served = self._workers.task_types | self._polls.types()
+            for kind, name in self._wanted.items():
+                if kind not in served:
+                    self._logged.add(kind)
+                    log_unserved(name, unserved(kind, self._workers.task_types))
+            self._wanted.clear()

@@ -19,8 +19,7 @@ from conductorlite.model.errors import (
     StorageError,
 )
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.pages.actions import PROOF
-from conductorlite.pages.markup import Document, Html, element, join, whole_page
+from conductorlite.pages.markup import PROOF, Document, Html, element, join, whole_page
 from conductorlite.runtime.aio.engine import AsyncEngine
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.safety import Guard, Receive, Role, Safety, Scope, Send, needed_by_method
