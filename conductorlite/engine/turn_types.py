@@ -302,6 +302,10 @@ _AGAIN_MS: Final = 1_000
 UNLOCKED: Final = object()
 
 
+class TurnLost(FencedOut):
+    """The lease of a turn was over, and another engine may have taken one; never leaves the engine."""
+
+
 class TurnLock:
     """The lock of an engine, if it has one. With the fence a turn goes on without a lock that fails: only work is saved by it."""
 
@@ -342,7 +346,7 @@ class TurnLock:
     def confirm(self, workflow_id: str, token: object) -> None:
         """Renew the lease of a turn that is about to commit without a fence.
 
-        Raises FencedOut when the turn was lost, LockUnavailable when the lock fails. What passes between this and the commit is
+        Raises TurnLost when it was over, LockUnavailable when the lock fails. What passes between this and the commit is
         what no lock can exclude.
         """
         if self._lock is None or self._fencing or not isinstance(token, int):
@@ -354,7 +358,7 @@ class TurnLock:
         except Exception as error:
             raise self._unavailable(error) from error
         if not held:
-            raise FencedOut(f"{workflow_id}: its turn was lost to another engine when the lease was over")
+            raise TurnLost(f"{workflow_id}: its turn was lost to another engine when the lease was over")
 
     def release(self, workflow_id: str, token: object) -> None:
         """Give a turn back; one that cannot be is free when its lease is over."""

@@ -41,6 +41,7 @@ from conductorlite.engine.turn_types import (
     Start,
     Taking,
     TurnLock,
+    TurnLost,
     TurnResult,
     called_by,
     refuse_rejected,
@@ -272,8 +273,10 @@ class Turns(Parking):
                 try:
                     inside = self.read_inside or tried >= _INSIDE
                     return self._decide_and_commit(workflow_id, events, memo, inside=inside)
-                except FencedOut:
-                    memo.now = None
+                except FencedOut as error:
+                    if isinstance(error, TurnLost) and (token := self._locking.acquire(workflow_id, events)) is None:
+                        break
+                    memo.now, memo.token = None, token
                 except (KeyTaken, PayloadTooLarge):
                     if started is not None:
                         raise

@@ -27,12 +27,17 @@ class Stopping:
     def __init__(self, inner: Lock, stop: Stop) -> None:
         self.inner = inner
         self.stop = stop
+        self.own_time = inner.own_time
 
     def try_acquire(self, workflow_id: str, now: int) -> int | None:
         """Take the turn, and stop."""
         token = self.inner.try_acquire(workflow_id, now)
         self.stop("locked")
         return token
+
+    def renew(self, workflow_id: str, token: int, now: int) -> bool:
+        """Keep the turn."""
+        return self.inner.renew(workflow_id, token, now)
 
     def release(self, workflow_id: str, token: int) -> None:
         """Give the turn back."""

@@ -282,7 +282,7 @@ class Sandbox:
         ]
 
     def _signals(self) -> tuple[list[Action], list[Action]]:
-        """Signals in the ordinary course: those that are waited for; and those that are not, or not yet."""
+        """Signals in the ordinary course: those that are waited for; and the others."""
         usual: list[Action] = []
         early: list[Action] = []
         sent = dict(self._now.signaled)
