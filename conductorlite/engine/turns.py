@@ -277,17 +277,13 @@ class Turns(Parking):
                     if isinstance(error, TurnLost) and (token := self._locking.acquire(workflow_id, events)) is None:
                         break
                     memo.now, memo.token = None, token
-                except (KeyTaken, PayloadTooLarge):
+                except (AlreadyExists, PayloadTooLarge) as error:
                     if started is not None:
                         raise
-                    answered = self._refuse(workflow_id)
+                    # Another process may have read the same event and begun it first: it is an execution like any other then.
+                    answered = self._refuse(workflow_id) if isinstance(error, KeyTaken | PayloadTooLarge) else None
                     if answered is not None:
                         return TurnResult(decision=None, replies={}, answered=answered)
-                    continue
-                except AlreadyExists:
-                    if started is not None:
-                        raise
-                    # Another process has read the same event and begun it first: it is an execution like any other now.
                 except ExecutionNotFound:
                     if events:
                         raise
