@@ -30,9 +30,9 @@ from conductorlite.engine.logs import log_decision, log_listener
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
+from conductorlite.engine.turn_lock import UNLOCKED, TurnLock, TurnLost
 from conductorlite.engine.turn_types import (
     LASTING,
-    UNLOCKED,
     Asked,
     Caller,
     Deadly,
@@ -40,8 +40,6 @@ from conductorlite.engine.turn_types import (
     Listener,
     Start,
     Taking,
-    TurnLock,
-    TurnLost,
     TurnResult,
     called_by,
     refuse_rejected,
