@@ -187,6 +187,8 @@ def test_errors_are_codes(client: Client) -> None:
     assert client.code("WorkflowService", "Search", {"size": 5_001}) == "INVALID_ARGUMENT"
     run = client("WorkflowService", "StartWorkflow", {"name": "hello"})["workflowId"]
     assert client.code("WorkflowService", "RestartWorkflow", {"workflowId": run}) == "FAILED_PRECONDITION"
+    with pytest.raises(grpc.RpcError, match="'workflow' is missing"):
+        client("MetadataService", "CreateWorkflow", {})
     for one in METHODS:
         service = one.service.rpartition(".")[2]
         assert client.code(service, one.name) not in ("UNKNOWN", "INTERNAL", "UNIMPLEMENTED"), one.name
@@ -215,7 +217,7 @@ def test_who_may_call() -> None:
 
 def test_zero_is_not_given(client: Client) -> None:
     """Zero on the wire, where proto3 has no absence, is what nobody wrote, save numbers of retries, their delay, and timeouts."""
-    steps = [{**_STEP, "retryCount": 0}]
+    steps = [{**_STEP, "retryCount": 0}, {**_STEP, "taskReferenceName": "h", "retryCount": -1}]
     client("MetadataService", "CreateTasks", {"defs": [{"name": "greet", "retryCount": 1, "backoffScaleFactor": 0}]})
     client("MetadataService", "CreateWorkflow", {"workflow": {**_FLOW, "tasks": steps}})
     run = client("WorkflowService", "StartWorkflow", {"name": "hello"})["workflowId"]

@@ -152,7 +152,7 @@ def _handler(method: Method, call: Callable[[Any, Any], Awaitable[Any]], safety:
             await _admitted(context, safety, method.role)
             return await call(request, context)
         except (Refused, ConductorliteError, KeyError) as error:
-            await context.abort(_code(error), str(error) if not isinstance(error, KeyError) else f"there is no {error}")
+            await context.abort(_code(error), f"{error} is missing" if type(error) is KeyError else str(error))
 
     async def answers(request: Any, context: Any) -> AsyncIterator[Any]:
         for one in await answer(request, context):

@@ -24,6 +24,9 @@ _LISTS: Final = {"conductor.proto.WorkflowTask.WorkflowTaskList": "tasks"}
 #: Numbers whose zero is meant.
 _ZEROS: Final = frozenset(f"conductor.proto.TaskDef.{name}" for name in ("retry_count", "retry_delay_seconds", "timeout_seconds"))
 
+#: Numbers that Java's client sends as -1 when they were not given.
+_NEGATIVE: Final = frozenset({"conductor.proto.WorkflowTask.retry_count"})
+
 #: Properties that are not the field in camel case.
 _NAMES: Final = {
     **{name: name for name in ("start_workflow", "complete_task", "fail_task", "terminate_workflow", "update_workflow_variables")},
@@ -66,6 +69,8 @@ def read(message: Any) -> dict[str, Any]:
         elif field.message_type is not None:
             if message.HasField(field.name):
                 document[_name(field)] = _read(field, value)
+        elif field.full_name in _NEGATIVE and value < 0:
+            continue
         elif value or field.enum_type is not None or isinstance(value, bool) or field.full_name in _ZEROS:
             document[_name(field)] = _read(field, value)
     if message.DESCRIPTOR.full_name == "conductor.proto.EventHandler.Action":
