@@ -20,7 +20,7 @@ from conductorlite.cli.operations import CHANGING, MESSAGES
 from conductorlite.cli.output import discard_output
 from conductorlite.cli.queries import LOOKING, explained
 from conductorlite.cli.schedules import SCHEDULING
-from conductorlite.cli.serving import serve
+from conductorlite.cli.serving import serve, worker
 from conductorlite.cli.shared import (
     Exit,
     OutputClosed,
@@ -268,7 +268,7 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, serve, lint, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
+for _command in (*CHANGING, *LOOKING, serve, worker, lint, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
     program.add_command(_command)
 
 

@@ -16,6 +16,8 @@ pytest.importorskip("uvicorn")
 
 import httpx
 
+from conductorlite import Engine
+
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.slow
@@ -66,3 +68,25 @@ def test_what_it_refuses(shell: Shell) -> None:
     assert "--allow-host" in shell("serve", "--host", "0.0.0.0").err
     (shell.folder / "token").write_text("short\n", encoding="utf-8")
     assert "16 characters" in shell("serve", "--token-file", "token").err
+
+
+@pytest.mark.slow
+def test_a_worker_elsewhere(shell: Shell) -> None:
+    """A process runs the functions of a module on the tasks of a server, and ends when it is to, with what it has begun done."""
+    from conductorlite.testing.server import ConductorServer
+
+    with ConductorServer(Engine()) as server:
+        definition = {
+            "name": "greeting",
+            "tasks": [{"name": "greet", "taskReferenceName": "greet", "inputParameters": {"name": "you"}}],
+        }
+        command = [sys.executable, "-m", "conductorlite.cli", "worker", "--url", server.api, "--workers", "crew:workers"]
+        with subprocess.Popen(command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            said = httpx.post(
+                f"{server.api}/workflow/execute/greeting/1?waitForSeconds=60", json={"workflowDef": definition}
+            ).json()
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=60)
+        assert (process.returncode, out, err) == (0, "", "")
+    assert said["targetWorkflowStatus"] == "COMPLETED", said
+    server.engine.close()
