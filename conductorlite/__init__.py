@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from conductorlite.plan.difference import diff
     from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
     from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
-    from conductorlite.runtime.calls import TaskLogFilter, TaskLogHandler, current_task
+    from conductorlite.runtime.calls import current_task
     from conductorlite.runtime.context import TaskContext
     from conductorlite.runtime.engine import Engine, Run, Transaction
     from conductorlite.runtime.registry import Workers
+    from conductorlite.runtime.task_logs import TaskLogFilter, TaskLogHandler
 
 __all__ = [
     "AsyncEngine",
@@ -140,8 +141,8 @@ _HOMES: Final = {
     "TaskDef": "model.definitions",
     "TaskFailedTerminally": "model.errors",
     "TaskLog": "model.executions",
-    "TaskLogFilter": "runtime.calls",
-    "TaskLogHandler": "runtime.calls",
+    "TaskLogFilter": "runtime.task_logs",
+    "TaskLogHandler": "runtime.task_logs",
     "TaskResult": "model.executions",
     "TaskStatus": "model.statuses",
     "TaskType": "model.definitions",

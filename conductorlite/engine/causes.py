@@ -5,7 +5,6 @@ Here too: which inputs and outputs are null because a `${…}` found nothing, an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.later import pattern
 from conductorlite.model.scalars import step_path
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import did_you_mean
@@ -42,7 +42,7 @@ _LOOKED_AT: Final = 10_000
 
 #: Characters of a text that are looked at, and the expressions in it.
 _LONGEST: Final = 10_000
-_EXPRESSION: Final = re.compile(r"(?<!\$)\$\{[^{}]*\}")
+_EXPRESSION: Final = pattern(r"(?<!\$)\$\{[^{}]*\}")
 
 
 def nulls(workflow: Workflow, task: Task) -> tuple[str, ...]:

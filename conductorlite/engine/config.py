@@ -7,11 +7,10 @@ Whatever it asks of an engine is refused at once, before any lock: one that anot
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import cached_property, wraps
+from types import FunctionType
 from typing import Any, Final, Literal, TypeVar
 
 from conductorlite.decide.changeset.view import Bounds
@@ -19,11 +18,15 @@ from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import EngineClosed, InvalidInput
+from conductorlite.model.later import pattern
 from conductorlite.store.ports import EventSource, Lock, PayloadCodec
 
 __all__ = ["EngineConfig", "Part", "Service", "checked_name", "one_process", "refuse_forked", "services"]
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+#: The flag of code that is a coroutine's: `inspect.CO_COROUTINE`.
+_COROUTINE: Final = 0x80
+
+_NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,100}")
 
 
 def checked_name(name: str | None) -> str | None:
@@ -130,7 +133,8 @@ class Service(Part):
 
 def services(engine: object) -> dict[str, Service]:
     """The services of an engine, by noun."""
-    return {noun: service for noun, service in vars(engine).items() if isinstance(service, Service)}
+    nouns = [noun for kind in type(engine).__mro__ for noun, found in vars(kind).items() if isinstance(found, cached_property)]
+    return {noun: service for noun in nouns if isinstance(service := getattr(engine, noun), Service)}
 
 
 T = TypeVar("T")
@@ -148,15 +152,19 @@ def refuse_forked(pid: int) -> None:
         raise EngineClosed("the process was forked after the engine was opened; open one in the child process")
 
 
+def _is_async(method: Callable[..., object]) -> bool:
+    return isinstance(method, FunctionType) and bool(method.__code__.co_flags & _COROUTINE)
+
+
 def one_process(face: type[T]) -> type[T]:
     """Have every public method that a class defines, and its blocks, refuse another process than the one that made the object.
 
     For classes whose objects keep that process's id as `_pid`; what is inherited is left to its own class. A block that ends with
     an error of its own keeps that error.
     """
-    own = [(name, method) for name, method in vars(face).items() if inspect.isfunction(method)]
+    own = [(name, method) for name, method in vars(face).items() if isinstance(method, FunctionType)]
     for name, method in own:
-        if name == _OWN and not inspect.iscoroutinefunction(method):
+        if name == _OWN and not _is_async(method):
             continue
         if not name.startswith("_") or name in _BLOCKS:
             setattr(face, name, _guarded(method, ends_block=name in ("__exit__", "__aexit__")))
@@ -172,7 +180,7 @@ def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., A
             refuse_forked(self._pid)
         return True
 
-    if inspect.iscoroutinefunction(method):
+    if _is_async(method):
 
         @wraps(method)
         async def awaited(self: Any, *given: Any, **options: Any) -> Any:

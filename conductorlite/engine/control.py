@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from typing import Any, Final
@@ -55,7 +54,8 @@ def ascending_ids(clock: Clock) -> Callable[[], str]:
         number = next(numbers) & 0x3FFFFFFF
         high = (clock.now() & 0xFFFFFFFFFFFF) << 16 | 0x7000 | number >> 18
         low = 0b10 << 62 | (number & 0x3FFFF) << 44 | int.from_bytes(os.urandom(6)) >> 4
-        return str(uuid.UUID(int=high << 64 | low))
+        text = f"{high << 64 | low:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     return new_id
 

@@ -8,7 +8,7 @@ presence cannot be looked at, a holder counts as alive until its lease ends, whi
 
 from __future__ import annotations
 
-import uuid
+import os
 import weakref
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
@@ -64,7 +64,7 @@ class Holding:
         self._owner = owner
         #: Random: process ids and host names are not enough, two containers may share both. In virtual time, which is for tests,
         #: the lowest number that is free, so that the same program does the same again.
-        self.name: str | None = None if self._clock.virtual else uuid.uuid4().hex[:12]
+        self.name: str | None = None if self._clock.virtual else os.urandom(6).hex()
         self._presence: Presence | None = None
         self._mutex = Mutex()
         self._over = Waiter()

@@ -6,17 +6,23 @@ taken out of them before they were stored.
 
 from __future__ import annotations
 
-import logging
+import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryKind, Task, Workflow
+from conductorlite.model.later import made, module
 from conductorlite.model.schedules import Progress, ScheduledRun, ScheduleOutcome
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import error_text
+
+if TYPE_CHECKING:
+    import logging
+else:
+    logging = module("logging")
 
 __all__ = [
     "about_task",
@@ -30,14 +36,14 @@ __all__ = [
     "log_unserved",
 ]
 
-_DRIVER: Final = logging.getLogger("conductorlite")
-_LISTENERS: Final = logging.getLogger("conductorlite.listeners")
-_TASKS: Final = logging.getLogger("conductorlite.tasks")
-_TURNS: Final = logging.getLogger("conductorlite.turns")
-_WORKFLOWS: Final = logging.getLogger("conductorlite.workflows")
-_SCHEDULES: Final = logging.getLogger("conductorlite.schedules")
-_DEFINITIONS: Final = logging.getLogger("conductorlite.definitions")
-_STORE: Final = logging.getLogger("conductorlite.store")
+_DRIVER: Final = made(lambda: logging.getLogger("conductorlite"))
+_LISTENERS: Final = made(lambda: logging.getLogger("conductorlite.listeners"))
+_TASKS: Final = made(lambda: logging.getLogger("conductorlite.tasks"))
+_TURNS: Final = made(lambda: logging.getLogger("conductorlite.turns"))
+_WORKFLOWS: Final = made(lambda: logging.getLogger("conductorlite.workflows"))
+_SCHEDULES: Final = made(lambda: logging.getLogger("conductorlite.schedules"))
+_DEFINITIONS: Final = made(lambda: logging.getLogger("conductorlite.definitions"))
+_STORE: Final = made(lambda: logging.getLogger("conductorlite.store"))
 
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
 #: Longest text of an error that is logged.
@@ -54,7 +60,7 @@ _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLU
 
 def log_decision(decision: Decision) -> None:
     """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
-    debug = _TURNS.isEnabledFor(logging.DEBUG)
+    debug = "logging" in sys.modules and _TURNS.isEnabledFor(logging.DEBUG)
     noted = [line for line in decision.history if line.status in _NOTED or line.kind is HistoryKind.ALERT]
     if not debug and not noted:
         return

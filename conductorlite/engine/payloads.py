@@ -10,7 +10,6 @@ about to put it has noted so before, or will put it afterwards. Removing an exec
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -23,6 +22,7 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload, size_of
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
+from conductorlite.model.later import pattern
 from conductorlite.model.texts import error_text
 from conductorlite.store.ports import Backend, PayloadCodec, PayloadStorage, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import OrphanPayload, StoredPayload
@@ -33,9 +33,9 @@ __all__ = ["PayloadStore", "PayloadSweep", "PayloadsRequired", "TurnMemo", "as_u
 _PAGE: Final = 200
 
 #: Objects of ours, and what an interrupted write of one has left; other files there are not ours to delete.
-_OURS: Final = re.compile(r"([0-9a-f]{2}/[0-9a-f]{64}|(workflow|task)/(input|output)/[0-9a-f]{32})\.json[A-Za-z0-9_.-]*")
+_OURS: Final = pattern(r"([0-9a-f]{2}/[0-9a-f]{64}|(workflow|task)/(input|output)/[0-9a-f]{32})\.json[A-Za-z0-9_.-]*")
 
-_KEY_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_KEY_ID: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -12,8 +12,6 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from conductorlite.engine.config import Part
-from conductorlite.engine.explain import Case
-from conductorlite.engine.limits import standings
 from conductorlite.engine.turn_types import archived_workflow, missing, unarchived
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
@@ -165,6 +163,9 @@ class Queries(Part):
 
     def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
         """See `Engine.explain`."""
+        from conductorlite.engine.explain import Case
+        from conductorlite.engine.limits import standings
+
         workflow = self.get(workflow_id, masked=True)
         history = self.history(workflow_id)
         with self._backend.reading() as view:

@@ -50,7 +50,6 @@ from conductorlite.model.schedules import (
     StartWorkflowRequest,
     WorkflowSchedule,
     address_of,
-    name_at,
     progress_from_text,
     progress_to_text,
 )
@@ -58,7 +57,7 @@ from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
 
-__all__ = ["Schedules", "Timetable", "wake_schedule"]
+__all__ = ["Schedules", "Timetable", "wake"]
 
 #: The event that wakes a schedule by itself.
 _TIMER: Final = "TIMER"
@@ -370,10 +369,9 @@ def _discard(_: ScheduleRow) -> None:
     return
 
 
-def wake_schedule(tx: WritingTransaction, workflow: Workflow) -> None:
-    """Wake the schedule that waits for the end of an execution, in the commit of that end."""
-    name = name_at(workflow.event or "")
-    row = None if name is None else tx.schedule(name)
+def wake(tx: WritingTransaction, name: str, workflow: Workflow) -> None:
+    """Wake a schedule if it waits for the end of an execution."""
+    row = tx.schedule(name)
     if row is not None and row.waits:
         tx.post([_event(row, f"ENDED:{workflow.workflow_id}", workflow.updated_at, workflow.updated_at)])
 

@@ -8,14 +8,14 @@ a client whose report was lost can report again until then. Source of the rule: 
 
 from __future__ import annotations
 
-import re
-import uuid
+import os
 from typing import Any, Final
 
 from conductorlite.engine.config import Service
 from conductorlite.engine.payloads import PayloadStore, PayloadSweep, as_unavailable
 from conductorlite.model.canonical import MAX_SIZE, parse
 from conductorlite.model.errors import InvalidInput, PayloadLost, PayloadTooLarge, PayloadUnavailable
+from conductorlite.model.later import pattern
 from conductorlite.model.texts import Span, printable, to_span
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.tables import ExternalStorageLocation, OrphanPayload
@@ -30,7 +30,7 @@ _FOLDERS: Final = {
     "TASK_OUTPUT": "task/output",
 }
 
-_NAME: Final = re.compile(r"[0-9a-f]{32}\.json")
+_NAME: Final = pattern(r"[0-9a-f]{32}\.json")
 
 
 class Payloads(Service):
@@ -63,7 +63,7 @@ class Payloads(Service):
         if payload_type is None:
             raise InvalidInput(f"to WRITE a document say its payload type: {', '.join(_FOLDERS)}")
         # No one can guess it: a client that knows the path of an upload can report it.
-        key = path or f"{_FOLDERS[payload_type]}/{uuid.uuid4().hex}.json"
+        key = path or f"{_FOLDERS[payload_type]}/{os.urandom(16).hex()}.json"
         if not _is_upload(key, payload_type):
             raise InvalidInput(
                 f"{printable(path, 80)!r} is no path of an upload ({payload_type}); with an empty path you are given one"

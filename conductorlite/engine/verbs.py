@@ -11,29 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.engine.admin import Admin
-from conductorlite.engine.config import EngineConfig, Service, refuse_forked
+from conductorlite.engine.config import EngineConfig, refuse_forked
 from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked
-from conductorlite.engine.definitions import Definitions
 from conductorlite.engine.driven_time import Driven
-from conductorlite.engine.events import Events
 from conductorlite.engine.holders import Holding
-from conductorlite.engine.limits import Limits
+from conductorlite.engine.nouns import Core, Nouns, wake_schedule
 from conductorlite.engine.payloads import PayloadStore
 from conductorlite.engine.polling import GLANCE_MS, Polling
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.reports import Reports, Secrecy
-from conductorlite.engine.schedules import Schedules, Timetable, wake_schedule
-from conductorlite.engine.search import Search
 from conductorlite.engine.starts import StartTurns
-from conductorlite.engine.tasks import Tasks
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.turn_types import Listener, status_of
-from conductorlite.engine.turns import Turns
-from conductorlite.engine.uploads import Payloads
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Clock, SystemClock
@@ -51,35 +43,21 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span, to_span
-from conductorlite.store.documents import WORKFLOWS
 from conductorlite.store.payloads import open_payloads
 from conductorlite.store.places import opened
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, ReadingTransaction, SecretProvider
-from conductorlite.store.search import SearchResult, WorkflowSummary, asked
 from conductorlite.store.tables import ExecutionFilter
 
-__all__ = ["Core", "Verbs"]
+if TYPE_CHECKING:
+    from conductorlite.store.search import SearchResult, WorkflowSummary
+
+__all__ = ["Verbs"]
 
 #: Searches before giving up: what was found may end before it is answered.
 _SIGNAL_TRIES: Final = 8
 
 
-@attrs.frozen(kw_only=True, slots=True)
-class Core:
-    """What an engine is made of, for its driver and the test kit; programs need none of it."""
-
-    turns: Turns
-    control: Control
-    queries: Queries
-    reports: Reports
-    polling: Polling
-    holding: Holding
-    driven: Driven
-    timetable: Timetable
-    searching: Search
-
-
-class Verbs(Service):
+class Verbs(Nouns):
     """An engine without drivers: see `conductorlite.Engine` for the arguments."""
 
     def __init__(
@@ -128,17 +106,11 @@ class Verbs(Service):
             polling=Polling(turns, config, reports, holding, secrecy),
             holding=holding,
             driven=driven,
-            timetable=Timetable(turns, config, control),
-            searching=Search(turns, config, index),
+            config=config,
+            index=index,
         )
-        core = self.core
-        self.definitions = Definitions(turns, config, control)
-        self.tasks = Tasks(turns, config, reports, core.searching)
-        self.schedules = Schedules(turns, config, core.timetable)
-        self.events = Events(turns, config, control.new_id)
-        self.limits = Limits(turns, config)
-        self.payloads = Payloads(turns, config)
-        self.admin = Admin(turns, config, core.queries, control, core.searching, running, payloads is None)
+        self.running, self.documents_beside = running, payloads is None
+        _ = self.core.indexing  # refuses what is no index
 
     # ------------------------------------------------------------------ run control
 
@@ -392,6 +364,9 @@ class Verbs(Service):
         fed with up to about a thousand changes and answers, and `behind` says how many are left; while it is built or does not
         work, the store does. Raises InvalidQuery, and InvalidInput for what is no text and for a page out of range.
         """
+        from conductorlite.store.documents import WORKFLOWS
+        from conductorlite.store.search import asked
+
         return self.core.searching.workflows(asked(WORKFLOWS, query, free_text, start, size, sort))
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -488,7 +463,8 @@ class Verbs(Service):
     def close(self) -> None:
         """Release the store; idempotent."""
         try:
-            self.core.searching.close()
+            if (indexing := self.core.indexing) is not None:
+                indexing.close()
             with suppress(StorageError, EngineClosed):
                 self.core.driven.note()
         finally:

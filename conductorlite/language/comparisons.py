@@ -8,19 +8,23 @@ whole path. Source of the rules: Jayway JsonPath's README, "Filter Operators", a
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal, InvalidOperation
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductorlite.language.regexes import BoundedPattern
 from conductorlite.language.values import Json, java_double
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed
+from conductorlite.model.later import module, pattern
 
-__all__ = ["OPERATORS", "Budget", "Compare", "Members", "Refused", "decimal"]
+if TYPE_CHECKING:
+    import decimal
+else:
+    decimal = module("decimal")
 
-_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
+__all__ = ["OPERATORS", "Budget", "Compare", "Members", "Refused", "to_decimal"]
+
+_DECIMAL: Final = pattern(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 #: What one evaluation of a path may look at: values, tests of items, and a share of the characters that are searched.
 _MAX_WORK: Final = 1_000_000
 #: Characters that are searched, and ways of a pattern that are tried, for the price of one value.
@@ -82,26 +86,26 @@ class Budget:
 Compare = Callable[[Json, Json, Budget], bool]
 
 
-def decimal(text: str) -> Decimal | None:
+def to_decimal(text: str) -> decimal.Decimal | None:
     """The number a text is, None when it is none."""
     if _DECIMAL.fullmatch(text) is None:
         return None
     try:
-        return Decimal(text)
-    except InvalidOperation:
+        return decimal.Decimal(text)
+    except decimal.InvalidOperation:
         return None
 
 
 def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    return isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
 
 
-def _exact(value: int | float | Decimal) -> int | Decimal:
-    return Decimal(repr(value)) if isinstance(value, float) else value
+def _exact(value: int | float | decimal.Decimal) -> int | decimal.Decimal:
+    return decimal.Decimal(repr(value)) if isinstance(value, float) else value
 
 
-def _written(value: int | float | Decimal) -> str:
-    return str(Decimal(java_double(value))) if isinstance(value, float) else str(value)
+def _written(value: int | float | decimal.Decimal) -> str:
+    return str(decimal.Decimal(java_double(value))) if isinstance(value, float) else str(value)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -110,7 +114,7 @@ class Members:
 
     count: int
     texts: frozenset[str]
-    numbers: frozenset[int | Decimal]
+    numbers: frozenset[int | decimal.Decimal]
     others: frozenset[bool | None]
 
     @classmethod
@@ -124,7 +128,7 @@ class Members:
         return cls(
             count=len(items),
             texts=frozenset(texts).union(map(_written, numbers)),
-            numbers=frozenset(map(_exact, numbers)).union(found for text in texts if (found := decimal(text)) is not None),
+            numbers=frozenset(map(_exact, numbers)).union(found for text in texts if (found := to_decimal(text)) is not None),
             others=frozenset(item for item in items if item is None or isinstance(item, bool)),
         )
 
@@ -140,7 +144,7 @@ class Members:
 def _equal(left: Json, right: Json, budget: Budget) -> bool:
     if _is_number(left) and isinstance(right, str):
         budget.spend(len(right) // _DIGITS)
-        return _exact(left) == decimal(right)
+        return _exact(left) == to_decimal(right)
     if isinstance(left, str) and _is_number(right):
         return left == _written(right)
     return _same(left, right, budget)

@@ -7,7 +7,6 @@ Scripts that are the body of a function, as LAMBDA has them: what they `return` 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -16,6 +15,7 @@ from conductorlite.language.processes import ScriptCut, ScriptTimedOut, patience
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
+from conductorlite.model.later import pattern
 
 __all__ = [
     "EVALUATORS",
@@ -110,7 +110,7 @@ def is_true(value: Json) -> bool:
 _BEFORE: Final = "(function () {"
 #: On a line of its own, so that the body may end with a comment.
 _AFTER: Final = "\n})()"
-_FIRST_LINE: Final = re.compile(r"line 1 column (\d+)")
+_FIRST_LINE: Final = pattern(r"line 1 column (\d+)")
 
 
 @attrs.frozen(kw_only=True)

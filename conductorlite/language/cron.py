@@ -20,17 +20,23 @@ the rule: cron(8), "Daylight Saving Time and other time changes". A change of mo
 from __future__ import annotations
 
 import re
-from calendar import monthrange
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import MAX_KEY
 from conductorlite.model.errors import InvalidExpression, InvalidInput, Problem
+from conductorlite.model.later import module, pattern
 from conductorlite.model.schedules import CronSchedule, WorkflowSchedule
+
+if TYPE_CHECKING:
+    import calendar
+    import zoneinfo
+else:
+    calendar = module("calendar")
+    zoneinfo = module("zoneinfo")
 
 __all__ = ["Cron", "crons_of", "following", "latest", "next_after", "next_instant", "parse_cron", "problems", "zone_of"]
 
@@ -50,7 +56,7 @@ _DAYS: Final = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 #: The last year with a next time; what has none until then never comes due.
 _LAST_YEAR: Final = 2199
 
-_PART: Final = re.compile(r"(?P<first>\*|[0-9]+|[A-Z]+)(?:-(?P<last>[0-9]+|[A-Z]+))?(?:/(?P<step>[0-9]+))?")
+_PART: Final = pattern(r"(?P<first>\*|[0-9]+|[A-Z]+)(?:-(?P<last>[0-9]+|[A-Z]+))?(?:/(?P<step>[0-9]+))?")
 
 #: Whether a date is meant by a word such as `LW`.
 _DayRule = Callable[[date], bool]
@@ -206,7 +212,7 @@ def _month_day_rule(part: str) -> _DayRule | None:
         raise ValueError(f"{part!r} is no day of a month")
 
     def rule(day: date) -> bool:
-        end = monthrange(day.year, day.month)[1]
+        end = calendar.monthrange(day.year, day.month)[1]
         target = end - back if wanted is None else wanted
         if not 1 <= target <= end:
             return False
@@ -240,7 +246,7 @@ def _weekday_rule(part: str) -> _DayRule | None:
     def rule(day: date) -> bool:
         if day.isoweekday() % 7 != weekday:
             return False
-        return day.day + 7 > monthrange(day.year, day.month)[1] if nth is None else (day.day - 1) // 7 + 1 == nth
+        return day.day + 7 > calendar.monthrange(day.year, day.month)[1] if nth is None else (day.day - 1) // 7 + 1 == nth
 
     return rule
 
@@ -254,15 +260,15 @@ _END: Final = (datetime(2200, 1, 1, tzinfo=UTC) - _EPOCH) // _MS
 
 
 @lru_cache(maxsize=256)
-def zone_of(zone_id: str) -> ZoneInfo:
+def zone_of(zone_id: str) -> zoneinfo.ZoneInfo:
     """A time zone by its IANA name; raises InvalidInput."""
     try:
-        return ZoneInfo(zone_id)
+        return zoneinfo.ZoneInfo(zone_id)
     except (LookupError, ValueError, OSError):
         raise InvalidInput(f"there is no time zone {zone_id!r}") from None
 
 
-def next_instant(cron: Cron, zone: ZoneInfo, after: int) -> int | None:
+def next_instant(cron: Cron, zone: zoneinfo.ZoneInfo, after: int) -> int | None:
     """The first instant after `after` (epoch ms) at which an expression fires in a zone; None when there is none."""
     at = max(after + 1, 0)
     if not cron.running and _skipped_at(cron, zone, at):
@@ -285,14 +291,14 @@ def next_instant(cron: Cron, zone: ZoneInfo, after: int) -> int | None:
     return None
 
 
-def _skipped_at(cron: Cron, zone: ZoneInfo, at: int) -> bool:
+def _skipped_at(cron: Cron, zone: zoneinfo.ZoneInfo, at: int) -> bool:
     """Whether the clocks are put forward at this very instant, over a time that the expression names."""
     before, offset = _offset(zone, at - 1), _offset(zone, at)
     wall = cron.next_wall(_wall(at, before)) if offset > before else None
     return wall is not None and wall < _wall(at, offset)
 
 
-def _offset(zone: ZoneInfo, at: int) -> int:
+def _offset(zone: zoneinfo.ZoneInfo, at: int) -> int:
     offset = (_EPOCH + at * _MS).astimezone(zone).utcoffset()
     return 0 if offset is None else offset // _MS
 
@@ -301,12 +307,12 @@ def _wall(at: int, offset: int) -> datetime:
     return (_EPOCH + (at + offset) * _MS).replace(tzinfo=None)
 
 
-def _repeated(zone: ZoneInfo, at: int) -> bool:
+def _repeated(zone: zoneinfo.ZoneInfo, at: int) -> bool:
     """Whether the wall showed this time once before."""
     return (_EPOCH + at * _MS).astimezone(zone).fold == 1
 
 
-def _change(zone: ZoneInfo, since: int, until: int) -> int | None:
+def _change(zone: zoneinfo.ZoneInfo, since: int, until: int) -> int | None:
     """The first instant after `since`, up to `until`, at which the offset is another one."""
     low = since
     offset = _offset(zone, low)
@@ -325,7 +331,7 @@ def _change(zone: ZoneInfo, since: int, until: int) -> int | None:
 
 
 #: What a name may consist of: an execution's id begins with it, and stands in URLs.
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_NAME: Final = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 #: Longest name, in characters.
 _LONGEST: Final = 200

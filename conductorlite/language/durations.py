@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Final
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Final
 
 from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.later import module, pattern
+
+if TYPE_CHECKING:
+    import zoneinfo
+else:
+    zoneinfo = module("zoneinfo")
 
 __all__ = ["parse_duration", "parse_until"]
 
@@ -18,8 +23,8 @@ _MAX_LENGTH: Final = 100
 _DAY_MS: Final = 86_400_000
 
 # Java's \s, which is ASCII. Runs are made one blank first: optional groups between `\s*` would try each blank in all.
-_BLANKS: Final = re.compile(r"[ \t\n\x0b\f\r]+")
-_DURATION: Final = re.compile(
+_BLANKS: Final = pattern(r"[ \t\n\x0b\f\r]+")
+_DURATION: Final = pattern(
     r"(?:([0-9]+) ?(?:days|day|d))? ?"
     r"(?:([0-9]+) ?(?:hours|hour|hrs|hr|h))? ?"
     r"(?:([0-9]+) ?(?:minutes|minute|mins|min|m))? ?"
@@ -28,8 +33,8 @@ _DURATION: Final = re.compile(
 )
 _UNIT_MS: Final = (_DAY_MS, 3_600_000, 60_000, 1_000)
 
-_UNTIL: Final = re.compile(r"\s*([0-9]+)-\s*([0-9]+)-\s*([0-9]+)(?: \s*([0-9]+):\s*([0-9]+)(?: (\S.*))?)?", re.ASCII)
-_OFFSET: Final = re.compile(r"([+-])([0-9]{2})([0-9]{2})|GMT([+-])([0-9]{1,2}):([0-9]{2})", re.ASCII | re.IGNORECASE)
+_UNTIL: Final = pattern(r"\s*([0-9]+)-\s*([0-9]+)-\s*([0-9]+)(?: \s*([0-9]+):\s*([0-9]+)(?: (\S.*))?)?", re.ASCII)
+_OFFSET: Final = pattern(r"([+-])([0-9]{2})([0-9]{2})|GMT([+-])([0-9]{1,2}):([0-9]{2})", re.ASCII | re.IGNORECASE)
 
 #: Minutes east of Greenwich. A name fixes its offset whatever the season, as in Java: `PST` in June is still -8.
 _ZONES: Final = {
@@ -132,7 +137,7 @@ def _zone(zone: tzinfo | str) -> tzinfo:
     if zone == "UTC":
         return UTC
     try:
-        return ZoneInfo(zone)
+        return zoneinfo.ZoneInfo(zone)
     except (LookupError, ValueError, OSError):
         raise InvalidExpression(f"Unknown time zone: {zone[:_MAX_LENGTH]}") from None
 

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, Protocol
 
-from conductorlite.language.comparisons import OPERATORS, Budget, Refused, decimal
+from conductorlite.language.comparisons import OPERATORS, Budget, Refused, to_decimal
 from conductorlite.language.regexes import BoundedPattern, bounded_pattern
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.later import pattern
 
 __all__ = ["Filter", "compile_filter", "read_literal", "unescape"]
 
@@ -25,24 +26,22 @@ __all__ = ["Filter", "compile_filter", "read_literal", "unescape"]
 _MAX_NESTING: Final = 16
 _MAX_LENGTH: Final = 1000
 
-_QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-_BRACKET: Final = re.compile(rf"{_QUOTED.pattern}|[\[\]{{}}]", re.DOTALL)
-_PATTERN: Final = re.compile(r"/((?:[^/\\]|\\.)*)/([dixmsuU]*)", re.DOTALL)
-_INLINE: Final = re.compile(r"\(\?([dixmsuU]+)\)")
-_NUMBER: Final = re.compile(r"[-0-9.eE]*")
-_WORD: Final = re.compile(r"true|false|null")
-_OPERATOR: Final = re.compile(r"[<>=~!]+|[^ <>=~!][^ ]*")
-_NO_ARGUMENTS: Final = re.compile(r"\( *\)")
+_QUOTED: Final = pattern(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_BRACKET: Final = pattern(rf"{_QUOTED.pattern}|[\[\]{{}}]", re.DOTALL)
+_PATTERN: Final = pattern(r"/((?:[^/\\]|\\.)*)/([dixmsuU]*)", re.DOTALL)
+_INLINE: Final = pattern(r"\(\?([dixmsuU]+)\)")
+_NUMBER: Final = pattern(r"[-0-9.eE]*")
+_WORD: Final = pattern(r"true|false|null")
+_OPERATOR: Final = pattern(r"[<>=~!]+|[^ <>=~!][^ ]*")
+_NO_ARGUMENTS: Final = pattern(r"\( *\)")
 _CONSTANTS: Final[Mapping[str, Json]] = {"true": True, "false": False, "null": None}
 _FLAGS: Final = {"i": re.IGNORECASE, "s": re.DOTALL, "m": re.MULTILINE, "x": re.VERBOSE, "d": 0, "u": 0, "U": 0}
 
 
-_TOKEN: Final = re.compile(
-    r"\s*(?:('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([\[\]{},:])|([^\s\[\]{},:'\"][^\[\]{},:]*))", re.DOTALL
-)
-_LITERAL_NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_TOKEN: Final = pattern(r"\s*(?:('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([\[\]{},:])|([^\s\[\]{},:'\"][^\[\]{},:]*))", re.DOTALL)
+_LITERAL_NUMBER: Final = pattern(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _MAX_DEPTH: Final = 16
-_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_ESCAPE: Final = pattern(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
@@ -270,7 +269,7 @@ class _Parser:
             self._at = end
             return _Value(literal=literal)
         found = _NUMBER.match(rest)
-        number = None if found is None else decimal(found[0])
+        number = None if found is None else to_decimal(found[0])
         if found is None or number is None:
             raise self._error(f"a value expected instead of {rest[:20]!r}" if rest else "a value expected at the end")
         self._at += found.end()

@@ -19,6 +19,7 @@ from conductorlite.language.subset import Outside, Subset, compile_subset
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
+from conductorlite.model.later import pattern
 
 __all__ = ["JavaScript", "Script"]
 
@@ -28,15 +29,15 @@ _MAX_TEXT: Final = 1_000_000
 _FIRST_LINE: Final = 100_000
 _WIDEST: Final = 2**63
 
-_ROOT: Final = re.compile(
+_ROOT: Final = pattern(
     r"""(?<![\w$.])\$(?![\w${])          # the root as a name of its own, not the `${` of a template literal
         (?:\s*\??\.\s*([A-Za-z_]\w*)(?!\s*\(|[\w$])|\s*\[\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*\](?!\s*\())?""",
     re.VERBOSE,
 )
-_ANY_ROOT: Final = re.compile(r"(?<![\w$])\$(?![\w${])")
-_HIDDEN: Final = re.compile(r"\\[ux]|\bglobalThis\b|\bthis\b|\bwith\b")
-_JAVA: Final = re.compile(r"\.\s*(?:get|size|isEmpty|contains|containsKey)\s*\(")
-_LINE: Final = re.compile(r"<input>:(\d+)(?::(\d+))?")
+_ANY_ROOT: Final = pattern(r"(?<![\w$])\$(?![\w${])")
+_HIDDEN: Final = pattern(r"\\[ux]|\bglobalThis\b|\bthis\b|\bwith\b")
+_JAVA: Final = pattern(r"\.\s*(?:get|size|isEmpty|contains|containsKey)\s*\(")
+_LINE: Final = pattern(r"<input>:(\d+)(?::(\d+))?")
 
 
 @attrs.frozen(kw_only=True)

@@ -8,7 +8,6 @@ puts out follows from its text, its input and the instant it is given.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from conductorlite.language.processes import Limits, ScriptCut, TextCut, install
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
+from conductorlite.model.later import pattern
 
 __all__ = ["JqProgram", "compile_jq", "need_jq"]
 
@@ -23,7 +23,7 @@ __all__ = ["JqProgram", "compile_jq", "need_jq"]
 _MAX_TEXT: Final = 1_000_000
 _WIDEST: Final = 2**63
 
-_FIRST: Final = re.compile(r"\Ajq: error: (.*?)(?: at <top-level>, line (\d+), column (\d+):?)?\s*\Z")
+_FIRST: Final = pattern(r"\Ajq: error: (.*?)(?: at <top-level>, line (\d+), column (\d+):?)?\s*\Z")
 
 
 def need_jq() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 from conductorlite.language.filters import Filter, compile_filter, read_literal, unescape
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.later import pattern
 
 __all__ = ["MAX_PATH", "Call", "Indexes", "Keys", "PathStep", "Slice", "Wild", "split_path"]
 
@@ -20,11 +21,11 @@ _INDEXES: Final = range(-(2**31), 2**31)
 _FUNCTIONS: Final = frozenset(
     ("length", "size", "keys", "first", "last", "index", "avg", "max", "min", "sum", "stddev", "concat", "append")
 )
-_NAME: Final = re.compile(r"[^.\[( ]+")
-_QUOTED: Final = re.compile(r"\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\s*", re.DOTALL)
-_NUMBERS: Final = re.compile(r"\[([-0-9,: ]+)\]")
-_WILD: Final = re.compile(r"\[\s*\*\s*\]")
-_FILTER_TOKEN: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?<=~) ?/(?:[^/\\]|\\.)*/|[\[\]]", re.DOTALL)
+_NAME: Final = pattern(r"[^.\[( ]+")
+_QUOTED: Final = pattern(r"\s*(?:'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\")\s*", re.DOTALL)
+_NUMBERS: Final = pattern(r"\[([-0-9,: ]+)\]")
+_WILD: Final = pattern(r"\[\s*\*\s*\]")
+_FILTER_TOKEN: Final = pattern(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?<=~) ?/(?:[^/\\]|\\.)*/|[\[\]]", re.DOTALL)
 
 
 @attrs.frozen

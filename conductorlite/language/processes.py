@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import hashlib
-import importlib.util
 import json
 import os
-import re
-import signal
-import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
-from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
+from conductorlite.model.later import module, pattern
 from conductorlite.model.threads import Mutex
+
+if TYPE_CHECKING:
+    import atexit
+    import signal
+    import subprocess
+else:
+    atexit = module("atexit")
+    signal = module("signal")
+    subprocess = module("subprocess")
 
 __all__ = [
     "Language",
@@ -43,7 +47,7 @@ Language = Literal["javascript", "jq"]
 
 #: Idle helpers that are kept; more run at the same time when more threads ask.
 _KEPT: Final = 2
-_CHILD: Final = Path(__file__).with_name("child.py")
+_CHILD: Final = f"{__file__.rpartition(os.sep)[0]}{os.sep}child.py"
 _MODULES: Final[Mapping[Language, str]] = {"javascript": "_quickjs", "jq": "jq"}
 #: The part of its time that a script has before it is tried again alone.
 _FIRST: Final = 0.4
@@ -54,7 +58,7 @@ _alone_here: Final = ContextVar("_alone_here", default=False)
 #: Answers kept, and the longest of them; they are forgotten together.
 _ANSWERS: Final = 128
 _ANSWER_LENGTH: Final = 64 * 1024
-_LINE: Final = re.compile(r"<input>:(\d+)")
+_LINE: Final = pattern(r"<input>:(\d+)")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -257,14 +261,16 @@ def _ask(language: Language, line: bytes, limits: Limits, *, fresh: bool) -> str
 
 
 def _folder(language: Language) -> str | None:
-    spec = importlib.util.find_spec(_MODULES[language])
-    return None if spec is None or spec.origin is None else str(Path(spec.origin).parent)
+    from importlib.util import find_spec
+
+    spec = find_spec(_MODULES[language])
+    return None if spec is None or spec.origin is None else spec.origin.rpartition(os.sep)[0]
 
 
 def _start(language: Language, limits: Limits) -> _Helper:
     bounds = {"seconds": limits.seconds, "bytes": limits.memory_bytes, "output": limits.output_characters}
     # Isolated from the user's environment and folders; a session of its own, so that ^C is for the program and not for it.
-    command = [sys.executable, "-I", "-S", str(_CHILD), language, _folder(language) or "", json.dumps(bounds)]
+    command = [sys.executable, "-I", "-S", _CHILD, language, _folder(language) or "", json.dumps(bounds)]
     kept = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
     try:
         process = subprocess.Popen(

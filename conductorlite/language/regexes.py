@@ -12,6 +12,7 @@ from typing import Final
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
+from conductorlite.model.later import pattern
 
 __all__ = ["BoundedPattern", "bounded_pattern"]
 
@@ -24,9 +25,9 @@ _MAX_LENGTH: Final = 500
 _UNBOUNDED: Final = -1
 #: `{n}`: a repeat, but without a choice of its own.
 _EXACT: Final = -2
-_QUANTIFIER: Final = re.compile(r"[*+?]|\{(\d*)(,?)(\d*)\}")
+_QUANTIFIER: Final = pattern(r"[*+?]|\{(\d*)(,?)(\d*)\}")
 #: Where Python warns that it may once read them as Java does: an error for a program that makes errors of warnings.
-_SET_IN_SET: Final = re.compile(r"(?<!\\)(?:\\\\)*\[\^?(?:\[|\]?(?:\\.|[^\]\\])*?(?:--|&&|~~|\|\|))", re.DOTALL)
+_SET_IN_SET: Final = pattern(r"(?<!\\)(?:\\\\)*\[\^?(?:\[|\]?(?:\\.|[^\]\\])*?(?:--|&&|~~|\|\|))", re.DOTALL)
 _PLAIN_GROUPS: Final = ("(?:", "(?P<")
 
 

@@ -12,12 +12,10 @@ leaves. Reasons, tracebacks and log lines quote things cut short: there, a long 
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
-from urllib.parse import quote, quote_plus
 
 from conductorlite.language.jsonpath import compile_path
 from conductorlite.language.values import Json, to_text
@@ -183,6 +181,9 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def _forms(text: str) -> Iterator[str]:
+    from base64 import b64encode
+    from urllib.parse import quote, quote_plus
+
     yield text
     yield json.dumps(text)[1:-1]
     yield json.dumps(text, ensure_ascii=False)[1:-1]
@@ -194,7 +195,7 @@ def _forms(text: str) -> Iterator[str]:
     yield raw.hex()
     for offset in range(3):
         # Of what is before and behind the value, the first and last characters reveal something too: they are left out.
-        signs = base64.b64encode(bytes(offset) + raw).decode().rstrip("=")
+        signs = b64encode(bytes(offset) + raw).decode().rstrip("=")
         run = signs[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
         if len(run) >= _RUN:
             yield run

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from conductorlite.language.values import Json
+from conductorlite.model.later import pattern
 
 __all__ = ["Outside", "Subset", "compile_subset"]
 
@@ -29,7 +30,7 @@ _MAX_TEXT: Final = 100_000
 #: The widest whole number that a JavaScript number holds exactly.
 _EXACT: Final = 2**53
 
-_TOKEN: Final = re.compile(
+_TOKEN: Final = pattern(
     r"""(?P<space>[ \t\r\n]+)
       | (?P<number>(?:0|[1-9]\d{0,14})(?:\.\d{1,14})?(?![\w.$]))
       | (?P<text>'[^'\\\n\r\u2028\u2029]*'|"[^"\\\n\r\u2028\u2029]*")

@@ -11,7 +11,6 @@ Conductor's JsonUtils.expand, which forgets texts that are entries of a list.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from typing import Final, TypeAlias
@@ -23,6 +22,7 @@ from conductorlite.language.values import MISSING, Json, Source, json_text, to_t
 from conductorlite.model import attrs
 from conductorlite.model.canonical import MAX_DEPTH, MAX_SIZE, parse
 from conductorlite.model.errors import InvalidExpression, InvalidInput
+from conductorlite.model.later import pattern
 
 __all__ = [
     "SYSTEM_PARAMETERS",
@@ -43,7 +43,7 @@ MAX_EXPRESSION_NESTING: Final = 16
 _CACHED_LENGTH: Final = 1000
 
 _ENV: Final = "workflow.env."
-_BRACE: Final = re.compile(r"[{}]")
+_BRACE: Final = pattern(r"[{}]")
 
 #: Types of values that hold nothing.
 _PLAIN: Final = frozenset({int, float, bool, type(None)})

@@ -11,7 +11,6 @@ import time
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from conductorlite.model.errors import ClockError, InvalidInput
@@ -74,6 +73,8 @@ def steady(clock: Clock) -> tuple[str, int] | None:
 
 @cache
 def _boot() -> str:
+    from pathlib import Path
+
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

@@ -12,8 +12,7 @@ JSON path:
 
 Writing leaves out what equals the default of its attrs field, and always writes what identifies: `name`, `version`,
 `schemaVersion` and `tasks` of a workflow, `name`, `taskReferenceName` and `type` of a task. So `optional: false` or an
-empty map may vanish on the way through, a value that says something never does, and the order of keys is kept. Writing
-needs no third party; reading imports cattrs on first use.
+empty map may vanish on the way through, a value that says something never does, and the order of keys is kept.
 
 A class that derives from `Definition` needs no code for it: fields are properties, in the order in which they are declared.
 What is said of single classes stands in `scalars`, by name, so that this module knows none of them.
@@ -23,12 +22,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from enum import Enum
 from functools import cache
 from operator import attrgetter
 from os import PathLike
-from pathlib import Path
 from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from conductorlite.model import attrs
@@ -104,6 +101,8 @@ def _seconds(milliseconds: int | None) -> int | float | str | None:
         return None
     if milliseconds % 1000 == 0:
         return milliseconds // 1000
+    from decimal import Decimal
+
     exact = Decimal(milliseconds).scaleb(-3)
     # A float has about 15 digits: where they do not suffice, a text keeps the milliseconds, and is read back as a
     # number.
@@ -117,6 +116,8 @@ def document_of(source: object) -> Any:
     when the file cannot be read.
     """
     if isinstance(source, PathLike):
+        from pathlib import Path
+
         source = Path(source).read_bytes()
     try:
         if isinstance(source, str | bytes):
@@ -152,7 +153,6 @@ class Definition(InNotebook):
         Raises InvalidDefinition with all problems at once, InvalidInput for broken JSON text (with line and column) and for
         values that are no JSON, OSError for an unreadable file.
         """
-        # cattrs costs more to import than all of conductorlite; a program that reads no JSON must not pay for it.
         from conductorlite.model.reading import structured
 
         definition: Self = structured(document_of(source), cls)

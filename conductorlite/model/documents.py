@@ -18,7 +18,6 @@ which each line that something from outside led to says so (`HistoryEvent.cause`
 
 from __future__ import annotations
 
-import inspect
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -204,9 +203,7 @@ def _statuses(kind: Callable[[str], object]) -> Callable[[Any], Any]:
 
 
 #: Types of fields as they are written. Not `field.type`: another library may have resolved that in this process.
-_TYPES: Final[Mapping[type, Mapping[str, Any]]] = {
-    kind: inspect.get_annotations(kind) for kind in (Workflow, Task, HistoryEvent, TaskLog)
-}
+_TYPES: Final[Mapping[type, Mapping[str, Any]]] = {kind: kind.__annotations__ for kind in (Workflow, Task, HistoryEvent, TaskLog)}
 
 #: How a cell is made of JSON again, by the type of its field.
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {

@@ -1,23 +1,19 @@
-"""JSON → definitions: cattrs structures, we say how each scalar is read and turn its errors into problems with paths.
+"""JSON → definitions: what each type is read by, and all that is wrong, with its path.
 
-The only module that imports cattrs; it is itself imported on first use. How deep a document nests tasks within tasks is found
+Readers are made of the annotations of a class when its first value comes. How deep a document nests tasks within tasks is found
 without recursion, before anything recurses over it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from enum import Enum, StrEnum
-from functools import cache, partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from functools import cache, partial, reduce
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
-from cattrs import Converter
-from cattrs.errors import AttributeValidationNote, BaseValidationError, IterableValidationError, IterableValidationNote
-from cattrs.gen import make_dict_structure_fn, override
-
 from conductorlite.model import attrs
-from conductorlite.model.errors import InvalidDefinition, Problem
+from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.scalars import (
     ANSWERED,
     DURATION_PROPERTIES,
@@ -86,11 +82,24 @@ def _of_list(tasks: object, path: str) -> Iterator[tuple[object, str]]:
             yield task, step_path(path, index)
 
 
-Hook = Callable[[Any, Any], Any]
+class _Wrongs(list[tuple[list[str | int], str]]):
+    """What is wrong: the steps to where it is, the last one first, and a message."""
 
-#: The key under which unknown properties are handed to cattrs; no property has it, because all that are unknown are
-#: below it.
-_UNKNOWN = "(unknown)"
+    def say(self, message: object, *steps: str | int) -> object:
+        self.append(([*steps], str(message)))
+        return None
+
+    def below(self, since: int, step: str | int) -> None:
+        """What was said since then is below this step."""
+        for steps, _ in self[since:]:
+            steps.append(step)
+
+    def problems(self) -> list[Problem]:
+        return [Problem(path=reduce(step_path, reversed(steps), "$"), message=message) for steps, message in self]
+
+
+#: Reads a value; what it gives where it has said that something is wrong is of no use.
+_Reader = Callable[[Any, _Wrongs], Any]
 
 
 def structured(document: object, kind: Any) -> Any:
@@ -98,88 +107,65 @@ def structured(document: object, kind: Any) -> Any:
     deep = too_deep(document)
     if deep:
         raise InvalidDefinition(deep)
+    wrongs = _Wrongs()
     try:
-        return _converter().structure(document, kind)
+        value = _reader(kind)(document, wrongs)
     except RecursionError:
         # Within MAX_NESTING this happens only to a caller who has used up most of the stack before.
         problem = Problem(path="$", message="nested too deeply for what is left of the stack")
         raise InvalidDefinition([problem]) from None
-    except (BaseValidationError, Wrong) as error:
-        raise InvalidDefinition(list(_problems(error))) from None
-
-
-def _problems(error: BaseException) -> list[Problem]:
-    """All leaves of cattrs' tree of errors, in document order, with the path each was raised at."""
-    found: list[Problem] = []
-    stack: list[tuple[BaseException, str]] = [(error, "$")]
-    while stack:
-        error, path = stack.pop()
-        if isinstance(error, BaseValidationError):
-            stack.extend((child, _child_path(child, path, error.cl)) for child in reversed(error.exceptions))
-        elif isinstance(error, KeyError):
-            found.append(Problem(path=path, message="is missing"))
-        else:
-            found.append(Problem(path=path, message=str(error)))
-    return found
-
-
-def _child_path(error: BaseException, path: str, kind: Any) -> str:
-    for note in getattr(error, "__notes__", ()):
-        if isinstance(note, IterableValidationNote):
-            return step_path(path, note.index)
-        if isinstance(note, AttributeValidationNote):
-            return step_path(path, json_names(kind)[note.name])
-    return path
+    if wrongs:
+        raise InvalidDefinition(wrongs.problems())
+    return value
 
 
 @cache
-def _converter() -> Converter:
-    converter = Converter(detailed_validation=True)
-    for scalar, read in ((str, text), (bool, boolean), (int, integer)):
-        converter.register_structure_hook(scalar, _ignoring_type(read))
-    converter.register_structure_hook(StrEnum, choice)
-    converter.register_structure_hook_factory(attrs.has, _class_hook)
-    converter.register_structure_hook_factory(_is(Sequence), _list_hook)
-    converter.register_structure_hook_factory(_is(Mapping), _map_hook)
-    converter.register_structure_hook_factory(lambda kind: _other_than_text(kind) is not None, _or_text_hook)
-    return converter
+def _reader(kind: Any) -> _Reader:
+    """What reads values of a type."""
+    if kind is Any:
+        return lambda value, _: value
+    if attrs.has(kind):
+        return _later(kind)
+    if get_origin(kind) in (Union, UnionType):
+        return _of_union(kind, {*get_args(kind)} - {type(None)})
+    if get_origin(kind) is Sequence:
+        return _of_lists(*get_args(kind))
+    if get_origin(kind) is Mapping:
+        return _of_maps(get_args(kind)[1])
+    return _of_scalars(_SCALARS[kind] if kind in _SCALARS else partial(choice, kind=kind))
 
 
-def _ignoring_type(read: Callable[[Any], Any]) -> Hook:
-    return lambda value, _: read(value)
+_SCALARS: Final[dict[Any, Callable[[Any], object]]] = {str: text, bool: boolean, int: integer}
 
 
-def _is(origin: type) -> Callable[[Any], bool]:
-    return lambda kind: get_origin(kind) is origin
+def _of_scalars(read: Callable[[Any], object]) -> _Reader:
+    def structure(value: Any, wrongs: _Wrongs) -> object:
+        try:
+            return read(value)
+        except Wrong as error:
+            return wrongs.say(error)
+
+    return structure
 
 
-def _class_hook(kind: Any, converter: Converter) -> Hook:
-    """The hook of a class, generated when its first value comes: the classes refer to each other in a circle."""
-    made = cache(partial(_generated, kind, converter))
-    return lambda value, _: made()(value, kind)
+def _later(kind: Any) -> _Reader:
+    """The reader of a class, made when its first value comes: the classes refer to each other in a circle."""
+    made = cache(partial(_of_class, kind))
+    return lambda value, wrongs: made()(value, wrongs)
 
 
-def _generated(kind: Any, converter: Converter) -> Hook:
+def _of_class(kind: Any) -> _Reader:
+    attrs.resolve_types(kind)
     names = json_names(kind)
-    strict = REQUIRED_TEXT.get(kind.__name__, frozenset())
-    overrides: dict[str, Any] = {EXTRA: override(rename=_UNKNOWN)}
-    for field, name in names.items():
-        if field in DURATION_PROPERTIES:
-            overrides[field] = override(rename=name, struct_hook=_ignoring_type(duration_ms))
-        elif field in INSTANTS:
-            overrides[field] = override(rename=name, struct_hook=_ignoring_type(instant))
-        elif field in strict:
-            overrides[field] = override(rename=name, struct_hook=_ignoring_type(strict_text))
-        else:
-            overrides[field] = override(rename=name)
-    generated = make_dict_structure_fn(kind, converter, _cattrs_detailed_validation=True, **overrides)
-    known = frozenset(names.values())
-    dropped = ANSWERED.get(kind.__name__, frozenset())
-    blank_is_absent = _numeric_properties(kind)
+    fields = [(names[field.name], field) for field in attrs.fields(kind) if field.name != EXTRA]
+    readers = [(name, field.name, _of_field(kind, field), field.default is attrs.NOTHING) for name, field in fields]
+    blank_is_absent = {name for name, field in fields if field.type in (int, bool, int | None, bool | None)}
+    known, dropped = frozenset(names.values()), ANSWERED.get(kind.__name__, frozenset())
+    keeps = EXTRA in attrs.fields_dict(kind)
 
-    def structure(value: Any, _: Any) -> Any:
+    def structure(value: Any, wrongs: _Wrongs) -> object:
         if not isinstance(value, dict):
-            raise Wrong(f"expected an object, got {shown(value)}")
+            return wrongs.say(f"expected an object, got {shown(value)}")
         given: dict[str, Any] = {}
         unknown: dict[str, Any] = {}
         for key, entry in value.items():
@@ -190,10 +176,34 @@ def _generated(kind: Any, converter: Converter) -> Hook:
                 given[key] = entry
         if kind.__name__ == "WorkflowTask":
             _stand_in(given, unknown)
-        given[_UNKNOWN] = unknown
-        return generated(given, kind)
+        values: dict[str, Any] = {EXTRA: unknown} if keeps else {}
+        begun = len(wrongs)
+        for name, field, read, required in readers:
+            if name in given:
+                before = len(wrongs)
+                values[field] = read(given[name], wrongs)
+                wrongs.below(before, name)
+            elif required:
+                wrongs.say("is missing", name)
+        if len(wrongs) > begun:
+            return None
+        try:
+            return kind(**values)
+        except InvalidInput as error:
+            return wrongs.say(error)
 
     return structure
+
+
+def _of_field(kind: Any, field: attrs.Attribute[Any]) -> _Reader:
+    if field.name in DURATION_PROPERTIES:
+        return _of_scalars(duration_ms)
+    if field.name in INSTANTS:
+        return _of_scalars(instant)
+    if field.name in REQUIRED_TEXT.get(kind.__name__, ()):
+        return _of_scalars(strict_text)
+    wanted: Any = field.type
+    return _reader(wanted)
 
 
 def _stand_in(given: dict[str, Any], unknown: dict[str, Any]) -> None:
@@ -205,53 +215,36 @@ def _stand_in(given: dict[str, Any], unknown: dict[str, Any]) -> None:
         given["taskDefinition"] = {**task_def, "name": given["name"]}
 
 
-def _numeric_properties(kind: Any) -> frozenset[str]:
-    names = json_names(kind)
-    attrs.resolve_types(kind)
-    numeric = (int, bool, int | None, bool | None)
-    return frozenset(names[field.name] for field in attrs.fields(kind) if field.type in numeric)
+def _of_lists(entry_kind: Any) -> _Reader:
+    read = _reader(entry_kind)
 
-
-def _list_hook(kind: Any, converter: Converter) -> Hook:
-    (entry_kind,) = get_args(kind)
-
-    def structure(value: Any, _: Any) -> Any:
+    def structure(value: Any, wrongs: _Wrongs) -> object:
         if value is None:
             return ()
         if not isinstance(value, list):
-            raise Wrong(f"expected a list, got {shown(value)}")
-        return tuple(_entries(enumerate(value), entry_kind, converter, kind))
+            return wrongs.say(f"expected a list, got {shown(value)}")
+        return tuple(_entries(enumerate(value), read, wrongs))
 
     return structure
 
 
-def _map_hook(kind: Any, converter: Converter) -> Hook:
-    _, entry_kind = get_args(kind)
+def _of_maps(entry_kind: Any) -> _Reader:
+    read = _reader(entry_kind)
 
-    def structure(value: Any, _: Any) -> Any:
+    def structure(value: Any, wrongs: _Wrongs) -> object:
         if not isinstance(value, dict):
-            raise Wrong(f"expected an object, got {shown(value)}")
-        if entry_kind is Any:
-            return value
-        return dict(zip(value, _entries(value.items(), entry_kind, converter, kind), strict=True))
+            return wrongs.say(f"expected an object, got {shown(value)}")
+        return value if entry_kind is Any else dict(zip(value, _entries(value.items(), read, wrongs), strict=True))
 
     return structure
 
 
-def _entries(entries: Any, entry_kind: Any, converter: Converter, kind: Any) -> list[Any]:
-    """Each entry structured; all errors are gathered, so that one bad entry does not hide the next."""
-    read = converter.get_structure_hook(entry_kind)
-    done: list[Any] = []
-    errors: list[Exception] = []
+def _entries(entries: Iterable[tuple[Any, Any]], read: _Reader, wrongs: _Wrongs) -> Iterator[Any]:
+    """Each entry read: one bad entry does not hide the next."""
     for key, entry in entries:
-        try:
-            done.append(read(entry, entry_kind))
-        except (BaseValidationError, Wrong) as error:
-            error.__notes__ = [*getattr(error, "__notes__", ()), IterableValidationNote(f"at {key!r}", key, entry_kind)]
-            errors.append(error)
-    if errors:
-        raise IterableValidationError("entries", errors, kind)
-    return done
+        before = len(wrongs)
+        yield read(entry, wrongs)
+        wrongs.below(before, key)
 
 
 #: What a text may stand for in the place of an object, and whether it is one that does.
@@ -261,26 +254,21 @@ _TEXT_FOR: Final[Mapping[str, tuple[str, Callable[[str], bool]]]] = {
 }
 
 
-def _other_than_text(kind: Any) -> Any:
-    """The enumeration or class in whose place a text may stand; None for any other type."""
-    members = {*get_args(kind)} if get_origin(kind) in (Union, UnionType) else set()
-    return next(iter(members - {str, type(None)}), None) if str in members else None
+def _of_union(kind: Any, members: set[Any]) -> _Reader:
+    """Of one type or null; or of a text that may stand in the place of a member of an enumeration, or of an object."""
+    if len(members) == 1:
+        read = _reader(*members)
+        return lambda value, wrongs: None if value is None else read(value, wrongs)
+    (other,) = members - {str}
+    if issubclass(other, Enum):
+        return _of_scalars(lambda value: None if value is None else other(value) if value in [*other] else text(value))
+    read, (expected, stands) = _reader(other), _TEXT_FOR[other.__name__]
 
-
-def _or_text_hook(kind: Any, converter: Converter) -> Hook:
-    other = _other_than_text(kind)
-
-    def enumerated(value: Any, _: Any) -> Any:
-        if isinstance(value, str) and value in other.__members__:
-            return other(value)
-        return None if value is None else text(value)
-
-    def structure(value: Any, _: Any) -> Any:
-        expected, stands = _TEXT_FOR[other.__name__]
+    def structure(value: Any, wrongs: _Wrongs) -> object:
         if isinstance(value, dict):
-            return converter.structure(value, other)
+            return read(value, wrongs)
         if value is None or (isinstance(value, str) and stands(value)):
             return value
-        raise Wrong(f"expected {expected}, got {shown(value)}")
+        return wrongs.say(f"expected {expected}, got {shown(value)}")
 
-    return enumerated if issubclass(other, Enum) else structure
+    return structure

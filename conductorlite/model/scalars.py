@@ -7,12 +7,17 @@ what was found. The tables say which properties hold which fields, which are alw
 from __future__ import annotations
 
 import json
-from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from conductorlite.model import attrs
+from conductorlite.model.later import module
+
+if TYPE_CHECKING:
+    import decimal
+else:
+    decimal = module("decimal")
 
 __all__ = [
     "ALWAYS_WRITTEN",
@@ -185,6 +190,8 @@ def boolean(value: object) -> bool:
 
 def integer(value: object) -> int:
     """An integer within a Java long, also as text (`"5"`) or as a float without a fraction (`5.0`)."""
+    if type(value) is int and abs(value) <= MAX_INTEGER:
+        return value
     number = _number(value)
     if number is None or number != number.to_integral_value():
         raise Wrong(f"expected an integer, got {shown(value)}")
@@ -200,6 +207,8 @@ def instant(value: object) -> int | str:
 
 def duration_ms(value: object) -> int:
     """Milliseconds of a duration in seconds; a fraction is accepted down to one millisecond."""
+    if type(value) is int and abs(value) <= MAX_INTEGER // 1000:
+        return value * 1000
     seconds = _number(value)
     if seconds is None:
         raise Wrong(f"expected an integer, got {shown(value)}")
@@ -212,15 +221,15 @@ def duration_ms(value: object) -> int:
     return int(milliseconds)
 
 
-def _number(value: object) -> Decimal | None:
+def _number(value: object) -> decimal.Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     if isinstance(value, str) and (not value.isascii() or len(value) > 100 or "_" in value):
         return None
     try:
         # repr of a float is the shortest text that means it, so 0.1 is a tenth and not 0.1000000000000000055….
-        number = Decimal(repr(value) if isinstance(value, float) else value)
-    except InvalidOperation:
+        number = decimal.Decimal(repr(value) if isinstance(value, float) else value)
+    except decimal.InvalidOperation:
         return None
     return number if number.is_finite() and -100 < number.adjusted() < 100 else None
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
+from conductorlite.model.later import pattern
 
 __all__ = [
     "REASON_LENGTH",
@@ -137,7 +138,7 @@ _UNITS: Final = {"ms": 1} | {
     )
     for word in words.split()
 }
-_PART: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)", re.ASCII)
+_PART: Final = pattern(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]+)", re.ASCII)
 
 #: What JSON numbers carry exactly, and a 64-bit column holds with room to spare.
 _LONGEST_MS: Final = 2**53 - 1

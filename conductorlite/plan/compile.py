@@ -16,7 +16,6 @@ in a plan that changes. `Plan.foreign` says whether a turn may run code of anoth
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -27,6 +26,7 @@ from conductorlite.language.templates import InputTemplate, Template, compile_in
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidDefinition
+from conductorlite.model.later import pattern
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.plan.findings import find_predecessors
@@ -42,7 +42,7 @@ _SCRIPTS: Final = frozenset(
 
 #: Expressions that search their document: filters, wildcards, slices, functions, and what is put together of others. Some that
 #: only look so are found too. Nothing is looked at twice: neither `${` nor `[` is passed over on the way.
-_SEARCHES: Final = re.compile(r"\$\{(?:[^}$]|\$(?!\{))*?(?:\.\.|\*|\?|\(|\$\{|\[[^\]\['\"]*[:,])")
+_SEARCHES: Final = pattern(r"\$\{(?:[^}$]|\$(?!\{))*?(?:\.\.|\*|\?|\(|\$\{|\[[^\]\['\"]*[:,])")
 
 
 def runs_foreign_code(definition: WorkflowDef, nodes: Iterable[Node], *, checked: bool) -> bool:

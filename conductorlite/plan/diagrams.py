@@ -7,7 +7,6 @@ than an event is written as a character code. The same definition and rows give 
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -15,6 +14,7 @@ from typing import Final
 from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.later import pattern
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.grafts import unfolded
 
@@ -234,7 +234,7 @@ def state_in_words(rows: Sequence[Task]) -> str:
 
 
 #: What stays as it is: word characters, a few signs, and `_`, `-`, `.` between letters or digits.
-_PLAIN: Final = re.compile(r"[^\W_]|[ ,'/=!?]|(?<=[^\W_])[_.\-](?=[^\W_])")
+_PLAIN: Final = pattern(r"[^\W_]|[ ,'/=!?]|(?<=[^\W_])[_.\-](?=[^\W_])")
 
 
 def _safe(text: str | None) -> str:

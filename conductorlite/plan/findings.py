@@ -21,6 +21,7 @@ from typing import Any, Final, TypeVar
 from conductorlite.model import attrs
 from conductorlite.model.definitions import LOOP_DELIMITER, SchemaDef, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem, Severity
+from conductorlite.model.later import pattern
 from conductorlite.model.scalars import step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, branches, walk
@@ -109,8 +110,8 @@ def has_input(task: WorkflowTask, *keys: str) -> bool:
     return any(key in task.input_parameters or key in template for key in keys)
 
 
-_ITERATION: Final = re.compile(re.escape(LOOP_DELIMITER) + r"\d+\Z", re.ASCII)
-_DOTTED_SAFELY: Final = re.compile(r"[\w-]+\Z")
+_ITERATION: Final = pattern(re.escape(LOOP_DELIMITER) + r"\d+\Z", re.ASCII)
+_DOTTED_SAFELY: Final = pattern(r"[\w-]+\Z")
 
 
 def _folded(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -11,6 +10,7 @@ from conductorlite.language.templates import compile_template
 from conductorlite.language.values import TASK_MEMBERS, WORKFLOW_MEMBERS
 from conductorlite.model.definitions import TaskType, WorkflowTask
 from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.later import pattern
 from conductorlite.model.scalars import step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, is_expression
@@ -19,7 +19,7 @@ from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition
 __all__ = ["check_references", "check_secrets", "templates_of", "texts_of"]
 
 #: How the row of a round is called: `x__2`, `x__2__1`.
-_ROUND: Final = re.compile(r"(?:__[0-9]+)+\Z")
+_ROUND: Final = pattern(r"(?:__[0-9]+)+\Z")
 
 #: Roots of Java's system properties, which Conductor takes for known.
 _JAVA: Final = frozenset({"java", "os", "user", "file", "path", "line", "sun", "jdk"})

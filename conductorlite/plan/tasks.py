@@ -6,7 +6,6 @@ undo a task.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
@@ -16,6 +15,7 @@ from conductorlite.language.durations import parse_duration, parse_until
 from conductorlite.language.jq import compile_jq, need_jq
 from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import MissingExtra
+from conductorlite.model.later import pattern
 from conductorlite.model.scalars import property_name
 from conductorlite.plan.findings import (
     Findings,
@@ -284,7 +284,7 @@ def _demanding(*keys: str) -> Check:
     return check
 
 
-_READ: Final = re.compile(r"""\$\.([A-Za-z_]\w*)|\$\[\s*(?:'([^'\\]+)'|"([^"\\]+)")\s*\]""")
+_READ: Final = pattern(r"""\$\.([A-Za-z_]\w*)|\$\[\s*(?:'([^'\\]+)'|"([^"\\]+)")\s*\]""")
 #: What the engine adds to the names a loop's condition may read.
 _LOOP_NAMES: Final = frozenset({"loopIndex", "loopItem", "iteration"})
 

@@ -11,7 +11,6 @@ this file those of names, tasks, references and joins.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
@@ -35,6 +34,7 @@ from conductorlite.model.handlers import (
     TerminateWorkflow,
     UpdateWorkflowVariables,
 )
+from conductorlite.model.later import pattern
 from conductorlite.model.scalars import MAX_NESTING, property_name, step_path
 from conductorlite.plan.findings import Findings, Scope, blank, check_names, check_served, check_workflow_extras
 from conductorlite.plan.references import check_references, check_secrets
@@ -54,9 +54,9 @@ __all__ = [
     "validate_task_def",
 ]
 
-_LONE_DOLLAR: Final = re.compile(r"\$(?!\{)")
+_LONE_DOLLAR: Final = pattern(r"\$(?!\{)")
 #: `$workflow.input.name`, as Conductor reads it; `${…}` and plain names are accepted as well.
-_FAILURE_WORKFLOW: Final = re.compile(r"\$workflow\.input\.[^.\s]+\Z")
+_FAILURE_WORKFLOW: Final = pattern(r"\$workflow\.input\.[^.\s]+\Z")
 
 
 def validate(

@@ -7,13 +7,10 @@ The task that a worker function carries out, known to whatever it calls: for its
 
 from __future__ import annotations
 
-import inspect
-import logging
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.reports import RAW_LENGTH, kept_result
 from conductorlite.engine.transactions import OwnTransaction
@@ -22,20 +19,27 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import Document, Payload
 from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
+from conductorlite.model.later import module
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import cut, error_text, printable, type_name
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.registry import Worker
 from conductorlite.runtime.values import plain
 
+if TYPE_CHECKING:
+    import inspect
+    import traceback
+else:
+    inspect = module("inspect")
+    traceback = module("traceback")
+
 __all__ = [
     "Deferred",
-    "TaskLogFilter",
-    "TaskLogHandler",
     "call",
     "call_async",
     "call_committing",
     "carrying_out",
+    "current_context",
     "current_task",
     "raised",
     "refused",
@@ -43,6 +47,11 @@ __all__ = [
 ]
 
 _CURRENT: Final[ContextVar[TaskContext | None]] = ContextVar("conductorlite.task", default=None)
+
+
+def current_context() -> TaskContext | None:
+    """The context of the call that the calling worker function carries out."""
+    return _CURRENT.get()
 
 
 def current_task() -> Task | None:
@@ -63,52 +72,6 @@ def carrying_out(context: TaskContext) -> Iterator[None]:
         yield
     finally:
         _CURRENT.reset(token)
-
-
-class TaskLogFilter(logging.Filter):
-    """Gives each record `workflow_id`, `task_id`, `task_ref`, `task_type` and `attempt` (from 0), for a formatter to show.
-
-    Add it to a handler. Within a worker function they are those of its task; in conductorlite's own records those they are
-    about; elsewhere `-`. It lets every record pass.
-    """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Add what is missing; always true."""
-        task = current_task()
-        known = {} if task is None else _of(task)
-        for name in ("workflow_id", "task_id", "task_ref", "task_type", "attempt"):
-            if not hasattr(record, name):
-                setattr(record, name, known.get(name, "-"))
-        return True
-
-
-class TaskLogHandler(logging.Handler):
-    """Keeps the records that a worker function makes with its task, as `TaskContext.log` does: formatted, in order.
-
-    Add it to a logger. Lines are stored with the function's report, those of one that runs longer each second; 1,000 of a call at
-    most. They are on the page of the execution, in `engine.tasks.logs` and in what `conductorlite logs` prints. Records made
-    outside of a worker function, and conductorlite's own, are left alone.
-    """
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Note a record for the task that is carried out."""
-        context = _CURRENT.get()
-        if context is None or record.name.partition(".")[0] == "conductorlite":
-            return
-        try:
-            context.note(self.format(record))
-        except Exception:
-            self.handleError(record)
-
-
-def _of(task: Task) -> dict[str, object]:
-    return {
-        "workflow_id": task.workflow_id,
-        "task_id": task.task_id,
-        "task_ref": task.ref,
-        "task_type": task.task_type,
-        "attempt": task.attempt,
-    }
 
 
 #: Types of values that are no report and nothing to await.

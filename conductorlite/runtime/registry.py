@@ -5,20 +5,25 @@ What a worker function takes, read once when it is registered.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_type_hints, overload
 
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.model import attrs
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
 from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
+from conductorlite.model.later import module
 from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
 from conductorlite.plan.validate import validate_task_def
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.values import Reader, is_record, reader
+
+if TYPE_CHECKING:
+    import inspect
+else:
+    inspect = module("inspect")
 
 __all__ = ["HasWorkers", "Signature", "Worker", "Workers", "all_workers", "own_name", "signature"]
 

@@ -9,12 +9,10 @@ float, and stays one. A class with a `model_validate` (pydantic) reads itself, a
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time
-from decimal import Decimal, InvalidOperation
 from enum import Enum
 from functools import cache, partial
 from typing import (
@@ -35,10 +33,18 @@ from typing import (
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
+from conductorlite.model.later import module
 from conductorlite.model.scalars import Wrong, shown
 
 if TYPE_CHECKING:
     from cattrs import Converter
+
+if TYPE_CHECKING:
+    import dataclasses
+    import decimal
+else:
+    decimal = module("decimal")
+    dataclasses = module("dataclasses")
 
 __all__ = ["Reader", "is_record", "plain", "reader"]
 
@@ -81,7 +87,7 @@ def plain(value: Any) -> Any:
         return [plain(entry) for entry in value]
     if isinstance(value, date | time):
         return value.isoformat()
-    if isinstance(value, Decimal) or _is_uuid(kind):
+    if isinstance(value, decimal.Decimal) or _is_uuid(kind):
         return str(value)
     if isinstance(value, type):
         return value
@@ -253,7 +259,7 @@ def _converter() -> Converter:
     for kind, read in ((datetime, datetime.fromisoformat), (date, date.fromisoformat), (time, time.fromisoformat)):
         converter.register_structure_hook(kind, _from_text(read))
     register(_is_uuid, lambda value, kind: _from_text(kind)(value, kind))
-    converter.register_structure_hook(Decimal, _decimal)
+    converter.register_structure_hook(decimal.Decimal, _decimal)
     register(lambda kind: kind is object, lambda value, _: value)
     register(lambda kind: isinstance(kind, type) and issubclass(kind, Enum), _enum)
     register(lambda kind: _origin(kind) is Literal, _literal)
@@ -290,11 +296,11 @@ def _from_text(read: Callable[[str], Any]) -> Callable[[Any, Any], Any]:
     return structure
 
 
-def _decimal(value: Any, _: Any) -> Decimal:
+def _decimal(value: Any, _: Any) -> decimal.Decimal:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         try:
-            return Decimal(str(value))
-        except InvalidOperation:
+            return decimal.Decimal(str(value))
+        except decimal.InvalidOperation:
             pass
     raise Wrong(f"expected Decimal as text or a number, got {shown(value)}")
 

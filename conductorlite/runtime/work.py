@@ -270,8 +270,10 @@ class Work:
 
     def _feed(self) -> bool:
         self._unfed = 0
-        searching = self.engine.core.searching
-        return searching.own_feeder.feed_when_idle() if searching.feeder is None else searching.feeder.feed()
+        indexing = self.engine.core.indexing
+        if indexing is None:
+            return False
+        return indexing.own_feeder.feed_when_idle() if indexing.feeder is None else indexing.feeder.feed()
 
     def settle(self) -> int:
         """Do all that is ready now; returns how many units that was."""

@@ -13,7 +13,6 @@ own. Words are kept as ASCII (`é` is `e`, `я` is `z44fz`), so that every index
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -24,6 +23,7 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.errors import InvalidQuery
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.later import pattern
 
 __all__ = [
     "BREAK",
@@ -192,11 +192,11 @@ _MAX_WORDS: Final = 100
 #: Characters of which it is kept what they are without case and accents.
 _REMEMBERED: Final = 10_000
 
-_PLAIN: Final = re.compile(r"[a-z0-9]+")
+_PLAIN: Final = pattern(r"[a-z0-9]+")
 #: Han, kana, Thai, Lao, Khmer, Burmese: written without spaces.
 _ALONE: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_FOLDED: Final = re.compile(rf"(?=[^\W_])[{_ALONE}]|[^\W_{_ALONE}]+")
-_ASKED: Final = re.compile(r'"([^"]*)("|$)(\*?)|([^\s"]+)')
+_FOLDED: Final = pattern(rf"(?=[^\W_])[{_ALONE}]|[^\W_{_ALONE}]+")
+_ASKED: Final = pattern(r'"([^"]*)("|$)(\*?)|([^\s"]+)')
 
 
 @attrs.frozen(slots=True)

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import uuid
 from itertools import count
-from pathlib import Path
 from typing import Final, final
 
 from conductorlite.model.errors import EngineClosed, InvalidInput, StorageBusy, StorageError
@@ -26,7 +24,7 @@ __all__ = ["InProcessLock", "SQLiteLock", "drawn_token", "lease_ms"]
 
 def drawn_token() -> int:
     """A token that no other holding has, of any process."""
-    return uuid.uuid4().int >> 66
+    return int.from_bytes(os.urandom(8)) >> 2
 
 
 def lease_ms(lease: Span) -> int:
@@ -117,10 +115,12 @@ class SQLiteLock:
         busy_timeout_ms: Milliseconds = 5_000,
     ) -> None:
         self._lease = lease_ms(lease)
+        from pathlib import Path
+
         self.path: Final = str(Path(os.fspath(path)).absolute())
-        self.owner: Final = owner or f"{os.getpid()}-{uuid.uuid4().hex[:12]}"
+        self.owner: Final = owner or f"{os.getpid()}-{os.urandom(6).hex()}"
         # Two objects that were given one name are still two.
-        self._owner = f"{self.owner}#{uuid.uuid4().hex[:8]}"
+        self._owner = f"{self.owner}#{os.urandom(4).hex()}"
         self._busy_timeout_ms = to_ms(busy_timeout_ms)
         self._tokens = count(1)
         self._guard = Mutex()

@@ -12,17 +12,19 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from conductorlite.model.errors import InvalidInput, PayloadLost, PayloadUnavailable
+from conductorlite.model.later import pattern
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.tables import ExternalStorageLocation, StoredPayload
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "PRIVATE",
@@ -46,7 +48,7 @@ def make_private(path: str | os.PathLike[str]) -> None:
         os.close(os.open(os.path.realpath(path), os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_CLOEXEC", 0), PRIVATE))
 
 
-_KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
+_KEY: Final = pattern(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*")
 
 
 def checked_key(key: str) -> str:
@@ -107,6 +109,8 @@ class LocalPayloads:
     """A payload storage in a folder, which is made when the first payload is put there; several processes may use it at once."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        from pathlib import Path
+
         self.folder = Path(folder).absolute()
         self._writes = itertools.count()
 
@@ -214,5 +218,5 @@ def open_payloads(place: str | os.PathLike[str] | PayloadStorage) -> PayloadStor
         remote: PayloadStorage = import_module("conductorlite.ext.fsspec").FsspecPayloads(place)
         return remote
     if isinstance(place, str | os.PathLike):
-        return LocalPayloads(Path(place))
+        return LocalPayloads(place)
     return place

@@ -22,6 +22,7 @@ from typing import Final
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidQuery
+from conductorlite.model.later import pattern
 from conductorlite.store.documents import IDS, Cell, Field, Kind, Subject, cell, path_of
 
 __all__ = ["And", "Compare", "Condition", "Not", "Or", "Pattern", "fits", "parse_query"]
@@ -33,7 +34,7 @@ MAX_VALUES: Final = 1_000
 MAX_PATTERNS: Final = 100
 MAX_DEPTH: Final = 20
 
-_TOKEN: Final = re.compile(
+_TOKEN: Final = pattern(
     r"""\s*(?:
         (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
       | (?P<sign><=|>=|<>|!=|==|=|<|>|\(|\)|,)
@@ -41,13 +42,13 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_STEP: Final = re.compile(
+_STEP: Final = pattern(
     r"""\.(?P<name>[^.\[\]]+)|\[\s*(?:(?P<any>\*)|(?P<place>\d{1,9})|'(?P<one>(?:[^'\\]|\\.)*)'|"(?P<two>(?:[^"\\]|\\.)*)")\s*\]""",
     re.VERBOSE | re.DOTALL,
 )
-_NUMBER: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?")
-_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_NUMBER: Final = pattern(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?")
+_ESCAPE: Final = pattern(r"\\(.)", re.DOTALL)
+_SURROGATE: Final = pattern("[\ud800-\udfff]")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYWORDS: Final = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "IS", "NULL", "STARTS_WITH"})
 _ORDER: Final = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}

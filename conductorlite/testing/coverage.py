@@ -12,10 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.verbs import Verbs
+from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import LOOP_DELIMITER, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import Conflict, TaskNotFound

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.plan.validate import validate

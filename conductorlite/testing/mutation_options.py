@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import attrs
 import pytest
 from _pytest.runner import runtestprotocol
 
 from conductorlite.engine.registry import Embedded, Registry
 from conductorlite.engine.turns import Turns
 from conductorlite.flows import Flow
+from conductorlite.model import attrs
 from conductorlite.model.clock import SystemClock
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import Semantics, WorkflowDef

@@ -194,7 +194,7 @@ def test_a_closed_error_output_is_no_error(filled: Shell, line: str) -> None:
 @pytest.mark.parametrize("answer", ["history ended", "--help", "explain nobody"])
 def test_the_process_ends_without_a_word(made: Path, answer: str) -> None:
     """Not even the interpreter, when it closes its streams at its end, says anything of a pipe that is closed."""
-    command = [sys.executable, "-m", "conductorlite.cli", "--db", str(made), *answer.split()]
+    command = [sys.executable, "-m", "conductorlite", "--db", str(made), *answer.split()]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()

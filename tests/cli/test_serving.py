@@ -29,7 +29,7 @@ def test_a_store_is_served_until_a_signal(shell: Shell, stop: signal.Signals) ->
     command = [
         sys.executable,
         "-m",
-        "conductorlite.cli",
+        "conductorlite",
         "serve",
         "--port",
         "0",

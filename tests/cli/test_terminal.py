@@ -79,7 +79,7 @@ def test_json_on_a_terminal_is_plain(shell: Shell, terminal: io.StringIO) -> Non
 def _interrupted(folder: Path, number: int, times: int = 1) -> Any:
     """`run` in a process of its own, sent a signal once its first task is in progress."""
     (folder / "slow.json").write_text(json.dumps(SLOW), encoding="utf-8")
-    command = [sys.executable, "-m", "conductorlite.cli", "run", "slow.json", "--workers", "crew:workers", "--id", "s1", "--watch"]
+    command = [sys.executable, "-m", "conductorlite", "run", "slow.json", "--workers", "crew:workers", "--id", "s1", "--watch"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -19,7 +19,7 @@ IMPURE = frozenset(
 IMPORTERS = {
     "apscheduler": {"language/cron.py"},
     "attrs": {"model/attrs.py"},
-    "cattrs": {"model/reading.py", "runtime/values.py"},
+    "cattrs": {"runtime/values.py"},
     "click": {"cli"},
     "fsspec": {"ext/fsspec.py"},
     "httpx": {"ext/conductor_worker.py", "ext/http.py"},
@@ -46,6 +46,12 @@ SQL_TIME = re.compile(
 #: What is imported inside functions, with the first call: a definition knows nothing of the codec until somebody asks for JSON, and
 #: libraries that cost more to import than all of conductorlite.
 DOORS = {
+    ("language/secrets.py", "base64"),
+    ("language/secrets.py", "urllib"),
+    ("language/processes.py", "importlib"),
+    ("model/clock.py", "pathlib"),
+    ("model/codec.py", "decimal"),
+    ("model/codec.py", "pathlib"),
     ("model/definitions.py", "conductorlite"),
     ("model/handlers.py", "conductorlite"),
     ("model/schedules.py", "conductorlite"),

@@ -13,7 +13,6 @@ An idempotency key, which Conductor accepts and ignores, holds in both: the even
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
@@ -26,6 +25,7 @@ from conductorlite.model.decisions import Embedding, EventKind
 from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy, SubWorkflowParams
 from conductorlite.model.errors import PayloadTooLarge
 from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.later import pattern
 from conductorlite.model.policies import derive_id
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.statuses import TaskStatus
@@ -112,7 +112,7 @@ def _with_numbers(request: Any) -> Any:
     return {**request, **{key: int(text) for key, text in texts.items() if isinstance(text, str) and _NUMBER.fullmatch(text)}}
 
 
-_NUMBER: Final = re.compile(r"\s*[0-9]{1,9}\s*")
+_NUMBER: Final = pattern(r"\s*[0-9]{1,9}\s*")
 
 
 def _problem(changeset: Changeset, request: Any) -> str:

@@ -18,10 +18,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -130,8 +128,8 @@ def _made(folder: Path) -> tuple[int, Path]:
     for _ in range(_TRIES):
         folder.mkdir(mode=0o700, exist_ok=True)
         with suppress(FileNotFoundError):
-            file, name = tempfile.mkstemp(suffix=_SUFFIX, dir=folder)
-            return file, Path(name)
+            path = folder / f"{os.urandom(8).hex()}{_SUFFIX}"
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), path
     raise FileNotFoundError(folder)
 
 
@@ -297,6 +295,8 @@ class FileMarks:
         self._useless = True
         warning = "%s: turns cannot be marked (%s); one that ends its process will be taken again whenever it is due"
         with contextlib.suppress(Exception):  # a handler of the user's that raises
+            import logging
+
             logging.getLogger("conductorlite").warning(warning, self._folder, problem)
         return False
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -13,6 +12,7 @@ from conductorlite.model.canonical import Payload, attempt_head
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.model.later import pattern
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.sqlite import statements as sql
@@ -54,7 +54,7 @@ _END: Final = (2**63 - 1, "")
 
 
 #: How the id of an attempt begins.
-_HEAD: Final = re.compile("[0-9a-f]{8}")
+_HEAD: Final = pattern("[0-9a-f]{8}")
 
 
 def _in_order(rows: Iterable[Row]) -> list[Event]:

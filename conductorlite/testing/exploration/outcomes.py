@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.statuses import TaskStatus

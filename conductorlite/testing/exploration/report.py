@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.texts import span_in_words
 
 __all__ = ["ExplorationFailed", "Explored", "Problem", "paste"]

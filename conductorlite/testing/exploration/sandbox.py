@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-import attrs
-
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.config import EngineConfig
+from conductorlite.model import attrs
 from conductorlite.model.clock import to_instant
 from conductorlite.model.decisions import Decision, Event, Message
 from conductorlite.model.definitions import WorkflowDef

@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
-import attrs
-
+from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidInput, InvariantBroken
 from conductorlite.model.policies import derive_id
@@ -140,7 +139,7 @@ def _limited(definition: WorkflowDef) -> bool:
     return tasks or getattr(definition, "rate_limit_config", None) is not None
 
 
-@attrs.frozen(kw_only=True, slots=True, order=False)
+@attrs.frozen(kw_only=True, slots=True)
 class _Branch:
     """A moment to return to, with the choice that is to be made there."""
 

@@ -1,0 +1,44 @@
+"""What is made or imported when it is first used, and not when a module is imported that may need it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import import_module
+from typing import Any, cast
+
+__all__ = ["made", "module", "pattern"]
+
+
+class _Later:
+    """Stands for an object until something of it is read."""
+
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._make = cache(make)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._make(), name)
+
+
+class _Kept(_Later):
+    def __getattr__(self, name: str) -> Any:
+        value = self.__dict__[name] = super().__getattr__(name)
+        return value
+
+
+def made(make: Callable[[], object]) -> Any:
+    """An object whose methods never change, made when one of them is called."""
+    return _Kept(make)
+
+
+def module(name: str) -> Any:
+    """A module that is imported when something of it is read; type checkers see the import under TYPE_CHECKING."""
+    return _Later(partial(import_module, name))
+
+
+def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """A regular expression that is compiled when it is first used."""
+    return cast("re.Pattern[str]", _Kept(partial(re.compile, text, flags)))

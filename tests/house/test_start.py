@@ -1,0 +1,89 @@
+"""What a program imports before its first workflow is done: counted, since what it takes depends on the machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from conductorlite.model import attrs
+
+#: Modules of ours, and of others, that a first workflow may import; the tests say what they leave out.
+OURS, OTHERS = 135, 110
+
+FIRST = """
+import sys
+before = set(sys.modules)
+from conductorlite import Engine, WorkflowDef, Workers
+imported = set(sys.modules) - before
+workers = Workers()
+workers.add("step", lambda: {"x": 1})
+task = {"name": "step", "taskReferenceName": "a", "type": "SIMPLE"}
+definition = WorkflowDef.from_json({"name": "w", "tasks": [task]})
+with Engine(sys.argv[1], workers=workers) as engine:
+    assert engine.start(definition).result() == {"x": 1}
+whole = set(sys.modules) - before
+print(*sorted(imported)); print(*sorted(whole))
+"""
+
+#: What is needed by those who ask for it.
+LATER = [
+    "asyncio", "attr", "cattrs", "apscheduler", "jsonschema", "sqlite_utils", "logging", "subprocess", "tempfile", "uuid",
+    "zoneinfo",
+    "conductorlite.cli", "conductorlite.ext", "conductorlite.flows", "conductorlite.pages", "conductorlite.testing",
+    "conductorlite.runtime.aio", "conductorlite.engine.admin", "conductorlite.engine.explain", "conductorlite.engine.invariants",
+    "conductorlite.engine.schedules", "conductorlite.engine.search", "conductorlite.language.cron",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str]]:
+    """Modules imported with `Engine`, and until a first workflow in a new file is done."""
+    command = [sys.executable, "-c", FIRST, str(tmp_path_factory.mktemp("start") / "s.db")]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
+    return set(printed[0].split()), set(printed[1].split())
+
+
+def test_a_first_workflow_imports_what_it_needs(imported: tuple[set[str], set[str]]) -> None:
+    """Neither rooms nor libraries that a first workflow does not use are imported."""
+    _, whole = imported
+    assert [name for name in LATER if any(one == name or one.startswith(f"{name}.") for one in whole)] == []
+
+
+def test_no_more_is_imported_than_before(imported: tuple[set[str], set[str]]) -> None:
+    """The number of modules; raise it only for what every program needs."""
+    _, whole = imported
+    ours = {name for name in whole if name.split(".")[0] == "conductorlite"}
+    assert (len(ours) <= OURS, len(whole - ours) <= OTHERS) == (True, True), (len(ours), len(whole - ours))
+
+
+def test_an_import_makes_few_methods() -> None:
+    """Methods of classes are made when they are used: an import uses those of its constants only."""
+    program = (
+        "from conductorlite.model import attrs\n"
+        "made = []; get = attrs._Made.__get__\n"
+        "attrs._Made.__get__ = lambda self, *given: made.append(self) or get(self, *given)\n"
+        "from conductorlite import Engine; print(len(made))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert int(done.stdout) <= 12
+
+
+def test_python_m_starts_the_command_line() -> None:
+    """`python -m conductorlite` is the command line."""
+    package = Path(attrs.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "conductorlite", "--version"], capture_output=True, text=True, timeout=60, cwd=package
+    )
+    assert (done.returncode, done.stdout.split()[0]) == (0, "conductorlite")
+
+
+def test_the_plugin_imports_nothing_of_the_engine() -> None:
+    """pytest loads the plugin in every run where the package is installed."""
+    program = (
+        "import pytest, sys; import conductorlite.testing.plugin; print(*(one for one in sys.modules if 'conductorlite.' in one))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["conductorlite.testing", "conductorlite.testing.plugin"]
