@@ -13,6 +13,7 @@ import runpy
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, get_overloads
 
@@ -30,9 +31,11 @@ from conductorlite import (
     Transaction,
     VirtualClock,
     Workers,
+    WorkflowDef,
     errors,
 )
 from conductorlite.engine.config import services
+from conductorlite.flows import Flow
 from conductorlite.model import definitions, handlers
 from conductorlite.model.scalars import property_name
 from conductorlite.model.statuses import (
@@ -43,6 +46,7 @@ from conductorlite.model.statuses import (
     TaskStatus,
     WorkflowStatus,
 )
+from conductorlite.pages.graph import picture
 from conductorlite.plan.tree import OPERATOR_TYPES
 
 FOLDER: Final = Path(__file__).parent / "reference"
@@ -413,10 +417,19 @@ def _default(field: attrs.Attribute[Any]) -> str:
 # ---------------------------------------------------------------------- verbs
 
 
+#: The pages of the API beside that of Engine: file, title, and what is on it.
+_CLASSES: Final = {
+    "async-engine": (AsyncEngine,),
+    "run": (Run, AsyncRun),
+    "workers": (Workers, TaskContext, Transaction),
+    "clocks-and-secrets": (VirtualClock, EnvironmentSecrets),
+}
+
+
 def verbs() -> str:
-    """Signatures and docstrings of the engine's verbs, and of the objects beside it."""
-    with Engine() as engine:
-        faces = {noun: type(service) for noun, service in services(engine).items()}
+    """Signatures and docstrings of the engine's verbs."""
+    others = [f"[`engine.{noun}`](api/{noun}.md)" for noun in _nouns()]
+    others += [", ".join(f"[`{cls.__name__}`](api/{name}.md)" for cls in classes) for name, classes in _CLASSES.items()]
     lines = [
         "# Verbs",
         "",
@@ -424,28 +437,52 @@ def verbs() -> str:
         "`Instant` is epoch milliseconds, an aware `datetime` or ISO 8601 text; `Span` is a `timedelta`",
         'or text such as `"90s"`, `"5m"`, `"1d 2h"`. Every verb may raise a [StorageError](errors.md#storageerror).',
         "",
+        f"The everyday verbs are below. The others: {', '.join(others)}.",
+        "",
         "## Engine",
         "",
         *_entry("Engine", Engine.__init__, Engine.__doc__),
         *_entry("EngineConfig", EngineConfig.__init__, EngineConfig.__doc__),
         *_methods("engine", Engine),
     ]
-    for noun, service in faces.items():
-        lines += [f"### engine.{noun}", "", _paragraphs(service.__doc__), "", *_methods(f"engine.{noun}", service)]
-    background = _entry("asyncengine.background", AsyncEngine.background, AsyncEngine.background.__doc__)
-    lines += ["## AsyncEngine", "", _paragraphs(AsyncEngine.__doc__), "", *background]
-    for cls in (Run, AsyncRun, Workers, TaskContext, Transaction, VirtualClock, EnvironmentSecrets):
-        lines += [f"## {cls.__name__}", "", _paragraphs(cls.__doc__), ""]
-        for name, value in vars(cls).items():
-            if name.startswith("_"):
-                continue
-            if isinstance(value, property):
-                lines += [f"- `{name}` – {_flat(value.__doc__)}", ""]
-            elif inspect.isfunction(value):
-                lines += _entry(f"{cls.__name__.lower()}.{name}", value, value.__doc__)
-    signatures = " ".join(line for block in re.findall(r"```text\n(.*?)```", "\n".join(lines), re.DOTALL) for line in [block])
+    pages = [*map(_service_page, _nouns()), *map(_class_page, _CLASSES)]
+    text = "\n".join([*lines, *pages])
+    signatures = " ".join(re.findall(r"```text\n(.*?)```", text, re.DOTALL))
     lines += ["## Where the names are", "", "What stands in the signatures and is not in `conductorlite` itself:", ""]
     lines += [f"- `{name}`: `{module}`" for name, module in _homes(signatures)]
+    return "\n".join(lines)
+
+
+@cache
+def _nouns() -> Mapping[str, type]:
+    with Engine() as engine:
+        return {noun: type(service) for noun, service in services(engine).items()}
+
+
+def _service_page(noun: str) -> str:
+    service = _nouns()[noun]
+    head = [f"# engine.{noun}", "", _NOTE, _paragraphs(service.__doc__), ""]
+    return "\n".join([*head, *_methods(f"engine.{noun}", service, "##")])
+
+
+def _class_page(name: str) -> str:
+    title = ", ".join(cls.__name__ for cls in _CLASSES[name])
+    lines = [f"# {title}", "", _NOTE]
+    for cls in _CLASSES[name]:
+        if len(_CLASSES[name]) > 1:
+            lines += [f"## {cls.__name__}", ""]
+        lines += [_paragraphs(cls.__doc__), ""]
+        if cls is AsyncEngine:
+            lines += _entry("asyncengine.background", AsyncEngine.background, AsyncEngine.background.__doc__, "##")
+            continue
+        own = [base for base in reversed(cls.__mro__) if base.__module__.startswith("conductorlite")]
+        for one, value in {name: value for base in own for name, value in vars(base).items()}.items():
+            if one.startswith("_"):
+                continue
+            if isinstance(value, property):
+                lines += [f"### {cls.__name__.lower()}.{one}", "", _flat(value.__doc__), ""]
+            elif inspect.isfunction(value):
+                lines += _entry(f"{cls.__name__.lower()}.{one}", value, value.__doc__)
     return "\n".join(lines)
 
 
@@ -460,17 +497,17 @@ def _homes(text: str) -> Iterator[tuple[str, str]]:
             yield name, homes[name]
 
 
-def _methods(owner: str, cls: type) -> Iterator[str]:
+def _methods(owner: str, cls: type, level: str = "###") -> Iterator[str]:
     """Entries of the public methods of a class, in order of their definition, those of its bases first."""
     found: dict[str, Callable[..., Any]] = {}
     for one in reversed(cls.__mro__):
         found |= {name: method for name, method in vars(one).items() if inspect.isfunction(method) and not name.startswith("_")}
     for name, method in found.items():
-        yield from _entry(f"{owner}.{name}", method, method.__doc__)
+        yield from _entry(f"{owner}.{name}", method, method.__doc__, level)
 
 
-def _entry(name: str, function: Callable[..., Any], doc: str | None) -> list[str]:
-    return ["```text", f"{name}{_signature(function)}", "```", "", _paragraphs(doc), ""]
+def _entry(name: str, function: Callable[..., Any], doc: str | None, level: str = "###") -> list[str]:
+    return [f"{level} {name}", "", "```text", f"{name}{_signature(function)}", "```", "", _paragraphs(doc), ""]
 
 
 def _paragraphs(doc: str | None) -> str:
@@ -546,12 +583,27 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "definitions.md": definitions_page,
     "verbs.md": verbs,
     "verbs-by-status.md": verbs_by_status,
+    **{f"api/{noun}.md": partial(_service_page, noun) for noun in _nouns()},
+    **{f"api/{name}.md": partial(_class_page, name) for name in _CLASSES},
 }
+
+
+def home_picture() -> str:
+    """The picture of the home page: the flow of its code."""
+    text = (FOLDER.parent / "index.md").read_text(encoding="utf-8")
+    return picture(_flow_of(re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0])) + "\n"
+
+
+def _flow_of(code: str) -> WorkflowDef:
+    known: dict[str, Any] = {}
+    exec(compile(code.partition("with Engine")[0], "index.md", "exec", dont_inherit=True), known)
+    return next(value.definition for value in known.values() if isinstance(value, Flow))
 
 
 def main() -> None:
     """Write every generated page."""
-    FOLDER.mkdir(exist_ok=True)
+    (FOLDER.parent / "assets" / "trip.svg").write_text(home_picture(), encoding="utf-8")
+    (FOLDER / "api").mkdir(parents=True, exist_ok=True)
     for name, write in PAGES.items():
         (FOLDER / name).write_text(write(), encoding="utf-8")
 

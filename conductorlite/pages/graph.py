@@ -52,7 +52,8 @@ def picture(definition: WorkflowDef, workflow: Workflow | None = None, *, now: i
     rows = attempts_of(workflow)
     links = {task.task_id: "" for some in rows.values() for task in some}
     shown = definition if workflow is None else unfolded(workflow) or definition
-    graph = Graph(definition=shown, rows=rows, links=links, now=max(now, 0 if workflow is None else workflow.updated_at))
+    now = max(now, 0 if workflow is None else workflow.updated_at)
+    graph = Graph(definition=shown, rows=rows, links=links, now=now, plain=workflow is None)
     return str(graph.drawn(_style()))
 
 
@@ -111,6 +112,8 @@ class Graph:
     rows: Mapping[str, Sequence[Task]]
     links: Mapping[str, str]
     now: int
+    #: Whether it is a definition by itself, of which nothing stands anywhere.
+    plain: bool = False
     numbers: dict[str, int] = attrs.field(factory=dict)
     places: tuple[Place, ...] = ()
     elsewhere: tuple[Place, ...] = ()
@@ -260,10 +263,11 @@ class Graph:
         rows = [task for ref in place.refs for task in self.rows.get(ref, ())]
         words, status = self.state(place, rows)
         group, sign = look(status)
-        lines = [(kind, text) for kind, text in (("name", place.title), ("kind", place.kind), ("state", f"{sign} {words}")) if text]
+        said = (("name", place.title), ("kind", place.kind), ("state", "" if self.plain else f"{sign} {words}"))
+        lines = [(kind, text) for kind, text in said if text]
         box = join(
             [
-                element("title", " · ".join(filter(None, (place.title, place.kind, words)))),
+                element("title", " · ".join(filter(None, (place.title, place.kind, "" if self.plain else words)))),
                 element("rect", width=_WIDTH, height=_HEIGHT, rx=7),
                 *(_text(_PAD, 20 + 16 * number, text, kind) for number, (kind, text) in enumerate(lines)),
             ]

@@ -30,6 +30,11 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
     assert committed == GENERATOR.PAGES[name](), f"run: python docs/generate.py  ({name} is out of date)"
 
 
+def test_the_picture_of_the_home_page_is_its_code() -> None:
+    """Drawn from the flow that stands above it."""
+    assert (DOCS / "assets" / "trip.svg").read_text(encoding="utf-8") == GENERATOR.home_picture()
+
+
 def test_every_field_has_its_effect_written_down() -> None:
     """Of each field of the definitions it is said whether the engine acts upon it, and of no field that is gone."""
     assert GENERATOR.unexplained() == []

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +23,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("mkdocs", reason="needs the extra docs")
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", "mkdocs.yml", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # an announcement
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WARNING" not in done.stderr
     return folder
@@ -55,3 +59,45 @@ def test_what_is_written_is_what_is_shown(site: Path) -> None:
             odd.append(f"{page.relative_to(site)}: a list, table or fence within a paragraph")
         odd += [f"{page.relative_to(site)}: {url}" for url in re.findall(r'<(?:script|link)[^>]*(https?://[^"]+)', text)]
     assert odd == []
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+_SEARCH = """(async () => {
+  const asked = document.querySelector("input[data-md-component=search-query]");
+  const toggle = document.querySelector("#__search");
+  toggle.checked = true;
+  toggle.dispatchEvent(new Event("change"));
+  asked.focus();
+  asked.value = "idempotency key";
+  asked.dispatchEvent(new Event("focus"));
+  const found = () => [...document.querySelectorAll(".md-search-result__link")].map((link) => link.pathname);
+  for (let tries = 0; tries < 80 && !found().length; tries++) {
+    asked.dispatchEvent(new KeyboardEvent("keyup"));
+    await new Promise((later) => setTimeout(later, 250));
+  }
+  document.title = JSON.stringify(found());
+})()"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium; Debian's package is `chromium`")
+def test_the_search_works_from_the_disk(site: Path, tmp_path: Path) -> None:
+    """In a page that was opened as a file, without a server and a network, and the console says nothing."""
+    page = site / "searched.html"
+    text = (site / "index.html").read_text(encoding="utf-8")
+    page.write_text(text.replace("</body>", f"<script>{_SEARCH}</script></body>"), encoding="utf-8")
+    options = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--enable-logging=stderr",
+        "--virtual-time-budget=60000",
+        "--dump-dom",
+    ]
+    command = [str(CHROMIUM), *options, f"--user-data-dir={tmp_path / 'profile'}", f"file://{page}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    page.unlink()
+    assert [line for line in done.stderr.splitlines() if "CONSOLE" in line] == []
+    title = re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)
+    assert title is not None
+    assert any(path.endswith("how-to/start-once.html") for path in json.loads(html.unescape(title[1])))
