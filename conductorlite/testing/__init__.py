@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.exploration.search import explore
     from conductorlite.testing.faults import CountedIds, Crash, FaultyBackend
     from conductorlite.testing.forecast import Forecast, Work, exponential, fixed, lognormal, measured, uniform, what_if
+    from conductorlite.testing.history import History, diff
     from conductorlite.testing.interrupts import interrupt_everywhere
     from conductorlite.testing.mocked import run_mocked
     from conductorlite.testing.readers import NotRecorded, RecordingReader, ReplayReader, RowsReader
@@ -43,6 +44,7 @@ __all__ = [
     "FaultyBackend",
     "Finding",
     "Forecast",
+    "History",
     "IndexConformance",
     "LockConformance",
     "MemoryIndex",
@@ -65,6 +67,7 @@ __all__ = [
     "assert_history",
     "conserved",
     "crash_everywhere",
+    "diff",
     "eventually",
     "explore",
     "exponential",
@@ -140,6 +143,8 @@ _PLACES: Final = {
     "measured": "conductorlite.testing.forecast",
     "uniform": "conductorlite.testing.forecast",
     "what_if": "conductorlite.testing.forecast",
+    "History": "conductorlite.testing.history",
+    "diff": "conductorlite.testing.history",
 }
 
 

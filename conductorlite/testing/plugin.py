@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from conductorlite.runtime.registry import Workers
     from conductorlite.testing.scripted import ScriptedWorkers
     from conductorlite.testing.server import ConductorServer
+    from conductorlite.testing.snapshots import WorkflowSnapshot
 
 # Everything else is imported by the fixtures: this module is loaded in every pytest run where the package is installed.
 
@@ -45,10 +46,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run the tests again with mistakes in these workflows (names with commas between, or all): does one fail?"
     group.addoption("--workflow-mutate", metavar="NAMES", help=text)
     group.addoption("--workflow-mutate-fail-under", metavar="PERCENT", type=float, help="fail when fewer mistakes are noticed")
+    group.addoption("--workflow-snapshot-update", action="store_true", help="write the files of `workflow_snapshot`")
+    text = "live the exported executions in this folder again, one test each"
+    group.addoption("--conductorlite-replay", metavar="FOLDER", help=text)
+    text = "a flow, a definition or workers of today, to replay against"
+    group.addoption("--conductorlite-replay-with", metavar="MODULE:ATTR", action="append", default=[], help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count the coverage of workflows, and mutate them, where it is asked for."""
+    """Coverage, mutation and replay, where they are asked for."""
     if config.getoption("workflow_cov"):
         from conductorlite.testing.coverage_options import CoverageRun
 
@@ -57,6 +63,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from conductorlite.testing.mutation_options import MutationRun
 
         config.pluginmanager.register(MutationRun(config), "conductorlite-workflow-mutation")
+    if config.getoption("conductorlite_replay"):
+        from conductorlite.testing.replay_options import ReplayRun
+
+        config.pluginmanager.register(ReplayRun(config), "conductorlite-replay")
 
 
 @pytest.fixture
@@ -125,6 +135,16 @@ def conductor_server(request: pytest.FixtureRequest, clock: Clock) -> Iterator[C
     with ConductorServer(clock=clock) as server:
         request.node.stash.setdefault(_ENGINES, []).append(server.engine)
         yield server
+
+
+@pytest.fixture
+def workflow_snapshot(request: pytest.FixtureRequest) -> WorkflowSnapshot:
+    """`workflow_snapshot(run)` compares an execution's history with a file in `__snapshots__` beside the test."""
+    from conductorlite.testing.snapshots import WorkflowSnapshot
+
+    folder = request.path.parent / "__snapshots__" / request.path.stem
+    update = request.config.getoption("workflow_snapshot_update")
+    return WorkflowSnapshot(request.node.name, folder, update=update)
 
 
 @pytest.hookimpl(wrapper=True)
