@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, wait
 
+import conductorlite.decide as progress
 from conductorlite import (
     Bounds,
     HistoryEvent,
@@ -19,7 +20,6 @@ from conductorlite import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
-from conductorlite.decide import progress
 from conductorlite.errors import AlreadyExists, Conflict, ExecutionNotFound, InvariantBroken
 
 NEVER_RETRIED = {"retry_count": 0, "poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0}

@@ -11,7 +11,8 @@ import attrs
 import pytest
 from test_oracle import Tally, live
 
-from conductorlite.decide import endings, progress, reports
+import conductorlite.decide as progress
+from conductorlite.decide import endings, reports
 from conductorlite.decide import retries as reopening
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import join
