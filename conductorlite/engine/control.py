@@ -180,6 +180,7 @@ class Control(Part):
             correlation_id=request.correlation_id,
             priority=request.priority,
             created_by=request.created_by,
+            trace_context=next(filter(None, (one.carried() for one in self._turns.observers)), None),
             idempotency_key=request.idempotency_key,
             task_to_domain=Payload.of(checked_domains(request.task_to_domain)),
             event=address,

@@ -26,7 +26,8 @@ from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.decisions import Parking
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
-from conductorlite.engine.logs import log_decision, log_listener
+from conductorlite.engine.logs import log_decision
+from conductorlite.engine.observers import Observer, notify
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
@@ -110,6 +111,9 @@ class Turns(Parking):
         #: Read inside the write transaction: no turn is lost, but others wait while this one decides.
         self.read_inside = False
         self.listeners: list[Listener] = []
+        self.observers: list[Observer] = []
+        #: Turns that were not committed because another one was first.
+        self.fenced_out = 0
         #: Woken after every commit of this engine.
         self.committed = Waiters()
         #: Another number after each of them.
@@ -272,6 +276,7 @@ class Turns(Parking):
                     inside = self.read_inside or tried >= _INSIDE
                     return self._decide_and_commit(workflow_id, events, memo, inside=inside)
                 except FencedOut as error:
+                    self.fenced_out += 1
                     if isinstance(error, TurnLost) and (token := self._locking.acquire(workflow_id, events)) is None:
                         break
                     memo.now, memo.token = None, token
@@ -483,13 +488,9 @@ class Turns(Parking):
             self.driven.committed_at = decision.workflow.updated_at
         self.wake()
         log_decision(decision)
-        if self.listeners:
+        if self.listeners or self.observers:
             with called_by(Caller(turns=self, what="a listener")):
-                for listener in tuple(self.listeners):
-                    try:
-                        listener(decision.workflow, decision.history)
-                    except Exception as error:
-                        log_listener(decision.workflow, error)
+                notify(decision, self.listeners, self.observers)
 
     def wake(self) -> None:
         """Wake all threads that wait for something to change."""

@@ -27,6 +27,7 @@ from conductorlite.model.errors import InvalidInput, MissingExtra, TaskFailedTer
 from conductorlite.model.executions import TaskResult
 from conductorlite.model.scalars import step_path
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.runtime.calls import carried_headers
 from conductorlite.runtime.context import TaskContext
 
 if TYPE_CHECKING:
@@ -358,6 +359,7 @@ async def _exchange(new_client: Callable[..., httpx.AsyncClient], request: Reque
     timeout = (request.connection_timeout_ms / 1000, each, each, None)  # connect, read, write, wait for a pool
     given = {name.lower() for name, _ in request.headers}
     ours = {b"User-Agent": b"conductorlite", b"Accept-Encoding": b"identity", b"Connection": b"close"}
+    ours |= {name.encode(): value.encode() for name, value in carried_headers().items()}
     headers = [*request.headers, *((name, value) for name, value in ours.items() if name.lower() not in given)]
     async with (
         new_client(verify=_tls(), trust_env=False, follow_redirects=False, timeout=timeout) as client,

@@ -377,6 +377,8 @@ class Workflow(_Documents, InNotebook):
     depth: int = 0
     event: str | None = None
     created_by: str | None = None
+    #: Under which span it was started: a `traceparent` of W3C Trace Context.
+    trace_context: str | None = None
     #: The engine that alone takes its turns and offers its tasks (`allocation="local"`); empty: any engine.
     owner: str = ""
     #: The limit on executions of which it holds a slot, or in whose line it waits while `rate_limited`.

@@ -8,10 +8,11 @@ The task that a worker function carries out, known to whatever it calls: for its
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import RAW_LENGTH, kept_result
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.verbs import Verbs
@@ -38,6 +39,7 @@ __all__ = [
     "call",
     "call_async",
     "call_committing",
+    "carried_headers",
     "carrying_out",
     "current_context",
     "current_task",
@@ -69,9 +71,22 @@ def carrying_out(context: TaskContext) -> Iterator[None]:
     """While inside, `current_task` is this one's."""
     token = _CURRENT.set(context)
     try:
-        yield
+        with ExitStack() as stack:
+            for observer in context.observers:
+                try:
+                    stack.enter_context(observer.working(context.task))
+                except Exception as error:
+                    about_task(context.task, f"an observer raised {error_text(error)}")
+            yield
     finally:
         _CURRENT.reset(token)
+
+
+def carried_headers() -> dict[str, str]:
+    """What a request carries that the calling worker function makes, so that its trace goes on elsewhere."""
+    context = _CURRENT.get()
+    observers = () if context is None else context.observers
+    return {name: value for observer in observers for name, value in observer.headers().items()}
 
 
 #: Types of values that are no report and nothing to await.
@@ -104,11 +119,15 @@ def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | Non
             return arguments
         if worker.signature.transaction is not None:
             arguments[worker.signature.transaction] = transaction
-        token = _CURRENT.set(context)
-        try:
-            returned = worker.function(**arguments)
-        finally:
-            _CURRENT.reset(token)
+        if context.observers:
+            with carrying_out(context):
+                returned = worker.function(**arguments)
+        else:
+            token = _CURRENT.set(context)
+            try:
+                returned = worker.function(**arguments)
+            finally:
+                _CURRENT.reset(token)
     except KeyboardInterrupt:
         raise
     except BaseException as error:

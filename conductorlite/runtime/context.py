@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Final
 
+from conductorlite.engine.observers import Observer
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.errors import NotFound, Parked
 from conductorlite.model.executions import Task, Workflow
@@ -22,7 +23,7 @@ _LINES: Final = 1_000
 class TaskContext:
     """Handed to a worker function that has a parameter annotated with this class."""
 
-    __slots__ = ("_engine", "_noted", "_notes", "lost", "task")
+    __slots__ = ("_engine", "_noted", "_notes", "lost", "observers", "task")
     #: The default of that parameter, for type checkers: flows call the function without it.
     given: ClassVar[TaskContext] = None  # type: ignore[assignment]
 
@@ -34,6 +35,8 @@ class TaskContext:
         #: What `TaskLogHandler` has noted and is not stored yet, and how many lines that were in all.
         self._notes: deque[str] | None = None
         self._noted = 0
+        #: Those that look at the engine.
+        self.observers: Sequence[Observer] = engine.core.turns.observers
 
     def note(self, text: str) -> None:
         """Keep a line for the task's log, which is stored within a second, or with the report; of very many the first."""

@@ -27,6 +27,7 @@ IMPORTERS = {
     "kazoo": {"ext/zookeeper_lock.py"},
     "psycopg": {"ext/postgres"},
     "redis": {"ext/redis_lock.py"},
+    "opentelemetry": {"ext/otel.py"},
     "referencing": {"language/schemas.py"},
     "rich": {"cli"},
     "starlette": {"server"},

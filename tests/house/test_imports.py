@@ -10,6 +10,7 @@ import sys
 LATER = (
     "sqlite3", "sqlite_utils", "apscheduler", "cattrs", "hypothesis", "pytest", "_pytest", "asyncio",
     "concurrent.futures", "http.client", "conductorlite.testing", "click", "rich",
+    "opentelemetry", "starlette", "uvicorn",
     "httpx", "conductorlite.ext.http", "conductorlite.ext.workers", "psycopg", "redis", "kazoo",
 )  # fmt: skip
 

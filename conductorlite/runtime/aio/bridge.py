@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from functools import partial
 from itertools import islice
 from typing import Any, Final, Generic, ParamSpec, TypeVar
@@ -111,7 +112,10 @@ class Bridge:
 
     async def call(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a short verb, done in a thread."""
-        order = self._order(lambda: verb(*args, **kwargs))
+        call = partial(verb, *args, **kwargs)
+        if self.engine.core.turns.observers:  # which may ask for the caller's context, such as its span
+            call = partial(copy_context().run, call)
+        order = self._order(call)
         self._verbs.submit(order.carry_out, order.fail)
         return await self._reply(order)
 
