@@ -14,13 +14,14 @@ from typing import Any
 
 import click
 
+from conductorlite.cli.driving import DRIVING
 from conductorlite.cli.execution import drive
 from conductorlite.cli.maintenance import MAINTENANCE, MOVING, RETENTION, lint
 from conductorlite.cli.operations import CHANGING, MESSAGES
 from conductorlite.cli.output import discard_output
 from conductorlite.cli.queries import LOOKING, explained
 from conductorlite.cli.schedules import SCHEDULING
-from conductorlite.cli.serving import serve, worker
+from conductorlite.cli.serving import serve
 from conductorlite.cli.shared import (
     Exit,
     OutputClosed,
@@ -268,7 +269,7 @@ def _is_file(definition: str) -> bool:
     return definition.endswith(".json") or Path(definition).is_file()
 
 
-for _command in (*CHANGING, *LOOKING, serve, worker, lint, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
+for _command in (*CHANGING, *LOOKING, *DRIVING, serve, lint, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
     program.add_command(_command)
 
 

@@ -28,7 +28,7 @@ from conductorlite.model.threads import Waiter
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.signals import late
 
-__all__ = ["drive", "follow", "history_line"]
+__all__ = ["drive", "driven", "follow", "history_line"]
 
 #: Seconds between looks at what other processes may have done.
 _GLANCE = 0.2
@@ -61,21 +61,12 @@ def _drive(engine: Engine, workflow_id: str, screen: Screen, timeout_ms: int | N
     deadline = None if timeout_ms is None else engine.clock.now() + timeout_ms
     look = _Look(engine, workflow_id)
     with ExitStack() as stack:
-        stop = stack.enter_context(_signals(screen))
         show = stack.enter_context(_shown(engine.get(workflow_id), screen, watch))
+        stack.callback(lambda: show(look.taken()))
         stack.callback(engine.listen(look.committed))
-        thread = _Thread(engine)
-        try:
-            thread.start()
-        except RuntimeError as error:
-            raise NoThread(f"nothing can be driven: {error}") from None
-        try:
-            while not (look.over() or stop or thread.failed or (deadline is not None and engine.clock.now() >= deadline)):
-                look.stopped.wait(_GLANCE)
-                show(look.taken())
-        finally:
-            engine.stop()
-            thread.finish(stop)
+        stop, thread = stack.enter_context(driven(engine, screen))
+        while not (look.over() or stop or thread.failed or (deadline is not None and engine.clock.now() >= deadline)):
+            look.stopped.wait(_GLANCE)
             show(look.taken())
     if thread.error is not None:
         raise thread.error
@@ -84,6 +75,25 @@ def _drive(engine: Engine, workflow_id: str, screen: Screen, timeout_ms: int | N
     if stop:
         return Exit.INTERRUPTED if stop[0] == signal.SIGINT else Exit.TERMINATED
     raise late(engine, workflow_id)
+
+
+@contextmanager
+def driven(engine: Engine, screen: Screen) -> Iterator[tuple[list[int], _Thread]]:
+    """Drive in a thread while the block lasts, then wait for its tasks; the signals that came meanwhile, and the thread.
+
+    Raises NoThread, and KeyboardInterrupt when a second signal comes during the wait.
+    """
+    with _signals(screen) as stop:
+        thread = _Thread(engine)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise NoThread(f"nothing can be driven: {error}") from None
+        try:
+            yield stop, thread
+        finally:
+            engine.stop()
+            thread.finish(stop)
 
 
 def follow(

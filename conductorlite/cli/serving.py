@@ -1,4 +1,4 @@
-"""The commands that serve a store: its pages with their verbs, Conductor's API; and that work for a server."""
+"""The command that serves a store: its pages with their verbs, Conductor's API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from conductorlite.model.errors import InvalidInput
 from conductorlite.model.threads import started
 from conductorlite.runtime.engine import Engine
 
-__all__ = ["serve", "worker"]
+__all__ = ["serve"]
 
 #: Seconds that functions of workers may take to end when the server stops.
 _PATIENCE_S = 60.0
@@ -94,23 +94,6 @@ def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_
         serve_app(
             app, safety, host=host, port=port, certificate=certificate, key=key, listening=listening, ending=pages.end_streams
         )
-    return Exit.OK
-
-
-@click.command("worker")
-@click.option("--url", required=True, help="The server's API, such as http://127.0.0.1:8400/api.")
-@click.option("--workers", metavar="MODULE:ATTR", multiple=True, required=True, help="The Workers object whose functions are run.")
-@command_options(database=False)
-def worker(_: Setting, url: str, workers: tuple[str, ...]) -> Exit:
-    """Run worker functions on the tasks of a Conductor server, until Ctrl-C or SIGTERM.
-
-    The server may be `conductorlite serve --api` or Conductor's own. The environment variable CONDUCTORLITE_TOKEN is the token that
-    is shown, as X-Authorization. What runs when it is to stop is waited for. Needs the extra `http`.
-    """
-    from conductorlite.ext.conductor import ConductorClient
-
-    token = os.environ.get("CONDUCTORLITE_TOKEN")
-    ConductorClient(url, headers={} if token is None else {"X-Authorization": token}).work(read_workers(workers))
     return Exit.OK
 
 

@@ -218,12 +218,14 @@ DATABASE = "conductorlite.db"
 _DATABASE_OPTIONS = (
     click.option(
         "--db",
-        metavar="FILE",
+        "--store",
+        "db",
+        metavar="FILE|URL",
         default=DATABASE,
         show_default=True,
         envvar="CONDUCTORLITE_DB",
         show_envvar=True,
-        help="The SQLite database.",
+        help="The SQLite database, or the URL of a store (postgresql://…).",
     ),
     click.option(
         "--payloads",
@@ -245,11 +247,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Setting:
     """The options every command shares, and where its answer goes."""
 
-    db: Path
+    db: str
     json: bool
     debug: bool
     screen: Screen
     payloads: str | None = None
+
+    @property
+    def place(self) -> Path | str:
+        """The file, or the URL."""
+        return self.db if "://" in self.db else Path(self.db)
 
     @contextmanager
     def engine(
@@ -259,15 +266,16 @@ class Setting:
         workers: Workers | None = None,
         secrets: SecretProvider | None = None,
         name: str | None = None,
+        lock: str | None = None,
         semantics: Semantics = Semantics.ORKES,
     ) -> Iterator[Engine]:
         """The engine on the database, with a name one that keeps to its own; only commands that start something make a file."""
-        if not create and not self.db.exists():
-            raise NotFound(f"there is no database {str(self.db)!r}; name it with --db")
+        if not create and isinstance(self.place, Path) and not self.place.exists():
+            raise NotFound(f"there is no database {self.db!r}; name it with --db")
         allocation: Literal["shared", "local"] = "shared" if name is None else "local"
         # A command that only looks does not write: what dead processes held it leaves to those that drive.
-        config = EngineConfig(name=name, allocation=allocation, give_back=workers is not None, semantics=semantics)
-        with Engine(self.db, workers=workers, payloads=self.payloads, secrets=secrets, config=config) as engine:
+        config = EngineConfig(name=name, allocation=allocation, give_back=workers is not None, semantics=semantics, lock=lock)
+        with Engine(self.place, workers=workers, payloads=self.payloads, secrets=secrets, config=config) as engine:
             yield engine
 
 
@@ -281,9 +289,7 @@ def command_options(database: bool = True) -> Callable[[F], F]:
             shared = {name: _nearest(context, name, options.pop(name, None)) for name in ("db", "payloads", "as_json", "debug")}
             as_json, debug = bool(shared["as_json"]), bool(shared["debug"])
             screen = Screen.standard(as_json)
-            setting = Setting(
-                db=Path(shared["db"] or DATABASE), json=as_json, debug=debug, screen=screen, payloads=shared["payloads"]
-            )
+            setting = Setting(db=shared["db"] or DATABASE, json=as_json, debug=debug, screen=screen, payloads=shared["payloads"])
             with guarded(debug):
                 code = function(setting, *arguments, **options)
             context.exit(int(code or Exit.OK))

@@ -43,7 +43,9 @@ ARGUMENTS: dict[str, list[str]] = {
     "export": ["X"],
     "explain": ["X"],
     "serve": ["--port", "0"],
-    "worker": ["--url", "nowhere", "--workers", "crew:workers"],
+    "worker": ["--workers", "crew:workers", "--timeout", "50ms"],
+    "drive": ["--timeout", "50ms"],
+    "copy": ["store.db", "memory.db"],
     "agenda": [],
     "limits": [],
     "check": ["X"],
@@ -82,10 +84,10 @@ SEEING = {"run", "show", "history", "logs", "watch", "export", "explain", "check
 OPEN = {"run", "skip", "signal", "set-variables", "pause", "terminate", "migrate"}
 
 #: Commands that say no to these executions: on standard error, and with a code of their own.
-REFUSED = {"run", "retry", "skip", "resume", "worker"}
+REFUSED = {"run", "retry", "skip", "resume", "copy"}
 
 #: Commands that need no database.
-WITHOUT = {"lint", "validate", "diff", "worker"}
+WITHOUT = {"lint", "validate", "diff", "copy"}
 
 
 def _commands(group: click.Group = program, before: str = "") -> Iterator[tuple[str, click.Command]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +19,48 @@ from conductorlite.testing.faults import lay_empty_store
 NewStore = Callable[[], Backend]
 
 
-@pytest.fixture(params=["memory", pytest.param("memory-relay", marks=pytest.mark.slow), "sqlite"])
-def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> NewStore:
+#: The URL of a server for all stores of these tests: see tests/servers/run.
+SERVER = os.environ.get("CONDUCTORLITE_TEST_STORE")
+
+
+@pytest.fixture(params=["server"] if SERVER else ["memory", pytest.param("memory-relay", marks=pytest.mark.slow), "sqlite"])
+def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[NewStore]:
     """Makes empty stores of one kind."""
+    with on_server() if request.param == "server" else nullcontext(locally(request.param, tmp_path)) as make:
+        yield make
+
+
+def locally(kind: str, folder: Path) -> NewStore:
+    """Makes empty stores in memory, or in files of a folder."""
     made = iter(range(1_000))
 
     def make() -> Backend:
-        if request.param == "sqlite":
-            return SQLiteBackend(lay_empty_store(tmp_path / f"store{next(made)}.db"), synchronous="NORMAL")
-        return MemoryBackend(relay=request.param == "memory-relay")
+        if kind == "sqlite":
+            return SQLiteBackend(lay_empty_store(folder / f"store{next(made)}.db"), synchronous="NORMAL")
+        return MemoryBackend(relay=kind == "memory-relay")
 
     return make
+
+
+@contextmanager
+def on_server() -> Iterator[NewStore]:
+    """Makes empty stores on the server, each in a schema of its own, which are removed at the end."""
+    from conductorlite.ext.postgres import PostgresBackend
+    from tests.servers.places import dropped, own_schema
+
+    urls: list[str] = []
+    made: list[Backend] = []
+
+    def make() -> Backend:
+        urls.append(own_schema(SERVER or ""))
+        made.append(PostgresBackend(urls[-1]))
+        return made[-1]
+
+    yield make
+    for backend in made:
+        backend.close()
+    for url in urls:
+        dropped(url)
 
 
 @pytest.fixture

@@ -1,6 +1,10 @@
-"""Several processes on one SQLite file, killed at random (SIGKILL) and started again; then everything is accounted for.
+"""Several processes on one store, killed at random (SIGKILL) and started again; then everything is accounted for.
 
     python tests/processes/kill.py --seconds 60 --processes 4 --executions 500
+    python tests/processes/kill.py --store postgresql://… --lock redis://… --disturb "sh tests/servers/postgres again"
+
+The store is a SQLite file, or another one at a URL. With `--disturb` a command is run every ten seconds meanwhile, which ends the
+server of the store or the lock and starts it again.
 
 Each execution is a family: a fork of three tasks, a wait, a child with two tasks. Every task acts on the world, which is
 another SQLite file (the *ledger*): it notes each call, and books one unit under `TaskContext.idempotency_key`, which the
@@ -29,10 +33,14 @@ from pathlib import Path
 from typing import Any
 
 from conductorlite import Engine, EngineConfig, TaskContext, Workers, WorkflowDef, WorkflowStatus
+from conductorlite.errors import LockUnavailable, StorageUnavailable
 from conductorlite.store.locks import SQLiteLock
 
 #: Seconds in which everything must have ended once nobody is killed any more.
 PATIENCE = 120.0
+
+#: Seconds between two disturbances.
+DISTURB_S = 10.0
 
 #: Tasks of one family that act on the world.
 TASKS = 6
@@ -103,7 +111,19 @@ def workers(folder: Path) -> Workers:
     return made
 
 
-def drive(folder: Path, number: int, *, locked: bool, local: bool) -> None:
+def opened(folder: Path, store: str | None, **options: Any) -> Engine:
+    """An engine on the store, as soon as its server is there."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return Engine(store or folder / "store.db", **options)
+        except (StorageUnavailable, LockUnavailable):
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
+
+
+def drive(folder: Path, arguments: argparse.Namespace) -> None:
     """One of the processes: drives until it is killed, or the one that started it has gone."""
 
     def orphaned() -> None:
@@ -112,10 +132,11 @@ def drive(folder: Path, number: int, *, locked: bool, local: bool) -> None:
         os._exit(0)
 
     threading.Thread(target=orphaned, daemon=True).start()
-    lock = SQLiteLock(folder / "locks.db", lease="1s") if locked else None
-    allocation: Any = {"name": f"engine-{number}", "allocation": "local"} if local else {}
-    with Engine(folder / "store.db", workers=workers(folder), config=EngineConfig(lock=lock), **allocation) as engine:
-        _up(folder, os.getpid()).write_text(engine.driver.handing.worker_id)
+    lock = SQLiteLock(folder / "locks.db", lease="1s") if arguments.locked else arguments.lock
+    name = f"engine-{arguments.number}" if arguments.local else None
+    config = EngineConfig(lock=lock, name=name, allocation="local" if arguments.local else "shared")
+    with opened(folder, arguments.store, workers=workers(folder), config=config) as engine:
+        _up(folder, os.getpid()).write_text(engine.core.holding.worker_id)
         engine.run_forever()
 
 
@@ -187,23 +208,29 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         world.execute("PRAGMA journal_mode = WAL")
         world.executescript(LEDGER)
     began = time.monotonic()
-    with Engine(folder / "store.db") as engine:
+    with opened(folder, arguments.store) as engine:
         engine.register(*definitions())
         options = [*(["--locked"] if arguments.locked else []), *(["--local"] if arguments.local else [])]
+        options += [word for name in ("store", "lock") if (url := getattr(arguments, name)) for word in (f"--{name}", url)]
         starters = [engine]
         if arguments.local:
             names = [f"engine-{number}" for number in range(arguments.processes)]
-            starters = [Engine(folder / "store.db", config=EngineConfig(name=name, allocation="local")) for name in names]
+            starters = [opened(folder, arguments.store, config=EngineConfig(name=name, allocation="local")) for name in names]
         span = round(arguments.seconds * 1000 * 0.9)
         for number in range(arguments.executions):
             delay = f"{span * number // arguments.executions}ms"
             starters[number % len(starters)].start("family", workflow_id=f"family-{number}", delay=delay)
-        crew = Crew(folder, arguments.processes, options, chance)
+        crew, disturbances = Crew(folder, arguments.processes, options, chance), 0
         try:
             ends = time.monotonic() + arguments.seconds
+            disturbed_at = time.monotonic()
             while time.monotonic() < ends:
                 time.sleep(arguments.every)
                 crew.kill_one()
+                if arguments.disturb and time.monotonic() - disturbed_at >= DISTURB_S:
+                    subprocess.run(arguments.disturb, shell=True, check=True, timeout=PATIENCE)
+                    disturbances += 1
+                    disturbed_at = time.monotonic()
             deadline = time.monotonic() + PATIENCE
             while time.monotonic() < deadline and any(engine.admin.workflow_ids(WorkflowStatus.RUNNING)):
                 time.sleep(0.1)
@@ -211,7 +238,7 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             crew.close()
         took = time.monotonic() - began
         figures = account(engine, folder, arguments.executions)
-    figures = {"seconds": round(took, 1), "kills": crew.kills, **figures}
+    figures = {"seconds": round(took, 1), "kills": crew.kills, "disturbances": disturbances, **figures}
     figures["problems"] = [*crew.errors, *figures["problems"]]
     return figures
 
@@ -227,10 +254,7 @@ def account(engine: Any, folder: Path, executions: int) -> dict[str, Any]:
     if engine.admin.agenda() or engine.tasks.queue_sizes():
         problems.append(f"left: {engine.admin.agenda(3)}, {dict(engine.tasks.queue_sizes())}")
     attempts = sum(len(engine.get(row.workflow_id).tasks) for row in rows)
-    with closing(sqlite3.connect(folder / "store.db")) as store:
-        found = [text for (text,) in store.execute("PRAGMA integrity_check")]
-    if found != ["ok"]:
-        problems.append(f"integrity_check: {found}")
+    problems += engine.backend.faults()
     with closing(ledger(folder)) as world:
         calls = Counter(world.execute("SELECT workflow_id, ref FROM calls").fetchall())
         booked = Counter(world.execute("SELECT workflow_id, ref FROM booked").fetchall())
@@ -262,11 +286,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="who is killed when")
     parser.add_argument("--locked", action="store_true", help="with a SQLiteLock")
     parser.add_argument("--local", action="store_true", help="each engine keeps its own executions")
+    parser.add_argument("--store", metavar="URL", help="another store than a SQLite file; an empty one")
+    parser.add_argument("--lock", metavar="URL", help="a lock of Redis or ZooKeeper")
+    parser.add_argument("--disturb", metavar="COMMAND", help="run every ten seconds")
     parser.add_argument("--drive", metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--number", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.drive is not None:
-        drive(Path(arguments.drive), arguments.number, locked=arguments.locked, local=arguments.local)
+        drive(Path(arguments.drive), arguments)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         figures = run(Path(folder), arguments)

@@ -7,9 +7,9 @@ the one that was read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from conductorlite.ext.postgres.wire import Connection
+from conductorlite.ext.postgres.wire import Connection, Cursor
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import AlreadyExists, FencedOut
@@ -73,7 +73,7 @@ class PostgresWrites(PostgresReads, SQLiteWrites):
                 self._numbers.pop(workflow.workflow_id, None)
                 raise FencedOut(f"{workflow.workflow_id}: another turn committed after fence {workflow.fence} was read")
 
-        self._wire.check(compare)
+        self._wire.check(cast(Cursor, changed), compare)
         return number
 
     def _created(self, workflow_id: str, row: Row) -> int:
@@ -86,7 +86,7 @@ class PostgresWrites(PostgresReads, SQLiteWrites):
         def compare() -> None:
             super(PostgresWrites, self)._updated(decision, changed)
 
-        self._wire.check(compare)
+        self._wire.check(cast(Cursor, changed), compare)
 
     def _events(self, decision: Decision) -> None:
         super()._events(decision)

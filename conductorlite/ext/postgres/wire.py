@@ -86,6 +86,20 @@ def _cell(value: Any) -> bytes | None:
     return b"%d" % value
 
 
+def _rows(result: Any) -> list[Row]:
+    columns = range(result.nfields)
+    readers = [_READ.get(result.ftype(column)) for column in columns]
+    value = result.get_value
+    rows = []
+    for row in range(result.ntuples):
+        cells = []
+        for column, read in zip(columns, readers, strict=True):
+            cell = value(row, column)
+            cells.append(None if cell is None else str(cell, "utf-8") if read is None else read(bytes(cell)))
+        rows.append(tuple(cells))
+    return rows
+
+
 class Cursor:
     """The answer to one statement, or to one of each of several rows; awaited when it is looked at."""
 
@@ -139,9 +153,8 @@ class Connection:
         self._poll = select.poll()
         self._fd = self._pg.socket
         self._names: dict[str, bytes] = {}
-        self._readers: dict[str, list[Callable[[bytes], Any] | None]] = {}
         self._expected: deque[_Expected | None] = deque()
-        self._checks: list[Callable[[], None]] = []
+        self._checks: list[tuple[Cursor, Callable[[], None]]] = []
         self._number = 0
         self._count = count
         #: Answers that nobody awaits any more, before the next sync.
@@ -173,9 +186,9 @@ class Connection:
         cursor.done = not sent
         return cursor
 
-    def check(self, check: Callable[[], None]) -> None:
-        """Have something looked at, which may raise, when the answers are there."""
-        self._checks.append(check)
+    def check(self, cursor: Cursor, check: Callable[[], None]) -> None:
+        """Have an answer looked at when it is there; what that raises counts before what went wrong after it."""
+        self._checks.append((cursor, check))
 
     def _send(self, sql: str, parameters: Sequence[Any] | dict[str, Any], cursor: Cursor | None, *, last: bool) -> None:
         text, names = postgres_text(sql)
@@ -212,7 +225,7 @@ class Connection:
         self._unsynced = False
 
     def sync(self) -> None:
-        """Await every answer; raises for the first statement that failed, else what checks raise. One round trip."""
+        """Await every answer; raises what checks raise, else for the first statement that failed. One round trip."""
         if self._unsynced:
             self._mark()
         if not self._expected and not self._checks:
@@ -227,10 +240,11 @@ class Connection:
                 failed = failed or wrong
         except psycopg.Error as error:
             raise self._lost(error) from error
+        for cursor, check in checks:
+            if cursor.done:
+                check()
         if failed is not None:
             raise failed
-        for check in checks:
-            check()
 
     def _answer(self, expected: _Expected | None) -> ConductorliteError | None:
         """Take one answer; what it says went wrong."""
@@ -246,13 +260,13 @@ class Connection:
             return StorageUnavailable(f"{self.place}: the server gave no answer")
         status = result.status
         if status == pq.ExecStatus.TUPLES_OK and cursor is not None:
-            cursor.rows += self._rows(text or "", result)
+            cursor.rows += _rows(result)
             cursor.rowcount_ += result.ntuples
         elif status == pq.ExecStatus.COMMAND_OK and cursor is not None:
             cursor.rowcount_ += result.command_tuples or 0
-        if cursor is not None:
-            cursor.done = cursor.done or last
         if status in (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK):
+            if cursor is not None:
+                cursor.done = cursor.done or last
             return None
         if cursor is None and text is not None:
             self._names.pop(text, None)  # it was not prepared
@@ -261,21 +275,6 @@ class Connection:
         state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
         message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
         return meaning(state, message or result.get_error_message().strip(), self.place)
-
-    def _rows(self, text: str, result: Any) -> list[Row]:
-        readers = self._readers.get(text)
-        columns = range(result.nfields)
-        if readers is None or len(readers) != len(columns):
-            readers = self._readers[text] = [_READ.get(result.ftype(column)) for column in columns]
-        value = result.get_value
-        rows = []
-        for row in range(result.ntuples):
-            cells = []
-            for column, read in zip(columns, readers, strict=True):
-                cell = value(row, column)
-                cells.append(None if cell is None else str(cell, "utf-8") if read is None else read(bytes(cell)))
-            rows.append(tuple(cells))
-        return rows
 
     def _result(self) -> Any:
         while self._pg.is_busy():

@@ -1,0 +1,91 @@
+"""Copies of stores between SQLite and PostgreSQL: row by row, as they are, for both keep the same rows.
+
+What belongs to the place is left: who is at work there, and what searches were indexed by. Holders come along as such that have
+been silent: what they held is given back when the copy is first driven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from conductorlite.ext.postgres.backend import PostgresBackend
+from conductorlite.model.errors import AlreadyExists, InvalidInput
+from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.rows import packed_hex
+
+__all__ = ["copy_store"]
+
+_TABLES: Final = (
+    *("workflows", "tasks", "history", "texts", "inbox", "messages", "idempotency_keys", "polls", "task_logs", "definitions"),
+    *("workflow_defs", "task_defs", "schema_defs", "counters", "limits", "limit_members", "event_handlers", "event_executions"),
+    *("schedules", "external_payloads", "loose_payloads", "archive", "driven", "holders"),
+)
+#: Numbers that the server draws by itself, and goes on with behind those that were copied.
+_DRAWN: Final = {"workflows": "execution", "task_logs": "n"}
+_PACKED: Final = frozenset({"definition_hash", "task_id"})
+_PACKED_IN: Final = frozenset({"workflows", "tasks"})
+_PAGE: Final = 500
+
+_COLUMNS: Final = (
+    "SELECT column_name FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = ?"
+    " ORDER BY ordinal_position"
+)
+
+
+def copy_store(source: Backend, target: Backend) -> dict[str, int]:
+    """Copy all of a store into an empty one, in one change, as it is at one instant; how many rows of each table.
+
+    Raises InvalidInput for stores that are neither in SQLite nor in PostgreSQL, AlreadyExists for one that is not empty,
+    StorageErrors; then nothing was copied.
+    """
+    if not any(isinstance(one, PostgresBackend) for one in (source, target)) or not all(
+        isinstance(one, PostgresBackend | SQLiteBackend) for one in (source, target)
+    ):
+        raise InvalidInput("copied are stores from SQLite to PostgreSQL, back, and from one schema to another; a file: `backup`")
+    copied: dict[str, int] = {}
+    with source.reading() as view, target.writing() as tx:
+        out: Any = view
+        into: Any = tx
+        there = out if isinstance(source, PostgresBackend) else into
+        if into._execute("SELECT 1 FROM workflows UNION ALL SELECT 1 FROM archive LIMIT 1").fetchone() is not None:
+            raise AlreadyExists("the store to copy into is not empty")
+        for table in _TABLES:
+            columns = [name for (name,) in there._execute(_COLUMNS, (table,))]
+            copied[table] = _copied(table, columns, out, into, source, target)
+        into._execute("UPDATE holders SET place = '', lease_until = 0")
+        into._dirty = True
+    return copied
+
+
+def _copied(table: str, columns: Sequence[str], out: Any, into: Any, source: Backend, target: Backend) -> int:
+    names = ", ".join(columns)
+    cells = ", ".join("decode(?, 'hex')" if one == "document" and isinstance(target, PostgresBackend) else "?" for one in columns)
+    own = "OVERRIDING SYSTEM VALUE " if table in _DRAWN and isinstance(target, PostgresBackend) else ""
+    packed = [columns.index(one) for one in _PACKED & set(columns)] if table in _PACKED_IN else []
+    into._execute(f"DELETE FROM {table}")
+    count = 0
+    rows = _rows(f"SELECT {names} FROM {table}", out, isinstance(source, PostgresBackend))
+    while page := list(islice(rows, _PAGE)):
+        if packed and isinstance(target, SQLiteBackend):
+            page = [tuple(packed_hex(cell) if at in packed else cell for at, cell in enumerate(row)) for row in page]
+        into._executemany(f"INSERT INTO {table} ({names}) {own}VALUES ({cells})", page)
+        if isinstance(target, PostgresBackend):
+            into._connection.sync()
+        count += len(page)
+    if own:
+        column = _DRAWN[table]
+        into._execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), 1 + coalesce(max({column}), 0)) FROM {table}")
+    return count
+
+
+def _rows(statement: str, out: Any, paged: bool) -> Iterator[Any]:
+    if not paged:
+        yield from out._execute(statement)
+        return
+    out._execute(f"DECLARE copied NO SCROLL CURSOR FOR {statement}")
+    while page := out._execute(f"FETCH {_PAGE} FROM copied").fetchall():
+        yield from page
+    out._execute("CLOSE copied").fetchall()
