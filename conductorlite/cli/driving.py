@@ -79,7 +79,10 @@ def _work(setting: Setting, workers: Workers, lock: str | None, name: str | None
             with driven(engine, setting.screen) as (stop, thread):
                 if health is not None:
                     stack.enter_context(_answering(health, engine, thread))
-                setting.screen.note(f"driving {setting.place}")
+                if setting.json:
+                    setting.screen.document({"driving": str(setting.place)})
+                else:
+                    setting.screen.line(f"driving {setting.place}")
                 while not stop and not thread.failed and (until is None or engine.clock.now() < until):
                     thread.join(0.1)
         except KeyboardInterrupt:  # asked twice: closing the engine would wait for what is to be abandoned

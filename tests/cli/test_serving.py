@@ -80,7 +80,7 @@ def test_a_worker_elsewhere(shell: Shell) -> None:
             "name": "greeting",
             "tasks": [{"name": "greet", "taskReferenceName": "greet", "inputParameters": {"name": "you"}}],
         }
-        command = [sys.executable, "-m", "conductorlite.cli", "worker", "--url", server.api, "--workers", "crew:workers"]
+        command = [sys.executable, "-m", "conductorlite", "worker", "--url", server.api, "--workers", "crew:workers"]
         with subprocess.Popen(command, cwd=shell.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             said = httpx.post(
                 f"{server.api}/workflow/execute/greeting/1?waitForSeconds=60", json={"workflowDef": definition}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
-from conductorlite.errors import AccessDenied, InvalidInput, SchemaTooNew, StorageUnavailable
+from conductorlite.errors import AccessDenied, AlreadyExists, InvalidInput, SchemaTooNew, StorageUnavailable
 from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance import BackendConformance
 from tests.servers.places import dropped, own_schema
@@ -34,6 +40,8 @@ class TestPostgres(BackendConformance):
 
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b", "c")]})
+
+WAITS = WorkflowDef.from_json({"name": "waits", "tasks": [{"name": "w", "taskReferenceName": "w", "type": "HUMAN"}]})
 
 
 def workers() -> Workers:
@@ -156,3 +164,60 @@ def test_texts_that_cannot_be_kept(url: str) -> None:
             engine.start(CHAIN, workflow_id="w", correlation_id="a\0b")
         engine.start(CHAIN, {"text": "a\0b"}, workflow_id="w")
         assert engine.get("w").input_data == {"text": "a\0b"}
+
+
+def test_copied_there_and_back(url: str, tmp_path: Path) -> None:
+    """A store with running, ended and archived executions is the same on the other side, goes on there, and comes back as it is."""
+    from conductorlite.ext.postgres.copying import copy_store
+
+    with Engine(tmp_path / "one.db", workers=workers()) as one, Engine(url, workers=workers()) as there:
+        for number in range(3):
+            one.start(CHAIN, {"text": "x" * 5_000}, workflow_id=f"w{number}")
+        assert one.run_until_idle("30s") is not None
+        one.start(WAITS, workflow_id="waits", idempotency_key="key")
+        one.admin.archive("w1")
+        copied = copy_store(one.backend, there.backend)
+        assert (copied["workflows"], copied["archive"]) == (3, 1)
+        with pytest.raises(AlreadyExists, match="not empty"):
+            copy_store(one.backend, there.backend)
+        assert there.admin.check() == one.admin.check() == []
+        assert [line.words for line in there.history("w0")] == [line.words for line in one.history("w0")]
+        assert there.get("w2") == one.get("w2")
+        there.signal("waits", task="w")
+        there.start(CHAIN, workflow_id="more")
+        there.run_until_idle("30s")
+        assert (str(there.status("waits")), str(there.status("more"))) == ("COMPLETED", "COMPLETED")
+        with Engine(tmp_path / "two.db") as back:
+            copy_store(there.backend, back.backend)
+            assert back.admin.check() == []
+            for workflow_id in ("waits", "more", "w0"):
+                assert back.get(workflow_id) == there.get(workflow_id)
+            with pytest.raises(InvalidInput, match="backup"):
+                copy_store(back.backend, one.backend)
+
+
+def test_a_worker_by_the_command_line(url: str, tmp_path: Path) -> None:
+    """It drives a store on a server, answers whether it does, and ends with 0 when it is asked to, with nothing held."""
+    (tmp_path / "crew.py").write_text(
+        "from conductorlite import Workers\nworkers = Workers()\nfor name in 'abc': workers.add(name, lambda: {'done': True})\n"
+    )
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with Engine(url) as engine:
+        engine.start(CHAIN, workflow_id="w")
+        command = ["worker", "--store", url, "--workers", "crew:workers", "--health", str(port)]
+        path = {"PYTHONPATH": str(Path(__file__).parents[2])}
+        with subprocess.Popen(
+            [sys.executable, "-m", "conductorlite", *command], cwd=tmp_path, stdout=subprocess.PIPE, env={**os.environ, **path}
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(b"driving postgresql://")
+            assert engine.result("w", timeout="30s") == {"done": True}
+            for where in ("health", "ready"):
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/{where}", timeout=10) as answer:
+                    assert (answer.status, answer.read()) == (200, b'{"status": "UP"}')
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+        with engine.backend.reading() as view:
+            assert view.task_holders() == []
