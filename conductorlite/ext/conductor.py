@@ -24,7 +24,7 @@ from conductorlite.plan.lint import lint
 from conductorlite.runtime.registry import HasWorkers, all_workers
 
 if TYPE_CHECKING:
-    from conductorlite.runtime.startable import Startable
+    from conductorlite.runtime.registry import Startable
 
 __all__ = ["ConductorClient"]
 

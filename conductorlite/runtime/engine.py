@@ -27,9 +27,8 @@ from conductorlite.model.texts import InNotebook, Span, to_span
 from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.idle import Notices
 from conductorlite.runtime.loop import Driver
-from conductorlite.runtime.registry import HasWorkers, all_workers
+from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
 from conductorlite.runtime.signals import Leaving, failed, late, passes
-from conductorlite.runtime.startable import Startable
 from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
 
 __all__ = ["Engine", "Run", "Transaction"]

@@ -1,6 +1,8 @@
 """Which function carries out which task. No global registry: a `Workers` is an object, given to an engine.
 
 What a worker function takes, read once when it is registered.
+
+What an engine starts beside definitions: flows, which are made above it.
 """
 
 from __future__ import annotations
@@ -24,8 +26,33 @@ if TYPE_CHECKING:
     import inspect
 else:
     inspect = module("inspect")
+from collections.abc import Sequence
+from typing import ParamSpec
 
-__all__ = ["HasWorkers", "Signature", "Worker", "Workers", "all_workers", "own_name", "signature"]
+from conductorlite.model.definitions import WorkflowDef
+
+__all__ = ["HasWorkers", "Signature", "Startable", "Worker", "Workers", "all_workers", "own_name", "signature"]
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Startable(Protocol[P, R_co]):
+    """A flow: what `Engine.start` takes besides a name or a definition."""
+
+    @property
+    def workers(self) -> Workers:
+        """Those who carry out its tasks."""
+
+    @property
+    def definitions(self) -> Sequence[WorkflowDef]:
+        """What is to be registered before it starts."""
+
+    def starting(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Any]:
+        """The arguments with which `Engine.start` starts its definition; raises BuildError for wrong ones."""
+
+    def read(self, output: Mapping[str, Any], /) -> R_co:
+        """An execution's output as what the flow returns."""
 
 
 @attrs.frozen(kw_only=True, slots=True)

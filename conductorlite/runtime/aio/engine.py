@@ -32,8 +32,7 @@ from conductorlite.model.texts import Span
 from conductorlite.plan.grafts import RunProgress
 from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.engine import Engine, Run, Transaction
-from conductorlite.runtime.registry import HasWorkers
-from conductorlite.runtime.startable import Startable
+from conductorlite.runtime.registry import HasWorkers, Startable
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.store.tables import ExternalStorageLocation, Sizes
