@@ -87,6 +87,7 @@ def execution_page(view: ExecutionView) -> Document:
             ("data", "Input and output", _documents(row)),
             ("journal", "Journal", _journal(view)),
         ],
+        moves=not row.status.terminal,
     )
 
 

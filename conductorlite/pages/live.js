@@ -1,12 +1,13 @@
 "use strict";
 // A page that lives: parts that have changed come as events and take the place of the old ones, with what was opened, searched
-// for and focused. A part whose form is being filled in waits until it is not.
+// for and focused. A part whose form is being filled in, or whose text is marked, waits until it is not.
 const said = document.getElementById("said");
 const shown = new Map(document.body.dataset.shown.split(",").filter(Boolean).map((one) => one.split("=")));
 const waiting = new Map();
 let source = null;
 
 const edited = (part) => part.contains(document.activeElement) && document.activeElement.matches("form.verb *") ||
+  (!getSelection().isCollapsed && part.contains(getSelection().anchorNode)) ||
   [...part.querySelectorAll("form.verb input, form.verb textarea")].some((field) =>
     field.type === "checkbox" ? field.checked !== field.defaultChecked : field.value !== field.defaultValue);
 

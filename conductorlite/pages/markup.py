@@ -187,11 +187,15 @@ def packaged(name: str) -> str:
 
 @attrs.frozen(slots=True)
 class Document:
-    """A page: its heading, and sections (name, title, content), of which empty ones are left out."""
+    """A page: its heading, and sections (name, title, content), of which empty ones are left out.
+
+    `moves` says whether it shows how long something takes, and so another thing each second.
+    """
 
     title: str
     heading: Html
     sections: Sequence[tuple[str, str, Html]]
+    moves: bool = True
 
     def parts(self) -> dict[str, Html]:
         """What it consists of, by id, in order: its top with the navigation, then its sections."""

@@ -140,13 +140,16 @@ class EnginePages:
 
     def _seen_by(self, request: Request, parts: Mapping[str, Html]) -> dict[str, Html]:
         """Parts as this caller sees them: with forms that carry their proof, or without."""
-        proof = request.scope["conductorlite.csrf"] if self._may_write(request) else None
+        proof = self._proof(request)
         if proof is None:
             return {name: html for name, html in parts.items() if name != "actions"}
         return {name: Html(html.replace(PROOF, proof)) if name == "actions" else html for name, html in parts.items()}
 
-    def _may_write(self, request: Request) -> bool:
-        return not self.safety.read_only and request.scope["conductorlite.caller"].role >= Role.WRITE
+    def _proof(self, request: Request) -> str | None:
+        """What the forms of this caller carry; None for one who may change nothing, or is no browser that has signed in."""
+        may = not self.safety.read_only and request.scope["conductorlite.caller"].role >= Role.WRITE
+        proof: str | None = request.scope["conductorlite.csrf"] if may else None
+        return proof
 
     def _above(self, request: Request, root: str, *, is_store: bool) -> Html:
         """What stands above a page: the way to the others, and in or out."""
@@ -177,13 +180,12 @@ class EnginePages:
             if feed is None:
                 yield ":\n\n"
                 continue
-            parts = self._seen_by(request, feed.parts)
-            keys = {name: digest(html) for name, html in parts.items()}
-            if keys != have:
-                news = {name: (parts[name], key) for name, key in keys.items() if have.get(name) != key}
-                have = keys
-                found = {"title": feed.title, "order": list(parts), "parts": news}
-                yield f"event: parts\ndata: {json.dumps(found)}\n\n"
+            asked = self._proof(request), frozenset(have.items())
+            if asked not in feed.events:
+                feed.events[asked] = _event(feed.title, self._seen_by(request, feed.parts), have)
+            text, have = feed.events[asked]
+            if text:
+                yield text
         yield "event: again\ndata:\n\n"
 
     # ------------------------------------------------------------------ verbs
@@ -220,6 +222,16 @@ class EnginePages:
 
     async def _logout(self, request: Request) -> Response:
         return RedirectResponse(f"{_root(request)}/", 303, headers={"set-cookie": self._guard.sign_out(request.scope)})
+
+
+def _event(title: str, parts: Mapping[str, Html], have: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """The event for a browser that has other parts than these, by their digests, empty if it has these; and what it has then."""
+    keys = {name: digest(html) for name, html in parts.items()}
+    if keys == have:
+        return "", keys
+    news = {name: (parts[name], key) for name, key in keys.items() if have.get(name) != key}
+    found = {"title": title, "order": list(parts), "parts": news}
+    return f"event: parts\ndata: {json.dumps(found)}\n\n", keys
 
 
 def _needed(method: str, path: str) -> Role | None:

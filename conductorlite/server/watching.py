@@ -7,6 +7,7 @@ than a fifth of a thread. A connection that waits is an event on the loop, and n
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -24,6 +25,8 @@ __all__ = ["Feed", "Feeds", "Threads", "digest"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_LOG: Final = logging.getLogger("conductorlite.server")
 
 #: Threads for verbs and pages. More would only queue at the store.
 _THREADS: Final = 4
@@ -66,9 +69,11 @@ class Feed:
 
     def __init__(self, make: Callable[[], Document], threads: Threads) -> None:
         self._make, self._threads = make, threads
-        self.title = ""
+        self.title, self._moves = "", True
         #: By name, in order; empty before it was made.
         self.parts: dict[str, Html] = {}
+        #: Of these parts: what is sent, by whose it is and what they have, and what they have then.
+        self.events: dict[object, tuple[str, dict[str, str]]] = {}
         #: Set when something may have changed.
         self.due = asyncio.Event()
         self.followers: set[asyncio.Event] = set()
@@ -79,24 +84,28 @@ class Feed:
         while True:
             self.due.clear()
             begun = loop.time()
-            with suppress(EngineClosed, StorageError):  # the next look will show it
+            try:
                 await self._made()
+            except (EngineClosed, StorageError):
+                pass  # the next look will show it
+            except Exception as error:
+                _LOG.error("a page could not be made: %s", type(error).__name__, exc_info=error)
             took = loop.time() - begun
             await asyncio.sleep(max(_PAUSE_S, _PAUSE * took))
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(_TICK_S, _TICK * took)):
+                async with asyncio.timeout(max(_TICK_S, _TICK * took) if self._moves else None):
                     await self.due.wait()
 
     async def _made(self) -> None:
         try:
             document = await self._threads(self._make)
-            self.title, parts = document.title, document.parts()
+            self.title, self._moves, parts = document.title, document.moves, document.parts()
         except (EngineClosed, StorageError):
             raise
         except ConductorliteError as error:  # it was removed
             self.title, parts = "Not there", Document("Not there", Html(), [("gone", str(error), Html(" "))]).parts()
         if parts != self.parts:
-            self.parts = parts
+            self.parts, self.events = parts, {}
             for follower in self.followers:
                 follower.set()
 
