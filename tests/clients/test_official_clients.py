@@ -66,3 +66,39 @@ def test_a_client_tells_its_story(client: str, store: str, tmp_path: Path) -> No
     ):
         assert _told(command, server, tmp_path) == STORY
         assert engine.admin.check() == []
+
+
+#: How the clients of a kind are made.
+JAVA: Final = {
+    "http": "ConductorClient client = ConductorClient.builder().basePath(address[0]).build();"
+    "MetadataClient metadata = new MetadataClient(client); TaskClient tasks = new TaskClient(client);"
+    "WorkflowClient workflows = new WorkflowClient(client);",
+    "grpc": "String host = address[0]; int port = Integer.parseInt(address[1]);"
+    "MetadataClient metadata = new MetadataClient(host, port); TaskClient tasks = new TaskClient(host, port);"
+    "WorkflowClient workflows = new WorkflowClient(host, port);",
+}
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", sorted(JAVA))
+def test_a_java_client_tells_its_story(kind: str, tmp_path: Path) -> None:
+    """The same through Java, over REST and over gRPC."""
+    jars = CLIENTS / f"java_{'rest' if kind == 'http' else kind}.txt"
+    if which("javac") is None or not jars.exists():
+        pytest.skip(f"there is no javac, or no list of jars {jars}, see tests/README.md")
+    classes = jars.read_text(encoding="utf-8").strip()
+    program = (
+        (HERE / "JavaClient.java").read_text(encoding="utf-8").replace("KIND", kind).replace("    CLIENTS\n", JAVA[kind] + "\n")
+    )
+    (tmp_path / "JavaClient.java").write_text(program, encoding="utf-8")
+    subprocess.run(["javac", "-cp", classes, "JavaClient.java"], cwd=tmp_path, check=True, timeout=120)
+    with (
+        Engine(tmp_path / "store.db", config=EngineConfig(semantics="OSS")) as engine,
+        ConductorServer(engine, grpc=True) as server,
+    ):  # type: ignore[arg-type]
+        address = [server.api] if kind == "http" else str(server.grpc).split(":")
+        said = _told(["java", "-cp", f"{classes}:.", "JavaClient", *address], server, tmp_path)
+        assert engine.admin.check() == []
+    tasks = ",".join(" ".join(one) for one in STORY["tasks"])  # type: ignore[attr-defined]
+    wanted = {name: STORY[name] for name in ("blocked", "paused", "ended", "terminated", "restarted")}
+    assert said == {**wanted, "output": "Hello, world", "tasks": tasks, "found": "2", "running": "0"}
