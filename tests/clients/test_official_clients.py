@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
+from contextlib import ExitStack
 from pathlib import Path
 from shutil import copy, which
 from typing import Any, Final
 
 import pytest
 
-from conductorlite import Engine, EngineConfig
+from conductorlite import Engine, EngineConfig, WorkflowDef
 
 pytest.importorskip("uvicorn")
 
@@ -102,3 +104,29 @@ def test_a_java_client_tells_its_story(kind: str, tmp_path: Path) -> None:
     tasks = ",".join(" ".join(one) for one in STORY["tasks"])  # type: ignore[attr-defined]
     wanted = {name: STORY[name] for name in ("blocked", "paused", "ended", "terminated", "restarted")}
     assert said == {**wanted, "output": "Hello, world", "tasks": tasks, "found": "2", "running": "0"}
+
+
+@pytest.mark.deep
+def test_one_workflow_in_three_languages(tmp_path: Path) -> None:
+    """The example `examples/polyglot`: each step in a process of its own, through the SDK of its language."""
+    example = HERE.parents[1] / "examples" / "polyglot"
+    jars, modules = CLIENTS / "java_rest.txt", CLIENTS / "javascript"
+    if not (jars.exists() and (modules / "node_modules").is_dir() and which("javac") and which("node")):
+        pytest.skip(f"CLIENTS={CLIENTS} does not hold all clients, see tests/README.md")
+    classes = jars.read_text(encoding="utf-8").strip()
+    for file in example.iterdir():
+        copy(file, tmp_path)
+    (tmp_path / "node_modules").symlink_to((modules / "node_modules").resolve())
+    subprocess.run(["javac", "-cp", classes, "Receipt.java"], cwd=tmp_path, check=True, timeout=120)
+    with Engine(tmp_path / "store.db") as engine, ConductorServer(engine) as server, ExitStack() as running:
+        environment = {**os.environ, "CONDUCTOR_SERVER_URL": server.api}
+        commands = (
+            [sys.executable, "-m", "conductorlite", "worker", "--url", server.api, "--workers", "quote:workers"],
+            ["node", "book.mjs"],
+            ["java", "-cp", f"{classes}:.", "Receipt", server.api],
+        )
+        for command in commands:
+            process = running.enter_context(subprocess.Popen(command, cwd=tmp_path, env=environment))
+            running.callback(process.kill)
+        engine.register(WorkflowDef.from_json(example / "trip.json"))
+        assert engine.start("trip", {"nights": 3}).result(timeout="60s") == {"text": "Paid: B-240"}
