@@ -276,6 +276,9 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "admitted": step_admitted,
 }
 
+#: A report that is refused frees no worker.
+_REFUSED: Final = frozenset({Outcome.STALE, Outcome.CONFLICT})
+
 _NOWHERE: Final[Mapping[str, str]] = {}
 
 
@@ -311,7 +314,7 @@ def decide(
         for one in (*changeset.overtaken(event), event) if event.sender else (event,):
             _read(changeset, one)
             _settle(changeset)
-    if hand_out is not None and not changeset.more:
+    if hand_out is not None and not changeset.more and not any(one.outcome in _REFUSED for one in changeset.replies.values()):
         for event in hand_out(changeset.offered()):
             _read(changeset, event)
             _settle(changeset)

@@ -347,6 +347,32 @@ class Polling(Part):
         write = PollWrite(due) if due else None
         return Taking(data=data, owner=self._owner, write=write, free=free, most=most, again=again)
 
+    def report_and_take(self, task: Task, result: TaskResult, task_type: str, count: int, domain: str | None) -> list[Task]:
+        """Report on a task and poll, in one turn as far as its execution is first in the queue; raises as a report does.
+
+        When the report was taken and the poll fails, the list is shorter.
+        """
+        worker_id = result.worker_id
+        poll = PollData(
+            queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=self._clock.now()
+        )  # fmt: skip
+        queue = queue_name(task_type, domain or None, self._owner)
+        taking = self.hand_over({queue: count}, count, [queue], [poll], said(worker_id, None))
+        taking.in_order, taking.noted = True, []
+        try:
+            report = self._reports.prepared(task, result)
+            self._reports.answered(report, self._reports.taken([report], taking))
+            places = [event.ref for event in taking.polls.values()]
+            taking.taken.sort(key=lambda found: places.index(found[0].ref))
+            whole = self.received(taking)
+            if len(whole) < count:
+                with suppress(ConductorliteError):
+                    whole += self.take_offered(task_type, worker_id, count - len(whole), domain)
+        except BaseException:
+            self.give_up(taking.noted)
+            raise
+        return whole
+
     def received(self, taking: Taking) -> list[Task]:
         """The tasks that a turn has handed over, with their documents and secrets: for the caller to carry out."""
         if isinstance(taking.write, PollWrite) and taking.write.written:

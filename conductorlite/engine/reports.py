@@ -261,6 +261,25 @@ class Reports(Part):
             output=texts.get(task.output.digest, task.output) if task.output.absent else task.output,
         )
 
+    def found(self, result: TaskResult) -> Task:
+        """The task that a report is on; raises TaskNotFound and ExecutionArchived."""
+        with self._backend.reading() as view:
+            task = view.task_by_id(result.task_id)
+            if task is None and view.archived(result.workflow_id) is not None:
+                raise ExecutionArchived(result.workflow_id)
+        if task is None or task.workflow_id != result.workflow_id:
+            raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
+        return task
+
+    def stored(self, task: Task, result: TaskResult) -> Task:
+        """The task after its report."""
+        with self._backend.reading() as view:
+            after = view.task_by_id(task.task_id)
+        if after is None:  # the report has ended its round, and the ones after it at once
+            output = Payload.of(dict(result.output_data))
+            after = attrs.evolve(task, status=result.status, output=output, reason=result.reason, lease=0)
+        return self.with_payloads(after)
+
     def report(self, task: Task, result: TaskResult, *, at: int | None = None) -> TurnResult:
         """Report on a task that is at hand; raises as `Engine.update_task` does.
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from conductorlite.model import attrs
@@ -152,6 +153,8 @@ class Taking:
     most: int = 0
     #: Queues whose workers are free because of the turn: what was offered there before is looked at too.
     again: Iterable[str] = ()
+    #: Nothing that comes after what another execution offers: a caller takes that, and the rest, by a poll.
+    in_order: bool = False
     #: Of the last decision; once the turn has been taken, what was handed out.
     polls: dict[str, Event] = attrs.field(factory=dict)
     taken: list[tuple[Task, Workflow]] = attrs.field(factory=list)
@@ -191,8 +194,12 @@ class Taking:
             count = min(free[queue], self.most - len(polls))
             others = first(queue, count) if count > 0 else None
             if others is not None:
-                best = sorted((*others, *messages), key=_place) if others or len(messages) > 1 else messages
-                polls += [self.poll(message, now) for message in best[:count] if message.workflow_id == workflow_id]
+                best: Iterable[Message] = (
+                    sorted((*others, *messages), key=_place)[:count] if others or len(messages) > 1 else messages[:count]
+                )
+                if self.in_order:
+                    best = takewhile(lambda message: message.workflow_id == workflow_id, best)
+                polls += [self.poll(message, now) for message in best if message.workflow_id == workflow_id]
         return polls
 
     def __call__(self, tx: WritingTransaction, decision: Decision) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from conductorlite.engine.config import EngineConfig, refuse_forked
 from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked
@@ -26,12 +26,12 @@ from conductorlite.engine.reports import Reports, Secrecy
 from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.turn_types import Listener, status_of
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Clock, SystemClock
 from conductorlite.model.decisions import EventKind, Outcome, queue_name
 from conductorlite.model.definitions import TaskDef
 from conductorlite.model.errors import (
+    ConductorliteError,
     Conflict,
     EngineClosed,
     ExecutionArchived,
@@ -429,7 +429,17 @@ class Verbs(Nouns):
             self.core.polling.give_up(noted)
             raise
 
-    def update_task(self, result: TaskResult) -> Task:
+    @overload
+    def update_task(self, result: TaskResult) -> Task: ...
+
+    @overload
+    def update_task(
+        self, result: TaskResult, *, poll: str, count: int = 1, domain: str | None = None
+    ) -> tuple[Task, list[Task]]: ...
+
+    def update_task(
+        self, result: TaskResult, *, poll: str | None = None, count: int = 1, domain: str | None = None
+    ) -> Task | tuple[Task, list[Task]]:
         """Report on a task and return it as stored afterwards, or as reported if its loop keeps that round no longer.
 
         A report on an attempt that has ended, or whose execution has ended, changes nothing: the late COMPLETED of Conductor's
@@ -438,27 +448,39 @@ class Verbs(Nouns):
         status that cannot be reported, a path where nothing was uploaded), PayloadUnavailable, SecretsUnavailable, StaleLease when
         `result.lease` is older than the task's, and Conflict when its execution waits for a slot before it begins; then nothing is
         changed.
+
+        With `poll`, a task type, the same worker polls for up to `count` tasks of it, in a `domain`, as by `poll` at that instant,
+        in the report's own turn where its execution has what is next in the queue. It returns the task and a list. Nothing is
+        polled for when the report raises; when the poll fails, the list is shorter.
         """
-        with self._backend.reading() as view:
-            task = view.task_by_id(result.task_id)
-            archived = task is None and view.archived(result.workflow_id) is not None
-        if archived:
-            raise ExecutionArchived(result.workflow_id)
-        if task is None or task.workflow_id != result.workflow_id:
-            raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
-        result = self.core.reports.whole(task, result)
+        if poll is not None:
+            self._turns.joined.refuse("poll")
+            if count < 1:
+                raise InvalidInput(f"count {count} is below 1")
+        reports, polled = self.core.reports, []
+        task = reports.found(result)
+        result = reports.whole(task, result)
         try:
-            self.core.reports.report(task, result)
+            if poll is None:
+                reports.report(task, result)
+            else:
+                polled = self.core.polling.report_and_take(task, result, poll, count, domain)
         except ExecutionArchived:
             raise
         except ExecutionNotFound:
             raise TaskNotFound(f"execution {result.workflow_id!r} was removed") from None
-        with self._backend.reading() as view:
-            after = view.task_by_id(result.task_id)
-        if after is None:  # the report has ended its round, and the ones after it at once
-            output = Payload.of(dict(result.output_data))
-            after = attrs.evolve(task, status=result.status, output=output, reason=result.reason, lease=0)
-        return self.core.reports.with_payloads(after)
+        after = reports.stored(task, result)
+        return after if poll is None else (after, polled)
+
+    def update_tasks(self, results: Iterable[TaskResult]) -> list[Task | ConductorliteError]:
+        """Report on many tasks in few commits: what `update_task` returns or raises for each of them, in their order.
+
+        One that is refused refuses itself only. Reports of one execution are taken in their order.
+        """
+        self._turns.joined.refuse("update_tasks")
+        from conductorlite.engine.bulk import report_each
+
+        return report_each(self.core.reports, results)
 
     def close(self) -> None:
         """Release the store; idempotent."""

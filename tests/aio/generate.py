@@ -120,6 +120,12 @@ _FOOT: Final = '''
 _BODIES: Final = {
     "Engine.start": "return AsyncRun(self, await CALL)",
     "Engine.run": "return AsyncRun(self, await CALL)",
+    "Engine.update_task": "update, polling = self._engine.update_task, self._engine.core.polling\n"
+    "if poll is None:\n"
+    "    return await self._bridge.call(update, result)\n"
+    "wanted: str = poll\n"
+    "take = lambda: update(result, poll=wanted, count=count, domain=domain)  # noqa: E731\n"
+    "return await self._bridge.take(take, lambda taken: polling.give_up(taken[1]))",
     "Engine.poll": "polling = self._engine.core.polling\n"
     "take = partial(self._engine.poll, task_type, worker_id=worker_id, count=count, domain=domain)\n"
     "return await self._bridge.poll(timeout, take, polling.give_up)",
@@ -137,6 +143,7 @@ _BODIES: Final = {
 #: What is said beyond "awaited".
 _WORDS: Final = {
     "Engine.start": "; the handle's `result` is awaited too",
+    "Engine.update_task": "; canceled, it gives back what it has polled",
     "Engine.poll": "; no thread waits meanwhile. Canceled, it gives back what it has taken",
     "Engine.result": "; see `AsyncRun.result`",
     "Engine.run_until_idle": "; canceling it stops the driver as `stop` does",

@@ -119,15 +119,15 @@ class Bridge:
         self._verbs.submit(order.carry_out, order.fail)
         return await self._reply(order)
 
-    async def _take(self, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> list[T]:
+    async def take(self, take: Callable[[], T], give_back: Callable[[T], None]) -> T:
         """Await what is taken; what no task awaits any more when it comes is given back."""
-        order = self._order(take, lambda taken: self._unwanted(taken, give_back))
+
+        def unwanted(taken: T) -> None:
+            self._verbs.submit(lambda: give_back(taken))
+
+        order = self._order(take, unwanted)
         self._verbs.submit(order.carry_out, order.fail)
         return await self._reply(order)
-
-    def _unwanted(self, taken: list[T], give_back: Callable[[list[T]], None]) -> None:
-        if taken:
-            self._verbs.submit(lambda: give_back(taken))
 
     async def drive(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a verb that drives. Canceled before it began it never begins; later it goes on to its end unattended."""
@@ -185,7 +185,7 @@ class Bridge:
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._polling.add(changed)  # before the try: a commit in between is not missed
             try:
-                taken = await self._take(take, give_back)
+                taken = await self.take(take, give_back)
                 left = until - clock.now()
                 if taken or left <= 0 or clock.virtual:
                     return taken

@@ -24,6 +24,7 @@ from conductorlite.engine.turn_types import Listener
 from conductorlite.engine.uploads import Payloads
 from conductorlite.model.clock import Clock, Instant
 from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, TaskDef, WorkflowDef
+from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
 from conductorlite.model.handlers import EventExecution, EventHandler
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
@@ -625,9 +626,28 @@ class AsyncEngine:
         take = partial(self._engine.poll, task_type, worker_id=worker_id, count=count, domain=domain)
         return await self._bridge.poll(timeout, take, polling.give_up)
 
-    async def update_task(self, result: TaskResult) -> Task:
-        """`Engine.update_task`, awaited."""
-        return await self._bridge.call(self._engine.update_task, result)
+    @overload
+    async def update_task(self, result: TaskResult) -> Task: ...
+
+    @overload
+    async def update_task(
+        self, result: TaskResult, *, poll: str, count: int = 1, domain: str | None = None
+    ) -> tuple[Task, list[Task]]: ...
+
+    async def update_task(
+        self, result: TaskResult, *, poll: str | None = None, count: int = 1, domain: str | None = None
+    ) -> Task | tuple[Task, list[Task]]:
+        """`Engine.update_task`, awaited; canceled, it gives back what it has polled."""
+        update, polling = self._engine.update_task, self._engine.core.polling
+        if poll is None:
+            return await self._bridge.call(update, result)
+        wanted: str = poll
+        take = lambda: update(result, poll=wanted, count=count, domain=domain)  # noqa: E731
+        return await self._bridge.take(take, lambda taken: polling.give_up(taken[1]))
+
+    async def update_tasks(self, results: Iterable[TaskResult]) -> list[Task | ConductorliteError]:
+        """`Engine.update_tasks`, awaited."""
+        return await self._bridge.call(self._engine.update_tasks, results)
 
     async def close(self) -> None:
         """`Engine.close`, awaited; a task that still awaits a result gets EngineClosed."""
