@@ -305,7 +305,7 @@ class _Reading(_Transaction[PostgresReads]):
         backend._current.block = self
         self._connection = connection = backend._take()
         connection.execute(_VIEW)
-        self.view = PostgresReads(connection)  # type: ignore[arg-type]
+        self.view = PostgresReads(connection)
         return self.view
 
     def end(self, error: BaseException | None) -> None:

@@ -60,7 +60,8 @@ CREATE TABLE messages (
     generation bigint NOT NULL, task_id text NOT NULL, due_at bigint NOT NULL, priority bigint NOT NULL,
     PRIMARY KEY (workflow_id, ref)
 );
-CREATE INDEX messages_offered ON messages (queue, priority, due_at, workflow_id, ref);
+CREATE INDEX messages_due ON messages (queue, due_at);
+CREATE INDEX messages_offered ON messages (queue, priority DESC, due_at, workflow_id, ref);
 CREATE TABLE polls (
     task_type text NOT NULL, domain text NOT NULL, worker_id text, polled_at bigint NOT NULL, PRIMARY KEY (task_type, domain)
 );
