@@ -7,6 +7,7 @@ the failed execution is then compared without instants too.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from conductorlite import Engine, HistoryEvent
 from conductorlite.model.canonical import Payload
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, crashes
+from tests.servers.places import store_of
 
 __all__ = ["EVERY_DEATH", "STORES", "crash_families", "timeless", "without_poll_counts"]
 
@@ -24,6 +26,8 @@ __all__ = ["EVERY_DEATH", "STORES", "crash_families", "timeless", "without_poll_
 EVERY_DEATH = [pytest.param(store, 1, marks=pytest.mark.deep) for store in ("memory", "relay", "sqlite")]
 #: In CI the slowest store is killed every thirteenth time; in the deep run every store, every time.
 STORES = [pytest.param("sqlite", 13, marks=pytest.mark.slow), *EVERY_DEATH]
+if "CONDUCTORLITE_TEST_STORE" in os.environ:  # a server has its own: see tests/servers/run
+    STORES = [pytest.param(store_of, 13, id="server")]
 
 #: Ids are derived from numbers of attempts, which a lost call changes.
 _ID = re.compile(r"\b[0-9a-f]{32}\b")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import hashlib
 import os
 import uuid
+from pathlib import Path
 
 import pytest
+
+from conductorlite.store.ports import Backend
 
 #: By server: the variable that has its URL.
 VARIABLES = {
@@ -13,6 +18,9 @@ VARIABLES = {
     "redis": "CONDUCTORLITE_TEST_REDIS",
     "zookeeper": "CONDUCTORLITE_TEST_ZOOKEEPER",
 }
+
+
+_of_folders: set[str] = set()
 
 
 def url_of(server: str) -> str:
@@ -27,6 +35,17 @@ def url_of(server: str) -> str:
 def own_schema(url: str) -> str:
     """The URL of a store that no other test has."""
     return f"{url}?schema=test_{uuid.uuid4().hex[:16]}"
+
+
+def store_of(folder: Path) -> Backend:
+    """The store on the server of `CONDUCTORLITE_TEST_STORE` that belongs to a folder: removed when the tests end."""
+    from conductorlite.ext.postgres import PostgresBackend
+
+    url = f"{os.environ['CONDUCTORLITE_TEST_STORE']}?schema=test_{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"
+    if url not in _of_folders:
+        _of_folders.add(url)
+        atexit.register(dropped, url)
+    return PostgresBackend(url)
 
 
 def dropped(url: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -221,3 +222,11 @@ def test_a_worker_by_the_command_line(url: str, tmp_path: Path) -> None:
             assert process.wait(30) == 0
         with engine.backend.reading() as view:
             assert view.task_holders() == []
+
+
+def test_the_script_names_files_that_are_there() -> None:
+    """What `tests/servers/run` runs on a server exists."""
+    top = Path(__file__).parents[2]
+    named = re.findall(r"tests/[\w/]+\.py", (top / "tests" / "servers" / "run").read_text(encoding="utf-8"))
+    assert len(named) > 5
+    assert [name for name in named if not (top / name).exists()] == []
