@@ -18,7 +18,6 @@ import pytest
 from conductorlite import Engine, HistoryEvent
 from conductorlite.model.canonical import Payload
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, crashes
-from tests.servers.places import store_of
 
 __all__ = ["EVERY_DEATH", "STORES", "crash_families", "timeless", "without_poll_counts"]
 
@@ -27,6 +26,8 @@ EVERY_DEATH = [pytest.param(store, 1, marks=pytest.mark.deep) for store in ("mem
 #: In CI the slowest store is killed every thirteenth time; in the deep run every store, every time.
 STORES = [pytest.param("sqlite", 13, marks=pytest.mark.slow), *EVERY_DEATH]
 if "CONDUCTORLITE_TEST_STORE" in os.environ:  # a server has its own: see tests/servers/run
+    from tests.servers.places import store_of
+
     STORES = [pytest.param(store_of, 13, id="server")]
 
 #: Ids are derived from numbers of attempts, which a lost call changes.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from tests.servers.places import url_of
+from places import url_of
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from places import dropped, own_schema
 
 from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
 from conductorlite.errors import AccessDenied, AlreadyExists, InvalidInput, SchemaTooNew, StorageUnavailable
 from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance import BackendConformance
-from tests.servers.places import dropped, own_schema
 
 
 class TestPostgres(BackendConformance):
