@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from conductorlite.engine.invariants import INVARIANTS, Finding, findings
     from conductorlite.testing import strategies
+    from conductorlite.testing.answers import Cassette, assert_calls, freeze_workers
     from conductorlite.testing.conformance import BackendConformance
     from conductorlite.testing.conformance.indexes import IndexConformance, MemoryIndex
     from conductorlite.testing.conformance.locks import LockConformance
     from conductorlite.testing.conformance.payloads import PayloadStorageConformance
     from conductorlite.testing.crashes import crash_everywhere, start_once
+    from conductorlite.testing.disturbances import deliver_twice, disturbed_by, reorder
     from conductorlite.testing.exploration.invariants import RunState, conserved, eventually, in_order, never, whenever
     from conductorlite.testing.exploration.outcomes import OUTCOMES, Outcome
     from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.forecast import Forecast, Work, exponential, fixed, lognormal, measured, uniform, what_if
     from conductorlite.testing.history import History, diff
     from conductorlite.testing.interrupts import interrupt_everywhere
+    from conductorlite.testing.machine import WorkflowMachine
     from conductorlite.testing.mocked import run_mocked
     from conductorlite.testing.readers import NotRecorded, RecordingReader, ReplayReader, RowsReader
     from conductorlite.testing.replaying import Replayed, replay
@@ -37,6 +40,7 @@ __all__ = [
     "OUTCOMES",
     "BackendConformance",
     "Call",
+    "Cassette",
     "CountedIds",
     "Crash",
     "ExplorationFailed",
@@ -64,21 +68,27 @@ __all__ = [
     "Step",
     "StepKind",
     "Work",
+    "WorkflowMachine",
+    "assert_calls",
     "assert_history",
     "conserved",
     "crash_everywhere",
+    "deliver_twice",
     "diff",
+    "disturbed_by",
     "eventually",
     "explore",
     "exponential",
     "findings",
     "fixed",
+    "freeze_workers",
     "in_order",
     "interrupt_everywhere",
     "lognormal",
     "measured",
     "never",
     "render_history",
+    "reorder",
     "replay",
     "run_mocked",
     "simulate",
@@ -145,6 +155,13 @@ _PLACES: Final = {
     "what_if": "conductorlite.testing.forecast",
     "History": "conductorlite.testing.history",
     "diff": "conductorlite.testing.history",
+    "Cassette": "conductorlite.testing.answers",
+    "assert_calls": "conductorlite.testing.answers",
+    "freeze_workers": "conductorlite.testing.answers",
+    "WorkflowMachine": "conductorlite.testing.machine",
+    "deliver_twice": "conductorlite.testing.disturbances",
+    "disturbed_by": "conductorlite.testing.disturbances",
+    "reorder": "conductorlite.testing.disturbances",
 }
 
 

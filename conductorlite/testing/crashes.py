@@ -35,7 +35,7 @@ from conductorlite.testing.faults import STORES, Crash, FaultyBackend, Store, St
 from conductorlite.testing.scripted import ScriptedWorkers
 from conductorlite.testing.steps import render_history
 
-__all__ = ["Life", "crash_everywhere", "start_once"]
+__all__ = ["CrashLife", "Life", "compare_ends", "crash_everywhere", "start_once"]
 
 
 @attrs.define(slots=True, eq=False)
@@ -102,11 +102,11 @@ def crash_everywhere(
         raise InvalidInput(f"every={every} is no number of deaths")
     points = 0
     for offset, kind in enumerate(stores):
-        calm = _Life(scenario, script, kind, options)
+        calm = CrashLife(scenario, script, kind, options)
         calm.live()
         deaths = [(number, side) for number in range(1, calm.writes + 1) for side in ("crash_before", "crash_after")]
         for number, side in deaths[offset % every :: every]:
-            shaken = _Life(scenario, script, kind, options)
+            shaken = CrashLife(scenario, script, kind, options)
             shaken.live(**{side: number})
             where = f"store {kind}, {side} {number} of {calm.writes} ({calm.journal[number - 1]})"
             _compare(calm, shaken, where, number, side, same_order)
@@ -155,7 +155,7 @@ def _dump(backend: Backend) -> _Dump:
 
 
 @attrs.define(slots=True, eq=False)
-class _Life(Life):
+class CrashLife(Life):
     """One run of the scenario on a fresh store, with at most one death."""
 
     journal: list[str] = attrs.field(init=False, factory=list)
@@ -244,7 +244,7 @@ class _Life(Life):
 # ---------------------------------------------------------------------- comparing
 
 
-def _compare(calm: _Life, shaken: _Life, where: str, number: int, side: str, same_order: bool) -> None:
+def _compare(calm: CrashLife, shaken: CrashLife, where: str, number: int, side: str, same_order: bool) -> None:
     last = max((n for n in calm.dumps if n < number or (n == number and side == "crash_after")), default=0)
     before = calm.dumps.get(last, _Dump(executions={}, messages=(), outbox=()))
     if shaken.reopened != before:
@@ -254,18 +254,19 @@ def _compare(calm: _Life, shaken: _Life, where: str, number: int, side: str, sam
     if calm.histories.keys() != shaken.histories.keys():
         raise AssertionError(f"{where}: executions {sorted(shaken.histories)} instead of {sorted(calm.histories)}")
     for workflow_id in calm.histories:
-        _compare_ends(calm, shaken, workflow_id, where)
+        compare_ends(calm, shaken, workflow_id, where)
         _compare_histories(calm, shaken, workflow_id, where, same_order)
 
 
-def _compare_ends(calm: _Life, shaken: _Life, workflow_id: str, where: str) -> None:
+def compare_ends(calm: CrashLife, shaken: CrashLife, workflow_id: str, where: str) -> None:
+    """Raises AssertionError unless an execution ended alike in both."""
     wanted, found = (_ending(life, workflow_id) for life in (calm, shaken))
     if wanted != found:
         text = render_history(shaken.histories[workflow_id])
         raise AssertionError(f"{where}: {workflow_id} ended {found} instead of {wanted}\n{text}")
 
 
-def _ending(life: _Life, workflow_id: str) -> object:
+def _ending(life: CrashLife, workflow_id: str) -> object:
     assert life.end is not None
     rows = life.end.executions[workflow_id]
     last = {task.ref: task for task in rows.attempts if not task.retried}
@@ -273,7 +274,7 @@ def _ending(life: _Life, workflow_id: str) -> object:
     return str(rows.workflow.status), rows.workflow.output, tasks
 
 
-def _compare_histories(calm: _Life, shaken: _Life, workflow_id: str, where: str, same_order: bool) -> None:
+def _compare_histories(calm: CrashLife, shaken: CrashLife, workflow_id: str, where: str, same_order: bool) -> None:
     again = {workflow for workflow, _, _ in shaken.lost | shaken.returned}
     wanted, found = calm.histories[workflow_id], shaken.histories[workflow_id]
     # What is handed out again takes a place of its window again, and others wait for it; it keeps its slot, and nobody does.
@@ -292,7 +293,7 @@ def _compare_histories(calm: _Life, shaken: _Life, workflow_id: str, where: str,
         raise AssertionError("\n".join([f"{where}: {workflow_id} has another history", *difference, *whole]))
 
 
-def _lines(life: _Life, workflow_id: str, exact: bool) -> dict[str, list[str]]:
+def _lines(life: CrashLife, workflow_id: str, exact: bool) -> dict[str, list[str]]:
     """The journal as text, by reference; unless `exact`, without instants and without what was lost."""
     assert life.end is not None
     events: dict[str, list[HistoryEvent]] = defaultdict(list)

@@ -3,6 +3,7 @@
     workers.charge.fails(2, reason="503").then.returns({"id": 1})
     workers.ship.takes("90s").returns({"parcel": "x"})
     workers["odd name"].crashes().then.returns({})
+    workers.ship.when(ref="second_parcel").fails()
 
 Steps are used in order. One that is given `times` is used so often; one that is not is used once if something
 follows, and for ever if nothing does. When all are used up, a call returns `{}`. Only task types that a test touches
@@ -56,6 +57,8 @@ class Script:
         self._place = 0
         self._used = 0
         self._given_back: list[Call] = []
+        #: Scripts of calls that are alike in something, the last one first.
+        self._cases: list[tuple[Callable[[Task], bool], Script]] = []
         self._mutex = Mutex()
 
     # ---------------------------------------------------------------- writing it
@@ -64,6 +67,20 @@ class Script:
     def then(self) -> Script:
         """The script itself, for readability."""
         return self
+
+    def when(self, *, ref: str | None = None, input: Mapping[str, Any] | None = None) -> Script:
+        """A script of its own for calls for a reference (as printed, or the definition's), or with these values in their input.
+
+        A call for which several fit follows the one that was made last; every other one follows this script.
+        """
+
+        def fits(task: Task) -> bool:
+            given = task.input_data if input else {}
+            return ref in (None, task.ref, task.base_ref) and all(given.get(name) == value for name, value in (input or {}).items())
+
+        made = Script(self.task_type, self._log)
+        self._cases.insert(0, (fits, made))
+        return made
 
     def takes(self, span: Span) -> Script:
         """Let the steps that follow take a length of virtual time: text such as "90s" or a timedelta."""
@@ -150,6 +167,9 @@ class Script:
     def play(self, context: TaskContext) -> Any:
         """Carry out one call: what a worker function of this type returns or raises."""
         task = context.task
+        for fits, script in self._cases:
+            if fits(task):
+                return script.play(context)
         with self._mutex.held():
             step = self._next(task)
             self._log.append(

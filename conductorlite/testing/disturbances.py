@@ -1,0 +1,158 @@
+"""`deliver_twice` and `reorder`: a program whose reports come twice, or in another order, must come to the same end.
+
+And what makes a test of a scenario that is disturbed:
+
+    @disturbed_by(crash_everywhere, deliver_twice, reorder, script=workers, stores=["memory", my_store])
+    def test_orders(engine):
+        start_once(engine, ORDER, workflow_id="o-1").result()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from conductorlite.engine.turn_types import Asked, TurnResult
+from conductorlite.model import attrs
+from conductorlite.model.clock import VirtualClock
+from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.errors import ConductorliteError
+from conductorlite.model.policies import derive_id
+from conductorlite.model.texts import Span, to_span
+from conductorlite.runtime.calls import Deferred, call
+from conductorlite.runtime.context import TaskContext
+from conductorlite.runtime.engine import Engine
+from conductorlite.runtime.registry import Worker, Workers
+from conductorlite.store.ports import Backend
+from conductorlite.testing.crashes import CrashLife, compare_ends
+from conductorlite.testing.faults import STORES, StoreKind
+from conductorlite.testing.scripted import ScriptedWorkers
+
+__all__ = ["deliver_twice", "disturbed_by", "reorder"]
+
+Scenario = Callable[[Engine], object]
+Scripting = Callable[[ScriptedWorkers], object]
+
+
+def deliver_twice(
+    scenario: Scenario, script: Scripting | None = None, *, stores: Iterable[StoreKind] = STORES, **options: Any
+) -> int:
+    """Run a scenario with every report and signal delivered twice, on each store; returns how many were.
+
+    Scenario, script, stores and options are as for `crash_everywhere`. Raises AssertionError unless every execution ends with the
+    same status, tasks and outputs as without, and no law of the engine is broken.
+    """
+    count = 0
+    for kind in stores:
+        twice = _Twice(scenario, script, kind, options)
+        _compare(CrashLife(scenario, script, kind, options), twice, f"store {kind}, each report twice")
+        count += twice.again
+    return count
+
+
+def reorder(
+    scenario: Scenario,
+    script: Scripting | None = None,
+    *,
+    seeds: Iterable[int] = range(10),
+    within: Span = "1s",
+    stores: Iterable[StoreKind] = ("memory",),
+    **options: Any,
+) -> int:
+    """Run a scenario with each call of the scripted workers so much longer, at most, as a seed draws; returns how often it was run.
+
+    So what runs side by side ends in other orders. Else as `deliver_twice`; what a scenario puts out must not hang on the order.
+    """
+    count, longest = 0, to_span(within)
+    for kind in stores:
+        for seed in seeds:
+            made = _Delayed(scenario, script, kind, options, seed, longest)
+            _compare(CrashLife(scenario, script, kind, options), made, f"store {kind}, order {seed}")
+            count += 1
+    return count
+
+
+def disturbed_by(*disturbances: Callable[..., int], **options: Any) -> Callable[[Scenario], Callable[[], None]]:
+    """Make a test of a scenario: it is run by each of the disturbances, such as `crash_everywhere`, with these options."""
+
+    def decorate(scenario: Scenario) -> Callable[[], None]:
+        def test() -> None:
+            for one in disturbances:
+                one(scenario, **options)
+
+        test.__name__, test.__doc__, test.__module__ = getattr(scenario, "__name__", "test"), scenario.__doc__, scenario.__module__
+        return test
+
+    return decorate
+
+
+def _compare(calm: CrashLife, shaken: CrashLife, where: str) -> None:
+    for life in (calm, shaken):
+        life.live()
+        if life.findings:
+            raise AssertionError("\n".join([f"{where}: laws do not hold", *life.findings]))
+    if calm.histories.keys() != shaken.histories.keys():
+        raise AssertionError(f"{where}: executions {sorted(shaken.histories)} instead of {sorted(calm.histories)}")
+    for workflow_id in calm.histories:
+        compare_ends(calm, shaken, workflow_id, where)
+
+
+@attrs.define(slots=True, eq=False)
+class _Twice(CrashLife):
+    """A life in which each report is delivered again at once."""
+
+    again: int = 0
+
+    def _engine(self, backend: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> Engine:
+        engine = super()._engine(backend, clock, workers)
+        turns = engine.core.turns
+        turn, group = turns.run_turn, turns.run_group
+
+        def deliver(workflow_id: str, events: Sequence[Event]) -> None:
+            for event in events:
+                if event.kind is EventKind.REPORT:
+                    self.again += 1
+                    with suppress(ConductorliteError):
+                        turn(workflow_id, [attrs.evolve(event, event_id=f"{event.event_id}:again")])
+
+        def run_turn(workflow_id: str, events: Sequence[Event] = (), **more: Any) -> TurnResult:
+            taken = turn(workflow_id, events, **more)
+            deliver(workflow_id, events)
+            return taken
+
+        def run_group(asked: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
+            taken = group(asked)
+            for one in asked:
+                deliver(one.workflow_id, one.events)
+            return taken
+
+        turns.run_turn, turns.run_group = run_turn, run_group  # type: ignore[method-assign]
+        return engine
+
+
+@attrs.define(slots=True, eq=False)
+class _Delayed(CrashLife):
+    """A life in which each call takes longer by what the seed draws."""
+
+    seed: int = 0
+    longest: int = 0
+
+    def _workers(self) -> ScriptedWorkers:
+        workers = super()._workers()
+        for queue, worker in list(workers.by_queue.items()):
+            single = Workers()
+            single.add(worker.task_type, self._slower(worker), domain=worker.domain, task_def=worker.task_def)
+            workers.by_queue[queue] = next(iter(single))
+        return workers
+
+    def _slower(self, worker: Worker) -> Callable[..., Any]:
+        def slower(context: TaskContext, **given: Any) -> Deferred:
+            task = context.task
+            drawn = int(derive_id("reorder", self.seed, task.workflow_id, task.ref, task.attempt)[:8], 16) % (self.longest + 1)
+            outcome = call(worker, context)
+            if isinstance(outcome, Deferred):
+                return attrs.evolve(outcome, after_ms=None if outcome.after_ms is None else outcome.after_ms + drawn)
+            return Deferred(after_ms=drawn, outcome=outcome)
+
+        return slower

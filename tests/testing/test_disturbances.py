@@ -1,0 +1,73 @@
+"""Reports that come twice or in another order, as decorators: sound programs pass, others do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from designs import flow, fork, node, work
+
+from conductorlite import Engine, WorkflowDef
+from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.testing import ScriptedWorkers, crash_everywhere, deliver_twice, disturbed_by, reorder, start_once
+
+BOTH = flow("both", [*fork("f", [work("a")], [work("b")], on=["a", "b"]), work("c", input_parameters={"a": "${a.output.n}"})])
+
+
+def script(workers: ScriptedWorkers) -> None:
+    """Two branches, of which one fails once."""
+    workers.a.fails(1).then.returns({"n": 1})
+    workers.b.returns({"n": 2})
+    workers.c.returns({"n": 3})
+
+
+STORES = {"stores": ["memory", lambda folder: MemoryBackend()]}
+
+
+@disturbed_by(deliver_twice, script=script, **STORES)
+def test_reports_come_twice(engine: Engine) -> None:
+    """On a store of one's own, too."""
+    assert start_once(engine, BOTH, workflow_id="w").result() == {"n": 3}
+
+
+@disturbed_by(reorder, script=script, seeds=range(3))
+def test_reports_come_in_any_order(engine: Engine) -> None:
+    """The end is the same whoever is first."""
+    assert start_once(engine, BOTH, workflow_id="w").result() == {"n": 3}
+
+
+@pytest.mark.slow
+@disturbed_by(crash_everywhere, deliver_twice, script=script, stores=["memory"])
+def test_several_at_once(engine: Engine) -> None:
+    """One scenario, several disturbances."""
+    assert start_once(engine, BOTH, workflow_id="w").result() == {"n": 3}
+
+
+def test_how_often() -> None:
+    """Every report of every store is counted; a scenario without any has none."""
+    assert deliver_twice(lambda engine: start_once(engine, BOTH, workflow_id="w").result(), script, stores=["memory"]) >= 4
+    assert deliver_twice(lambda engine: None, stores=["memory"]) == 0
+
+
+def test_a_race_is_found() -> None:
+    """What is written last wins: which branch that is hangs on the order."""
+    last = [node("SET_VARIABLE", f"set_{name}", input_parameters={"last": name}) for name in "ab"]
+    branches = [[work("a"), last[0]], [work("b"), last[1]]]
+    race = WorkflowDef(
+        name="race", tasks=fork("f", *branches, on=["set_a", "set_b"]), output_parameters={"last": "${workflow.variables.last}"}
+    )
+    with pytest.raises(AssertionError, match="w ended"):
+        reorder(lambda engine: start_once(engine, race, workflow_id="w").result(), lambda workers: (workers.a, workers.b))
+
+
+def test_laws_are_looked_at(tmp_path: Path) -> None:
+    """A scenario that breaks one is found out."""
+
+    def breaks(engine: Engine) -> None:
+        start_once(engine, BOTH, workflow_id="w")
+        with engine.backend.writing() as tx:
+            tx.discard(tx.messages(1))
+
+    with pytest.raises(AssertionError, match="laws do not hold"):
+        deliver_twice(breaks, stores=["memory"])
+    assert tmp_path.exists()
