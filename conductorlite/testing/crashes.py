@@ -174,6 +174,7 @@ class CrashLife(Life):
 
     @property
     def writes(self) -> int:
+        """Writes to the store so far."""
         return len(self.journal)
 
     def live(self, **disturbed: int) -> None:
