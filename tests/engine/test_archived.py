@@ -177,14 +177,14 @@ def test_a_handle_knows_it(new_bench: NewBench, kind: type) -> None:
     """What a handle tells of an execution it tells of an archived one: the members below are all there are."""
     members = {name for name in vars(kind) if not name.startswith("_")}
     changing = {"signal", "pause", "resume", "terminate", "retry"}
-    reading = {"workflow_id", "workflow", "status", "tasks", "result", "history", "progress", "explain", "page"}
+    reading = {"workflow_id", "workflow", "status", "tasks", "result", "history", "progress", "explain", "page", "events"}
     assert members == reading | changing
     bench = new_bench()
     _ended(bench)
     run = bench.engine.run(ONE)
 
     def seen() -> list[object]:
-        return [run.status, run.workflow.status, run.tasks, run.result(), list(run.history()), run.progress()]
+        return [run.status, run.workflow.status, run.tasks, run.result(), list(run.history()), run.progress(), list(run.events())]
 
     before = seen()
     bench.engine.admin.archive(ONE)

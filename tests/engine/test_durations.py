@@ -57,7 +57,7 @@ UNIT = re.compile(r"_(ms|seconds)$")
 #: What bears such a word and is no length of time: a token, a switch, or a row that the engine makes and users read.
 OTHERS = {
     "TaskResult.lease", "Task", "Workflow", "LimitUse", "AgendaEntry", "Schedule", "WorkflowTask.rate_limit_per_frequency",
-    "TaskDef.rate_limit_per_frequency", "Step", "Call", "LimitMember", "TaskSummary", "Explored", "Outcome",
+    "TaskDef.rate_limit_per_frequency", "Step", "Call", "LimitMember", "TaskSummary", "Explored", "Outcome", "Forecast",
     "TaskDef.timeout_policy", "WorkflowDef.timeout_policy", "task.on_timeout",
 }  # fmt: skip
 
