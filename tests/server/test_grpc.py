@@ -237,7 +237,7 @@ JSON: Final = st.recursive(
 )
 
 
-@given(st.dictionaries(st.text(), JSON, max_size=4), st.binary())
+@given(st.dictionaries(st.text(), JSON, max_size=3), st.binary())
 def test_values_come_back_as_they_went(values: dict[str, Any], content: bytes) -> None:
     """JSON of any form, and a message of a type of its own, is the same after the wire."""
     kind = message_class("conductor.proto.TaskResult")
