@@ -175,6 +175,8 @@ class StoreReader:
     def latest_known(self) -> dict[str, str]:
         """See `Known`."""
         found = {asked[1]: task for asked, task in self._known.items() if asked[0] == "latest" and task is not None}
+        if not found:
+            return {}
         self._tasks.update((task.ref, task) for task in found.values() if task.ref not in self._tasks)
         return {base_ref: task.ref for base_ref, task in found.items()}
 

@@ -348,7 +348,7 @@ class Reports(Part):
             result = _scrubbed(task, result, scrubber)
         if result.reason or result.traceback or result.worker_id:
             result = cut_result(result)
-        given: dict[str, Any] = {"taskId": task.task_id, "status": result.status.value}
+        given: dict[str, Any] = {"taskId": task.task_id, "status": str(result.status)}
         if result.reason is not None:
             given["reason"] = result.reason
         if result.traceback is not None:

@@ -11,7 +11,6 @@ executions as the bound allows, those whose turns were the last.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Final, Protocol
 
@@ -75,9 +74,10 @@ class Residents:
         tasks, latest = known.tasks_known, {} if decision.dropped else known.latest_known()
         for ref in decision.dropped:
             tasks.pop(ref, None)
-        for task in _last(decision, tasks):
+        rows = [task for task in decision.updated if (was := tasks.get(task.ref)) is not None and was.attempt == task.attempt]
+        for task in (*rows, *decision.inserted):  # of one reference in the order of attempts
             tasks.pop(task.ref, None)
-            tasks[task.ref] = task
+            tasks[task.ref] = stored_task(task) if task.input.large or task.output.large else task
             if task.iterations and task.base_ref in latest:
                 other = tasks.get(latest[task.base_ref])
                 if other is None or other.seq < task.seq:
@@ -93,16 +93,6 @@ class Residents:
                 del self._held[next(iter(self._held))]
             except (KeyError, RuntimeError, StopIteration):
                 return  # another thread was first
-
-
-def _last(decision: Decision, known: Mapping[str, Task | None]) -> Iterator[Task]:
-    """The rows of a decision that are the last attempts at their references, as they are read."""
-    for task in decision.updated:
-        before = known.get(task.ref)
-        if before is not None and before.attempt == task.attempt:
-            yield stored_task(task)
-    for task in sorted(decision.inserted, key=lambda task: task.attempt):
-        yield stored_task(task)
 
 
 class Quiet:

@@ -126,10 +126,12 @@ class SQLiteBackend:
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
+        inside = self._current.block
+        if isinstance(inside, _Writing) and inside.view is not None and inside.live:
+            return self._version
         self._check_open()
         if self._writer is not None and self._mutex.owned():
-            inside = self._current.block
-            return self._version if isinstance(inside, _Writing) and inside.view else self._data_version(self._writer)
+            return self._data_version(self._writer)
         with within(_Alone(self)) as writer:
             return self._data_version(writer)
 

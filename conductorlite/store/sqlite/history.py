@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Final
 
@@ -72,11 +73,11 @@ def line_of(
     """A line as it is kept: its kind and status, and its other cells; `apart` is what it is later than the first one."""
     cells = (
         _SHORT.get(head) or _cell(head),
-        "" if ref is None else _cell(ref),
+        "" if ref is None else _known_cell(ref),
         # Of what has a reference, the first attempt goes without saying; of what has none, that there is none.
         "" if attempt == (None if ref is None else 0) else "-" if attempt is None else str(attempt),
         payload or "",
-        "" if cause is None else _caused(_cell(cause)),
+        "" if cause is None else _known_cause(cause),
         "" if reason is None else _cell(reason),
         "" if number is None else str(number),
         "" if apart is None else str(apart),
@@ -90,9 +91,14 @@ def _caused(cause: str) -> str:
     return short + cause[len(long) :] if cause.startswith(long) else cause
 
 
+#: The same references, and the same causes, come again and again.
+_known_cell: Final = lru_cache(4_096)(_cell)
+_known_cause: Final = lru_cache(256)(lambda cause: _caused(_cell(cause)))
+
+
 def _line(event: HistoryEvent, since: int) -> str:
     return line_of(
-        f"{event.kind.value} {event.status}",
+        f"{event.kind} {event.status}",
         event.ref,
         event.attempt,
         event.number,

@@ -16,12 +16,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from conductorlite.model import attrs
-from conductorlite.model.canonical import EMPTY, INLINE_LIMIT, Payload
+from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import InvalidInput, StorageCorrupt
@@ -85,10 +85,7 @@ def readable(read: Callable[..., T]) -> Callable[..., T]:
 
 def payload_cell(payload: Payload) -> str:
     """The text of a payload, or its hash."""
-    text = payload.text
-    if text is None or len(text) > INLINE_LIMIT:
-        return "#" + payload.digest
-    return text
+    return "#" + payload.digest if payload.large or payload.text is None else payload.text
 
 
 def payload_of(cell: str) -> Payload:
@@ -107,6 +104,10 @@ def packed_hex(text: str) -> bytes | str:
     except ValueError:
         return text
     return packed if packed.hex() == text else text
+
+
+#: Of few definitions there are many executions.
+_packed_hash: Final = lru_cache(256)(packed_hex)
 
 
 def _hex(cell: bytes | str) -> str:
@@ -158,10 +159,6 @@ def _numbers(*cells: object) -> None:
         raise TypeError("no number in the place of one")
 
 
-def _apart(at: int, since: int) -> int | None:
-    return at - since if at else None
-
-
 def _at(apart: int | None, since: int) -> int:
     return 0 if apart is None else since + apart
 
@@ -196,9 +193,9 @@ def workflow_row(workflow: Workflow) -> Row:
     since = workflow.created_at
     return (
         *_workflow_plain(workflow),
-        _apart(workflow.started_at, since),
-        _apart(workflow.updated_at, since),
-        _apart(workflow.ended_at, since),
+        at - since if (at := workflow.started_at) else None,
+        at - since if (at := workflow.updated_at) else None,
+        at - since if (at := workflow.ended_at) else None,
         payload_cell(workflow.input),
         payload_cell(workflow.output),
         payload_cell(workflow.variables),
@@ -208,7 +205,7 @@ def workflow_row(workflow: Workflow) -> Row:
         workflow.workflow_id,
         workflow.fence,
         STATUS[workflow.status],
-        packed_hex(workflow.definition_hash),
+        _packed_hash(workflow.definition_hash),
     )
 
 
@@ -254,14 +251,14 @@ def task_row(task: Task) -> Row:
     since = task.scheduled_at
     return (
         *_task_plain(task),
-        _apart(task.first_scheduled_at, since),
-        _apart(task.due_at, since),
-        _apart(task.started_at, since),
-        _apart(task.updated_at, since),
-        _apart(task.ended_at, since),
-        None if (at := task.poll_timeout_at) is None else at - since,
-        None if (at := task.response_timeout_at) is None else at - since,
-        None if (at := task.timeout_at) is None else at - since,
+        at - since if (at := task.first_scheduled_at) else None,
+        at - since if (at := task.due_at) else None,
+        at - since if (at := task.started_at) else None,
+        at - since if (at := task.updated_at) else None,
+        at - since if (at := task.ended_at) else None,
+        None if (end := task.poll_timeout_at) is None else end - since,
+        None if (end := task.response_timeout_at) is None else end - since,
+        None if (end := task.timeout_at) is None else end - since,
         None if task.name == task.task_type else task.name,
         task.holder or "",
         STATUS[task.status],
@@ -332,7 +329,7 @@ def event_row(event: Event) -> Row:
     """Cells in the order of EVENT_COLUMNS. A sender that writes to itself is not named."""
     data = event.data
     return (
-        *(event.workflow_id, event.event_id, event.kind.value, event.due_at, event.posted_at),
+        *(event.workflow_id, event.event_id, event.kind._value_, event.due_at, event.posted_at),
         None if event.sender == event.workflow_id else event.sender,
         *(event.sender_seq, event.ref, event.attempt, event.generation),
         data.text if data.text is not None else "#" + data.digest,
