@@ -315,7 +315,10 @@ def decide(
             _read(changeset, one)
             _settle(changeset)
     if hand_out is not None and not changeset.more and not any(one.outcome in _REFUSED for one in changeset.replies.values()):
-        for event in hand_out(changeset.offered()):
+        polls = hand_out(changeset.offered())
+        if len(polls) > 1:
+            changeset.known_tasks([event.ref for event in polls if event.ref is not None])  # read in one batch
+        for event in polls:
             _read(changeset, event)
             _settle(changeset)
     return changeset.decision()

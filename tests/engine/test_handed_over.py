@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from engine_kit import T0, Bench, flow, fork, join, rounds, simple, task_def
@@ -30,7 +31,9 @@ from conductorlite.model.canonical import Payload, canonical
 from conductorlite.model.decisions import Event, Message
 from conductorlite.model.errors import AlreadyExists, StorageError
 from conductorlite.store.memory.backend import MemoryBackend
-from conductorlite.testing.faults import FaultyBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.statements import TASK_LAST, TASKS_LAST
+from conductorlite.testing.faults import FaultyBackend, lay_empty_store
 
 LIFE = flow(
     fork("f", [simple("a"), simple("b")], [simple("c", {"retry_count": 1, "retry_delay_s": 0})], [rounds("l", [simple("d")])]),
@@ -315,3 +318,20 @@ def test_what_functions_returned_together_is_one_turn() -> None:
             "IN_PROGRESS",
             "COMPLETED",
         ]
+
+
+@pytest.mark.parametrize("handed", [1, 8])
+def test_what_one_turn_hands_over_is_read_at_once(tmp_path: Path, handed: int) -> None:
+    """However many tasks were offered before the turn of a report hands them out, they are one statement."""
+    backend = SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL", counting=True)
+    branches = [[WorkflowTask(name="step", task_reference_name=f"t{number}")] for number in range(9)]
+    with Engine(backend, clock=VirtualClock(T0), config=EngineConfig(resident_bytes=0)) as engine:
+        engine.start(flow(fork("f", *branches), join("j", *(f"t{number}" for number in range(9)))), workflow_id="w")
+        (task,) = engine.poll("step", worker_id="v")
+        report = engine.core.reports.prepared(task, TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.COMPLETED))
+        taking = Taking(data=Payload.of({"workerId": "v"}), owner="", free={"step": handed}, most=handed, again=["step"])
+        assert backend.counts is not None
+        backend.counts.reset()
+        engine.core.reports.taken([report], taking)
+        assert len(taking.taken) == handed
+        assert sum(n for sql, n in backend.counts.statements_by_sql.items() if sql in (TASK_LAST, TASKS_LAST)) == 2
