@@ -343,7 +343,7 @@ class Polling(Part):
 
         `polls` are recorded as if they had polled.
         """
-        due = [one for poll in polls for one in self.polls.noted(poll)]
+        due = [one for poll in polls for one in self.polls.noted(poll)] if polls else ()
         write = PollWrite(due) if due else None
         return Taking(data=data, owner=self._owner, write=write, free=free, most=most, again=again)
 

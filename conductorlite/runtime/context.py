@@ -51,8 +51,10 @@ class TaskContext:
     def noted(self) -> tuple[str, ...]:
         """Take the lines that are not stored yet; any thread may."""
         lines, taken = self._notes, []
+        if lines is None:
+            return ()
         with suppress(IndexError):
-            while lines is not None:
+            while True:
                 taken.append(lines.popleft())
         return tuple(taken)
 

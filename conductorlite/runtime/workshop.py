@@ -386,10 +386,10 @@ class HandOut:
 
     def _said(self) -> Payload:
         """What the polls of this engine's workers say."""
-        hand = Hand(self._engine.core.holding)
-        key = (self.worker_id, hand.holding.begin())
+        holding = self._engine.core.holding
+        key = (self.worker_id, holding.begin())
         if self._spoken[0] != key:
-            self._spoken = key, said(self.worker_id, hand)
+            self._spoken = key, said(self.worker_id, Hand(holding))
         return self._spoken[1]
 
     def _polls(self, workers: Iterable[Worker]) -> list[PollData]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
@@ -29,6 +29,13 @@ def _thin_line(event: HistoryEvent) -> HistoryEvent:
 
 def _due_key(event: Event) -> DueKey:
     return (event.due_at, event.workflow_id, event.posted_at, event.sender, event.sender_seq, event.event_id)
+
+
+def _ordered(tables: dict[Any, Ordered[Any]], key: object) -> Ordered[Any]:
+    """The index under a key, made on first use."""
+    if key not in tables:
+        tables[key] = Ordered()
+    return tables[key]
 
 
 #: What may change, beside its status, of that under which an execution is listed.
@@ -121,16 +128,16 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             for index, key in before.items() - after.items():
                 store.discard(store.created[index], key)
             for index, key in after.items() - before.items():
-                store.add(store.created.setdefault(index, Ordered()), key)
+                store.add(_ordered(store.created, index), key)
         if new is not None:
             store.note((store.workflows, new.workflow_id, MISSING if old is None else old))
             store.workflows[new.workflow_id] = new
             if old is None:
                 store.add(store.ids, (new.workflow_id,))
                 if new.owner:
-                    store.add(store.owned.setdefault(new.owner, Ordered()), (new.workflow_id,))
+                    store.add(_ordered(store.owned, new.owner), (new.workflow_id,))
             if old is None or new.status is not old.status:
-                store.add(store.by_status.setdefault(new.status.value, Ordered()), (new.workflow_id,))
+                store.add(_ordered(store.by_status, str(new.status)), (new.workflow_id,))
 
     def _rows(self, decision: Decision, execution: Execution) -> None:
         store = self._store
@@ -268,9 +275,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         if event.held:
             store.put(execution.held, event_id, True)
         else:
-            if owner not in store.due:
-                store.due[owner] = Ordered()
-            store.add(store.due[owner], _due_key(event))
+            store.add(_ordered(store.due, owner), _due_key(event))
 
     def post(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -305,11 +310,14 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
 
     def _put_message(self, message: Message) -> None:
         store = self._store
-        self._drop_message(message.key)
-        store.put(store.messages, message.key, message)
+        key = (message.workflow_id, message.ref)
+        if key in store.messages:
+            self._drop_message(key)
+        store.put(store.messages, key, message)
         store.put(store.execution(message.workflow_id).offered, message.ref, True)
-        store.add(store.queue(message), (message.due_at, *message.key))
-        store.add(store.messages_due, (message.due_at, *message.key))
+        place = (message.due_at, *key)
+        store.add(store.queue(message), place)
+        store.add(store.messages_due, place)
         store.put(store.sizes, message.queue, store.sizes.get(message.queue, 0) + 1)
 
     def deliver(self, items: Sequence[RelayItem]) -> None:
