@@ -33,6 +33,8 @@ _WEIGHT: Final = _TASKS * (2 * INLINE_LIMIT + 2_500) + 8_000
 class Known(Protocol):
     """What a turn was decided on."""
 
+    workflow: Workflow
+
     @property
     def tasks_known(self) -> dict[str, Task | None]:
         """The last attempts at printed references."""
@@ -58,6 +60,8 @@ class Residents:
     def __init__(self, budget: int) -> None:
         self._most = budget // _WEIGHT
         self._held: dict[str, Resident] = {}
+        #: Whether a new execution has the first fence there is; not in a store that has removed any.
+        self._first = True
 
     def __bool__(self) -> bool:
         return self._most > 0
@@ -66,10 +70,14 @@ class Residents:
         """Have what is known of an execution, which is not kept here any more."""
         return self._held.pop(workflow_id, None)
 
+    def refused(self, known: Known | None) -> None:
+        """Note that a turn was fenced out; that of a new execution may show that fences begin later."""
+        self._first = self._first and (known is None or known.workflow.fence > 1)
+
     def keep(self, decision: Decision, known: Known, version: int) -> None:
         """Keep what a committed decision has made of an execution, of what it was decided on."""
         workflow = decision.workflow
-        if not self._most or decision.created or decision.renamed or workflow.status.terminal:
+        if not self._most or decision.renamed or workflow.status.terminal or (decision.created and not self._first):
             return
         tasks, latest = known.tasks_known, {} if decision.dropped else known.latest_known()
         for ref in decision.dropped:

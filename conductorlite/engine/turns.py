@@ -277,6 +277,7 @@ class Turns(Parking):
                     return self._decide_and_commit(workflow_id, events, memo, inside=inside)
                 except FencedOut as error:
                     self.fenced_out += 1
+                    self.residents.refused(memo.known)
                     if isinstance(error, TurnLost) and (token := self._locking.acquire(workflow_id, events)) is None:
                         break
                     memo.now, memo.token = None, token
@@ -299,8 +300,7 @@ class Turns(Parking):
                 raise StorageBusy(f"{workflow_id}: others were first {_TRIES} times; it was not started")
             return self._post_to_inbox(workflow_id, events)
         finally:
-            if token is not UNLOCKED:
-                self._locking.release(workflow_id, token)
+            self._locking.release(workflow_id, token)
 
     def _clear(self, workflow_id: str) -> None:
         """Drop events to an execution that was removed, or ended before it began. Its start may be yet to come."""
