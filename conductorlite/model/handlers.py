@@ -6,7 +6,7 @@ Source of the rule: Conductor's EventHandler and EventExecution.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -100,6 +100,10 @@ class EventAction:
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
+def _actions(given: Iterable[EventAction]) -> tuple[EventAction, ...]:
+    return tuple(given)
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class EventHandler(Definition):
     """What to do with messages of one event. Off unless `active`, as in Conductor.
@@ -112,7 +116,7 @@ class EventHandler(Definition):
     event: str
     condition: str | None = None
     evaluator_type: str | None = None
-    actions: Sequence[EventAction] = attrs.field(default=(), converter=tuple)
+    actions: Sequence[EventAction] = attrs.field(default=(), converter=_actions)
     active: bool = False
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 

@@ -6,7 +6,7 @@ The names are those of Conductor's scheduler (`WorkflowSchedule`, `CronSchedule`
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -118,6 +118,10 @@ class StartWorkflowRequest:
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
+def _schedules(given: Iterable[CronSchedule]) -> tuple[CronSchedule, ...]:
+    return tuple(given)
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class WorkflowSchedule(Definition):
     """When a workflow is to be started, again and again or once.
@@ -138,7 +142,7 @@ class WorkflowSchedule(Definition):
     description: str | None = None
     cron_expression: str | None = None
     zone_id: str = attrs.field(default="UTC", converter=_zone)
-    cron_schedules: Sequence[CronSchedule] = attrs.field(default=(), converter=tuple)
+    cron_schedules: Sequence[CronSchedule] = attrs.field(default=(), converter=_schedules)
     interval_ms: int | None = attrs.field(default=None, converter=_span)
     at: int | None = attrs.field(default=None, converter=_instant)
     schedule_start_time: int | None = attrs.field(default=None, converter=_instant)
