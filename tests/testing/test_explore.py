@@ -125,6 +125,14 @@ def test_every_rule_tells_what_is_wrong() -> None:
     }
 
 
+def test_a_status_is_that_of_the_last_attempt() -> None:
+    """What failed and was tried again with success has not failed."""
+    rule = whenever("ship", "FAILED").then("refund")
+    assert explore(ORDER, may={"ship": ["ok", "fails"]}, others=["ok"], invariants=[rule], schedule=["ship#1 fails"]).problems == ()
+    with pytest.raises(ExplorationFailed):
+        explore(ORDER, may={"ship": ["ok", "fails_always"]}, others=["ok"], invariants=[rule])
+
+
 @task
 def greet(name: str) -> dict[str, str]:
     """Greets."""

@@ -158,7 +158,8 @@ class _Eventually(Invariant):
 class whenever(Invariant):  # noqa: N801 - reads as a sentence
     """Whenever a task (by reference or type) takes a status, another one must too, by the time nothing is left to happen.
 
-    `whenever("charge").and_run_fails().then("refund")`. The status "ACTED" stands for the effect of the task, reported or not.
+    `whenever("charge").and_run_fails().then("refund")`. A status is that of the last attempt; "ACTED" stands for the effect of the
+    task, reported or not.
     """
 
     def __init__(self, task: str, status: str = "COMPLETED") -> None:
@@ -203,7 +204,8 @@ class whenever(Invariant):  # noqa: N801 - reads as a sentence
 def _came(run: RunState, task: str, status: str) -> bool:
     if status == "ACTED":
         return run.acts(task) > 0
-    return any(task in (one.ref, one.base_ref, one.task_type) and one.status == TaskStatus(status) for one in run.tasks)
+    last = (one for one in run.tasks if not one.retried)
+    return any(task in (one.ref, one.base_ref, one.task_type) and one.status == TaskStatus(status) for one in last)
 
 
 class conserved(Invariant):  # noqa: N801 - as `whenever`
