@@ -24,16 +24,16 @@ wait_for() {
 background() {
     bg_log=$1; bg_pid=$2; shift 2
     setsid sh -c 'echo $$ >"$0"; exec "$@"' "$bg_pid" "$@" >>"$bg_log" 2>&1 </dev/null 9>&- &
-    n=0; while [ ! -s "$bg_pid" ] && [ $n -lt 50 ]; do n=$((n + 1)); sleep 0.1; done
+    bg_n=0; while [ ! -s "$bg_pid" ] && [ $bg_n -lt 50 ]; do bg_n=$((bg_n + 1)); sleep 0.1; done
 }
 
 # ended SIGNAL PIDFILE: send SIGNAL, after 20 s KILL, and wait.
 ended() {
     [ -s "$2" ] || return 0
-    pid=$(cat "$2"); kill "-$1" "$pid" 2>/dev/null || true
-    n=0
-    while kill -0 "$pid" 2>/dev/null; do
-        n=$((n + 1)); [ $n -ne 100 ] || kill -KILL "$pid" 2>/dev/null || true; [ $n -le 150 ] || break
+    ended_pid=$(cat "$2"); kill "-$1" "$ended_pid" 2>/dev/null || true
+    ended_n=0   # names of its own: there is no other scope
+    while kill -0 "$ended_pid" 2>/dev/null; do
+        ended_n=$((ended_n + 1)); [ $ended_n -ne 100 ] || kill -KILL "$ended_pid" 2>/dev/null || true; [ $ended_n -le 150 ] || break
         sleep 0.2
     done
     rm -f "$2"
