@@ -223,9 +223,10 @@ class World:
         return {row.workflow_id: row.fence for row in rows if row is not None and row.owner != machine.engine.config.owner}
 
     def _queues(self, engine: Engine) -> list[tuple[str | None, str]]:
-        """Domains and types of tasks that are offered to any worker."""
+        """Domains and types of tasks that are offered to any worker, or will be when one polls for them."""
         with engine.backend.reading() as view:
-            names = sorted({name.rpartition("/")[2] for name in view.queue_sizes()})
+            unpolled = {lane for limit in view.limits("", 1_000) for lane in limit.unpolled}
+            names = sorted({name.rpartition("/")[2] for name in {*view.queue_sizes(), *unpolled}})
         return [(domain or None, kind) for domain, _, kind in (name.rpartition(":") for name in names)]
 
     def _poll(self, machine: _Machine, a: int, b: int) -> None:

@@ -44,6 +44,11 @@ def test_nothing_lost_nothing_twice(store: str, locked: bool) -> None:
     assert wanted <= {name for name, count in told.counts.items() if count}
 
 
+def test_what_waits_for_a_poll_is_polled_for() -> None:
+    """An offer that nobody took goes back to its rate limit's line, and on with the next poll: workers poll in any case."""
+    lived(seeds=[669], store="memory")
+
+
 @pytest.mark.parametrize("store", [pytest.param(store, marks=[] if store == "memory" else pytest.mark.slow) for store in STORES])
 def test_engines_that_keep_to_themselves(store: str) -> None:
     """They take each other over, dead or not, also between what one reads and what it writes."""
