@@ -8,7 +8,8 @@ shown as `***`. Workers, expressions and programs get the values. Source of the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 from conductorlite.engine.config import Part
@@ -144,6 +145,16 @@ class Queries(Part):
             for line in lines
         ]
         return masked_history(whole, fields) if fields else whole, row.status.terminal
+
+    def follow(self, workflow_id: str, after: int, until: Callable[[str, Callable[[], bool]], None]) -> Iterator[HistoryEvent]:
+        """The lines after that one, and those that are added, until the execution has ended; `until` waits for something of it."""
+        over = False
+        while not over:
+            lines, over = self.following(workflow_id, after)
+            yield from lines
+            after = lines[-1].n if lines else after
+            if not over:
+                until(workflow_id, partial(self.more, workflow_id, after))
 
     def logs(self, workflow_id: str) -> list[tuple[Task, TaskLog]]:
         """What workers logged for the attempts of an execution, in order of time; raises ExecutionNotFound."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
-from conductorlite.engine.config import EngineConfig
+from conductorlite.engine.config import EngineConfig, refuse_forked
 from conductorlite.engine.keys import checked_strategy
 from conductorlite.engine.transactions import OwnTransaction, joined
 from conductorlite.engine.turn_types import Caller, caller_of, refuse_callers
@@ -83,13 +82,8 @@ class Run(InNotebook, Generic[R]):
         Give the last line's number (`n`) to go on after it, in another process too. Meanwhile it is driven as by `result`, which
         says what is raised: on a virtual clock ResultTimeout when nothing can move it. A removed one is ExecutionNotFound.
         """
-        queries, over = self._engine.core.queries, False
-        while not over:
-            lines, over = queries.following(self.workflow_id, after)
-            yield from lines
-            after = lines[-1].n if lines else after
-            if not over:
-                self._engine._until(self.workflow_id, partial(queries.more, self.workflow_id, after))
+        refuse_forked(self._engine._pid)
+        return self._engine.core.queries.follow(self.workflow_id, after, self._engine._until)
 
     def explain(self, task: str | None = None) -> Explanation:
         """Why it waits, or how it ended; see `Engine.explain`."""

@@ -270,8 +270,12 @@ class Bridge:
             self._leave(self._awaited, workflow_id, ended)
         return await self.call(self._outcome, workflow_id)
 
-    async def events(self, workflow_id: str, after: int) -> AsyncIterator[HistoryEvent]:
+    def events(self, workflow_id: str, after: int) -> AsyncIterator[HistoryEvent]:
         """What `Run.events` yields, without a thread that waits for it."""
+        refuse_forked(self.engine._pid)
+        return self._events(workflow_id, after)
+
+    async def _events(self, workflow_id: str, after: int) -> AsyncIterator[HistoryEvent]:
         queries = self.engine.core.queries
         while True:
             lines, over = await self.call(queries.following, workflow_id, after)
