@@ -80,6 +80,7 @@ class Instants:
         self._collecting = False
         #: The threads that were there before; the system's ids, because a thread's ident is used again at once.
         self._before: frozenset[int | None] = frozenset()
+        self._traced: tuple[Any, Any] = (None, None)
 
     @property
     def number(self) -> int:
@@ -95,6 +96,7 @@ class Instants:
         if sys.version_info >= (3, 12):
             _monitor(self)
         else:
+            self._traced = sys.gettrace(), threading.gettrace()
             threading.settrace(self._called)
             sys.settrace(self._called)
         return self
@@ -104,8 +106,9 @@ class Instants:
         if sys.version_info >= (3, 12):
             _end_monitoring()
         else:
-            sys.settrace(None)
-            threading.settrace(None)
+            # What traced before, such as a count of coverage, goes on.
+            sys.settrace(self._traced[0])
+            threading.settrace(self._traced[1])
         if self._collecting:
             gc.enable()
 

@@ -89,6 +89,20 @@ def test_a_thread_that_was_there_before_is_left_alone() -> None:
     assert job.result is True
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="nothing is traced there")
+def test_who_traced_before_goes_on() -> None:
+    """A count of coverage sees what comes after the block."""
+    before, seen = (sys.gettrace(), threading.gettrace()), []
+    sys.settrace(trace := lambda *_: seen.append(1))
+    try:
+        with Instants():
+            assert sys.gettrace() is not trace
+        assert sys.gettrace() is trace
+    finally:
+        sys.settrace(before[0])
+    assert (sys.gettrace(), threading.gettrace()) == before
+
+
 def test_a_mutex_is_free() -> None:
     """Whatever was interrupted, another thread can take the mutex, and this one too; inside it is held, also twice."""
     mutex = Mutex()
