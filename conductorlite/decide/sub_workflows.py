@@ -13,12 +13,12 @@ from conductorlite.decide.operators.document import ExpressionContext
 from conductorlite.decide.operators.sub_workflow import child_start
 from conductorlite.language.templates import compile_template
 from conductorlite.language.values import to_text
+from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.model.executions import Task
 from conductorlite.model.policies import derive_id
-from conductorlite.model.records import changed
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 

@@ -31,6 +31,7 @@ from conductorlite.runtime.calls import Deferred, call, call_async, raised
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.pool import Pool
 from conductorlite.runtime.registry import Worker, Workers
+from conductorlite.runtime.workshop import COROUTINES, THREADS
 
 if TYPE_CHECKING:
     import httpx
@@ -41,9 +42,7 @@ logger = logging.getLogger(__name__)
 
 _CLOCK: Final = SystemClock()
 
-#: Plain functions and coroutines that run at once when the user sets no bound, and tasks that one poll takes at most.
-_THREADS: Final = 32
-_COROUTINES: Final = 1_000
+#: Tasks that one poll takes at most.
 _BATCH: Final = 20
 
 #: How long the server may hold a poll that finds nothing, ms.
@@ -147,7 +146,7 @@ class Polling:
         self._workers = workers
         self._stop = stop
         self._id = workers.worker_id or f"{socket.gethostname()}-{os.getpid()}"
-        threads, coroutines = workers.concurrency or _THREADS, workers.concurrency or _COROUTINES
+        threads, coroutines = workers.concurrency or THREADS, workers.concurrency or COROUTINES
         self._room = {False: asyncio.Semaphore(threads), True: asyncio.Semaphore(coroutines)}
         self._pool: Pool[None] = Pool(threads, lambda: None)
         self._calls: set[asyncio.Task[None]] = set()
@@ -173,7 +172,7 @@ class Polling:
 
     async def _poll(self, worker: Worker) -> None:
         """Ask for tasks of one queue, for as many as may run."""
-        own = asyncio.Semaphore(worker.concurrency or _COROUTINES)
+        own = asyncio.Semaphore(worker.concurrency or COROUTINES)
         pauses = _Pauses(worker.queue)
         named = {"workerid": self._id, "timeout": _LONG_POLL_MS, **({"domain": worker.domain} if worker.domain else {})}
         path = f"/tasks/poll/batch/{quote(worker.task_type, safe='')}?{urlencode(named)}"
@@ -236,8 +235,7 @@ class Polling:
 
     async def _send(self, report: dict[str, Any]) -> None:
         """Send a report; a large output goes where the server says first."""
-        text = canonical(report["outputData"])
-        if self._upload_from is not None and len(text.encode()) > self._upload_from:
+        if self._upload_from is not None and len((text := canonical(report["outputData"])).encode()) > self._upload_from:
             place = await self._storage("WRITE", "TASK_OUTPUT", "")
             await self._server.exchange(place["uri"], "PUT", text)
             report |= {"outputData": {}, "externalOutputPayloadStoragePath": place["path"]}

@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from conductorlite.model import attrs
+from conductorlite.model.attrs import changed, writable_copy
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
-from conductorlite.model.records import changed, writable_copy
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import InNotebook, cut, plain_ms
 

@@ -43,16 +43,16 @@ from conductorlite.model.executions import PollData
 from conductorlite.model.texts import type_name
 from conductorlite.store.ports import EventMessage, EventSource
 
-__all__ = ["QUICK_MS", "Call", "HandOut", "MessageSources", "Workshop"]
+__all__ = ["COROUTINES", "QUICK_MS", "THREADS", "Call", "HandOut", "MessageSources", "Workshop"]
 
 #: Threads for worker functions when the user sets no bound.
-_THREADS: Final = 32
+THREADS: Final = 32
 
 #: How long a quick function takes at most, ms.
 QUICK_MS: Final = 10
 
 #: Coroutines that run at once when the user sets no bound.
-_COROUTINES: Final = 1_000
+COROUTINES: Final = 1_000
 
 
 @attrs.define(slots=True, eq=False)
@@ -109,8 +109,8 @@ class Workshop:
         """How many more functions of a kind may run."""
         bound = self._workers.concurrency
         if is_async:
-            return (bound or _COROUTINES) - self._coroutines_busy
-        return (bound or _THREADS) - (len(self._calls) - self._coroutines_busy)
+            return (bound or COROUTINES) - self._coroutines_busy
+        return (bound or THREADS) - (len(self._calls) - self._coroutines_busy)
 
     def room_for(self, worker: Worker) -> int | None:
         """How many more tasks a worker may take, by its own bound; None when it has none."""
@@ -177,7 +177,7 @@ class Workshop:
             self._loop.start(job)
         else:
             if self._pool is None:
-                self._pool = Pool(self._workers.concurrency or _THREADS, self._engine.core.turns.wake)
+                self._pool = Pool(self._workers.concurrency or THREADS, self._engine.core.turns.wake)
             self._pool.start(job)
 
     def recover(self) -> None:

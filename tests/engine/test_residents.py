@@ -17,8 +17,8 @@ from engine_kit import T0, flow, simple
 
 from conductorlite import Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef
 from conductorlite.errors import StaleLease
+from conductorlite.model.attrs import changed
 from conductorlite.model.executions import PollData
-from conductorlite.model.records import changed
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend

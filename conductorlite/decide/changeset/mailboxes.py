@@ -10,10 +10,10 @@ from operator import attrgetter
 from typing import Any, Final
 
 from conductorlite.decide.changeset.view import Item, View
+from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import TIMERS, Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.executions import Task
-from conductorlite.model.records import changed
 
 __all__ = ["TIMEOUTS", "Mailboxes", "counted", "driven_time"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
+from conductorlite.model.attrs import changed, thaw, writable_copy
 from conductorlite.model.canonical import EMPTY, Payload, attempt_head, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.policies import derive_id
-from conductorlite.model.records import changed, thaw, writable_copy
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,

@@ -10,11 +10,11 @@ from conductorlite.decide.changeset.reader import Barriers, PayloadField, Reader
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
+from conductorlite.model.attrs import changed, writable_copy
 from conductorlite.model.canonical import Payload, encoded, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
-from conductorlite.model.records import changed, writable_copy
 from conductorlite.plan.compile import Node, Plan
 
 __all__ = ["Bounds", "Item", "LostInput", "View"]

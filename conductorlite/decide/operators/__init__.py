@@ -32,10 +32,10 @@ from conductorlite.decide.operators.sub_workflow import schedule_start_workflow,
 from conductorlite.decide.operators.worker import schedule_worker, start_deadlines, total_timeout_at
 from conductorlite.language.durations import parse_duration, parse_until
 from conductorlite.language.values import to_text
+from conductorlite.model.attrs import changed
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidExpression, InvalidInput
 from conductorlite.model.executions import Task, printed_ref
-from conductorlite.model.records import changed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 

@@ -7,11 +7,11 @@ from operator import attrgetter
 from typing import Any, Final
 
 from conductorlite.model import attrs
+from conductorlite.model.attrs import changed
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, stored_task, stored_workflow
 from conductorlite.model.limits import LimitChange
-from conductorlite.model.records import changed
 from conductorlite.store.memory.reads import LimitWrites, MemoryReads
 from conductorlite.store.memory.rows import MISSING, DueKey, Execution, Ordered, Store
 from conductorlite.store.memory.tables import TableWrites
