@@ -2,6 +2,7 @@
 # WORK is the folder that has everything of theirs; each server's own variables are named where it is started.
 set -eu
 WORK=${WORK:-${TMPDIR:-/tmp}/conductorlite-servers}
+[ ! -x .venv-test/bin/python ] || PYTHON=${PYTHON:-.venv-test/bin/python}  # of tests/run
 PYTHON=${PYTHON:-python3}
 mkdir -p "$WORK"
 say() { printf '%s\n' "$*" >&2; }
