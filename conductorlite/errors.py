@@ -6,7 +6,8 @@ The tree::
      ├── InvalidDefinition            a definition has errors; .problems lists all of them
      ├── BuildError                   a flow cannot be built; the message says what to write instead
      ├── InvalidInput (ValueError)    a value cannot be kept as JSON, or an argument is out of range
-     │    └── PayloadTooLarge         an input or output is larger than the hard barrier allows
+     │    ├── MissingCapability       the store cannot do it; .capability says what it lacks
+     │    ├── PayloadTooLarge         an input or output is larger than the hard barrier allows
      │    └── InvalidQuery            a search cannot be understood; .position says where
      ├── InvalidExpression            a `${…}` template or a condition cannot be compiled
      ├── ExpressionFailed             a condition could not be evaluated
@@ -77,6 +78,7 @@ from conductorlite.model.errors import (
     KeyTaken,
     LimitReached,
     LockUnavailable,
+    MissingCapability,
     MissingExtra,
     NotFound,
     NoThread,
@@ -126,6 +128,7 @@ __all__ = [
     "KeyTaken",
     "LimitReached",
     "LockUnavailable",
+    "MissingCapability",
     "MissingExtra",
     "NoThread",
     "NotFound",

@@ -50,6 +50,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.store.ports import Capability
 
 __all__ = ["GLANCE_MS", "Hand", "Polling", "said"]
 
@@ -206,7 +207,7 @@ class Polling(Part):
                 with suppress(ExecutionNotFound, InvariantBroken):
                     if self._turns.run_turn(member.workflow_id, [event]).parked is None:
                         break
-            if not self._backend.one_commit:
+            if Capability.IMMEDIATE not in self._backend.capabilities:
                 self._relayed()
             if not heads:
                 unpolled = tuple(lane for lane in line.limit.unpolled if lane != queue)

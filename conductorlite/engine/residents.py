@@ -19,7 +19,7 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
-from conductorlite.store.ports import Backend, WritingTransaction
+from conductorlite.store.ports import Backend, Capability, WritingTransaction
 
 __all__ = ["Quiet", "Resident", "Residents"]
 
@@ -115,6 +115,7 @@ class Quiet:
 
     def __init__(self, backend: Backend, owner: str, joined: Joined) -> None:
         self._backend = backend
+        self._immediate = Capability.IMMEDIATE in backend.capabilities
         self._joined = joined
         self.owner = owner
         self.due_at: float = 0
@@ -184,5 +185,5 @@ class Quiet:
 
     def committed(self, number: int) -> None:
         """A write that has changed something is committed."""
-        if number == self._next > 0 and self._backend.one_commit:
+        if number == self._next > 0 and self._immediate:
             self._commits = number

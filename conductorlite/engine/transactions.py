@@ -16,8 +16,8 @@ from contextlib import contextmanager
 
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision
-from conductorlite.model.errors import EngineClosed, InvalidInput
-from conductorlite.store.ports import JoinableBackend, JoinedTransaction
+from conductorlite.model.errors import EngineClosed, MissingCapability
+from conductorlite.store.ports import Capability, JoinableBackend, JoinedTransaction
 from conductorlite.store.tables import Parameters, Rows
 
 __all__ = ["OwnTransaction", "joined"]
@@ -53,10 +53,10 @@ class OwnTransaction:
 
 @contextmanager
 def joined(turns: Turns) -> Iterator[JoinedTransaction]:
-    """The block of a transaction, or inside one, of a part of it; raises InvalidInput when the store has none."""
+    """The block of a transaction, or inside one, of a part of it; raises MissingCapability when the store has none."""
     backend, thread = turns.backend, turns.joined
     if not isinstance(backend, JoinableBackend):
-        raise InvalidInput(f"{type(backend).__name__} takes no transactions of an application")
+        raise MissingCapability(Capability.TRANSACTIONS, f"{type(backend).__name__} takes no transactions of an application")
     outer, before = thread.decisions, thread.within
     mine: list[Decision] = []
     try:

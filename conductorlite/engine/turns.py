@@ -61,7 +61,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Workflow
 from conductorlite.model.threads import Waiters
-from conductorlite.store.ports import Backend, Lock, WritingTransaction
+from conductorlite.store.ports import Backend, Capability, Lock, WritingTransaction
 
 __all__ = ["Turns"]
 
@@ -166,7 +166,7 @@ class Turns(Parking):
             taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies}, parked=follow.parked)
             latest = follow.decision
             family += follow.recipients
-        if self.backend.one_commit:
+        if Capability.IMMEDIATE in self.backend.capabilities:
             self.run_related(family)
         return taken
 

@@ -234,6 +234,14 @@ class SourceError(ConductorliteError):
     """Raise this in a source that cannot give messages now: it is asked again a second later."""
 
 
+class MissingCapability(InvalidInput):
+    """The store cannot do what was asked of it, or of the part it was given: `capability` says what it lacks; nothing was done."""
+
+    def __init__(self, capability: str, text: str) -> None:
+        self.capability = capability
+        super().__init__(text)
+
+
 class StorageError(ConductorliteError):
     """The store could not do what was asked; nothing was half-written."""
 

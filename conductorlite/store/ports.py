@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from conductorlite.model import attrs
@@ -15,6 +16,7 @@ from conductorlite.store.transactions import DocumentWrites, IndexReads, OwnInde
 
 __all__ = [
     "Backend",
+    "Capability",
     "DocumentWrites",
     "EventMessage",
     "EventSource",
@@ -121,11 +123,27 @@ class Marks(Protocol):
         """Leave nothing behind but what the dead have left; idempotent."""
 
 
+class Capability(StrEnum):
+    """What some stores can do and others cannot. What needs one that a store lacks raises MissingCapability."""
+
+    #: Once a change is committed, what is addressed elsewhere has arrived there. Without it, it waits in the outbox: the engine's
+    #: driver and its polls deliver it, at least once, and what follows in other executions is theirs.
+    IMMEDIATE = "immediate"
+    #: A change is committed whole. Without it only what belongs to one execution is; what is addressed elsewhere may come later,
+    #: when the process dies in between. What is to be the queue of another store needs it.
+    ONE_COMMIT = "one commit"
+    #: A view is one state, however long it is read. Without it a turn is fenced out, and what is only looked at may be mixed.
+    SNAPSHOTS = "snapshots"
+    #: An application's change, in which others are parts: `Engine.transaction`. See `JoinableBackend`.
+    TRANSACTIONS = "transactions"
+    #: A copy in one file while it is used: `Engine.admin.backup`.
+    BACKUP = "backup"
+
+
 class Backend(Protocol):
     """A store. Thread-safe; every instant it compares is an argument."""
 
-    #: Whether `apply` commits the outgoing part with the rest; if not, it is stored in the outbox until delivered.
-    one_commit: bool
+    capabilities: frozenset[Capability]
 
     def reading(self) -> AbstractContextManager[ReadingTransaction]:
         """A consistent view; released when the block ends, so keep blocks short."""
@@ -153,7 +171,7 @@ class Backend(Protocol):
 
         With `documents` those in the payload storage that is the store's own (see `payload_storage`) are copied too.
 
-        Raises InvalidInput when the store has no such form, AlreadyExists when there is something at `path`, StorageErrors.
+        Raises MissingCapability when the store has no such form, AlreadyExists when there is something at `path`, StorageErrors.
         """
 
     def payload_storage(self) -> PayloadStorage | None:

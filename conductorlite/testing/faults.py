@@ -21,9 +21,10 @@ from typing import Any, Final, final
 from conductorlite.engine.config import EngineConfig
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision
-from conductorlite.model.errors import EngineClosed, InvalidInput, StorageError
+from conductorlite.model.errors import EngineClosed, InvalidInput, MissingCapability, StorageError
 from conductorlite.store.ports import (
     Backend,
+    Capability,
     JoinableBackend,
     Marks,
     PayloadStorage,
@@ -73,7 +74,7 @@ class FaultyBackend:
         keep_open: bool = False,
     ) -> None:
         self.inner = inner
-        self.one_commit = inner.one_commit
+        self.capabilities = inner.capabilities
         self.journal: list[str] = []
         self.dead = False
         self._crash_before = crash_before
@@ -114,7 +115,7 @@ class FaultyBackend:
         self._check("transaction")
         inner = self.inner
         if not isinstance(inner, JoinableBackend):
-            raise InvalidInput("this store takes no transactions of an application")
+            raise MissingCapability(Capability.TRANSACTIONS, "this store takes no transactions of an application")
         return _Writing(self, inner.transaction(), part=self._joined > 0, joins=True)
 
     def data_version(self) -> int:

@@ -24,7 +24,7 @@ from conductorlite import (
     WorkflowStatus,
 )
 from conductorlite.errors import InvalidInput
-from conductorlite.store.ports import Backend
+from conductorlite.store.ports import Backend, Capability
 from conductorlite.testing import FaultyBackend
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b")]})
@@ -234,7 +234,7 @@ def test_a_zombie_is_fenced_out(store: Backend, new_engine: NewEngine) -> None:
 
 def test_a_child_that_begins_while_it_is_taken_over(store: Backend, new_engine: NewEngine) -> None:
     """It has no row and no fence yet: it belongs to whom its event belongs when it begins."""
-    if not store.one_commit:
+    if Capability.IMMEDIATE not in store.capabilities:
         pytest.skip("there a child begins in a turn of the driver's, as in the next test")
     faulty = FaultyBackend(store, keep_open=True)
     dead, heir = new_engine("dead", faulty), new_engine("heir")

@@ -391,7 +391,7 @@ def test_a_store_without_transactions_says_so() -> None:
     """One that others have written."""
 
     class Other:
-        one_commit, in_memory = True, True
+        capabilities, in_memory = frozenset(), True
 
         def __getattr__(self, name: str) -> Any:
             if name == "transaction":

@@ -33,7 +33,7 @@ class _Held:
     def __init__(self, inner: Backend, before_write: Callable[[], None]) -> None:
         self._inner = inner
         self._before_write = before_write
-        self.one_commit = inner.one_commit
+        self.capabilities = inner.capabilities
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

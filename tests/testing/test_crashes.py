@@ -13,7 +13,7 @@ from kit import flow, task
 from conductorlite import Engine
 from conductorlite.errors import InvalidInput
 from conductorlite.store.memory.backend import MemoryBackend
-from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Backend, Capability, ReadingTransaction, WritingTransaction
 from conductorlite.testing import FaultyBackend, ScriptedWorkers, crash_everywhere, start_once
 
 
@@ -77,7 +77,7 @@ def test_an_effect_that_is_not_in_the_store_is_found() -> None:
 class Sieve:
     """A store in memory; with `keeps` one that does not undo a change that raised."""
 
-    one_commit = True
+    capabilities = frozenset((Capability.IMMEDIATE, Capability.ONE_COMMIT))
 
     def __init__(self, *, keeps: bool = False) -> None:
         self._inner = MemoryBackend()

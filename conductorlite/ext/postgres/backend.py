@@ -19,11 +19,13 @@ from conductorlite.model.errors import (
     EngineClosed,
     InvalidInput,
     InvariantBroken,
+    MissingCapability,
     SchemaTooNew,
     StorageError,
 )
 from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
+from conductorlite.store.ports import Capability
 from conductorlite.store.tables import Life
 
 __all__ = ["PostgresBackend"]
@@ -53,7 +55,7 @@ class PostgresBackend:
     Opening raises StorageUnavailable, AccessDenied, SchemaTooNew, StorageCorrupt, InvalidInput, StorageError, with nothing changed.
     """
 
-    one_commit: bool = True
+    capabilities: frozenset[Capability] = frozenset((Capability.IMMEDIATE, Capability.ONE_COMMIT, Capability.SNAPSHOTS))
 
     def __init__(self, url: str, *, schema: str = "conductorlite", busy_timeout_ms: Milliseconds = 5_000) -> None:
         split = urlsplit(url)
@@ -135,8 +137,9 @@ class PostgresBackend:
         self._alone(f"REINDEX SCHEMA {self.schema}")
 
     def backup(self, path: str, *, documents: bool = True) -> None:
-        """Raises InvalidInput: `pg_dump --schema` makes a copy of a store in PostgreSQL, and `conductorlite copy` one in a file."""
-        raise InvalidInput(f"{self.path}: copy it with pg_dump --schema={self.schema}, or with `conductorlite copy`")
+        """Raises MissingCapability: `pg_dump --schema` makes a copy, and `conductorlite copy` one in a file."""
+        text = f"{self.path}: copy it with pg_dump --schema={self.schema}, or with `conductorlite copy`"
+        raise MissingCapability(Capability.BACKUP, text)
 
     def payload_storage(self) -> None:
         """None: what is not given another storage is kept in the store."""

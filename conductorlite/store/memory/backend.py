@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, final
+from typing import Any, Final, final
 
-from conductorlite.model.errors import EngineClosed, InvalidInput, InvariantBroken
+from conductorlite.model.errors import EngineClosed, InvariantBroken, MissingCapability
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.memory.reads import MemoryPresence, MemoryReads
 from conductorlite.store.memory.rows import Store
 from conductorlite.store.memory.writes import MemoryWrites
 from conductorlite.store.payloads import MemoryPayloads
-from conductorlite.store.ports import PayloadStorage
+from conductorlite.store.ports import Capability, PayloadStorage
 from conductorlite.store.tables import Life
 
 __all__ = ["MemoryBackend"]
+
+_RELAYING: Final = frozenset((Capability.SNAPSHOTS, Capability.TRANSACTIONS))
+_WHOLE: Final = _RELAYING | {Capability.IMMEDIATE, Capability.ONE_COMMIT}
 
 
 @final
@@ -27,8 +30,7 @@ class MemoryBackend:
     in_memory = True
 
     def __init__(self, *, relay: bool = False) -> None:
-        #: Whether `apply` carries out the outgoing part at once.
-        self.one_commit = not relay
+        self.capabilities = _RELAYING if relay else _WHOLE
         self._store = Store()
         self._mutex = Mutex()
         self._reads = MemoryReads(self._store)
@@ -74,8 +76,9 @@ class MemoryBackend:
         """Nothing: they are changed with their rows, in one process."""
 
     def backup(self, path: str, *, documents: bool = True) -> None:
-        """Raises InvalidInput: a store in memory has no form that could be copied."""
-        raise InvalidInput(f"{path}: a store in memory cannot be copied into a file; open the engine on a file instead")
+        """Raises MissingCapability: a store in memory has no form that could be copied."""
+        text = f"{path}: a store in memory cannot be copied into a file; open the engine on a file instead"
+        raise MissingCapability(Capability.BACKUP, text)
 
     def payload_storage(self) -> PayloadStorage:
         """One in memory, that belongs to this store."""

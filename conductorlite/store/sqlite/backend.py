@@ -26,7 +26,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
-from conductorlite.store.ports import PayloadStorage
+from conductorlite.store.ports import Capability, PayloadStorage
 from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
 from conductorlite.store.sqlite.disk import LARGE, Reserve, copy
 from conductorlite.store.sqlite.own_rows import Part, is_own
@@ -59,7 +59,7 @@ class SQLiteBackend:
     file unchanged.
     """
 
-    one_commit: bool = True
+    capabilities: frozenset[Capability] = frozenset(Capability)
 
     def __init__(
         self,

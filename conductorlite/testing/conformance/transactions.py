@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, Outgoing
-from conductorlite.model.errors import ConductorliteError, EngineClosed, FencedOut, InvariantBroken
+from conductorlite.model.errors import ConductorliteError, EngineClosed, FencedOut, InvariantBroken, MissingCapability
 from conductorlite.model.executions import PollData, Task, TaskLog
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.memory.backend import MemoryBackend
-from conductorlite.store.ports import Backend, WritingTransaction
+from conductorlite.store.ports import Backend, Capability, JoinableBackend, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
 from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, task_id, workflow
 
@@ -346,8 +346,24 @@ class TransactionConformance:
             assert [one.worker_id for one in view.poll_data("t")] == ["w"]
             assert view.workflow("second") is not None
 
+    def test_capabilities(self, backend: Backend, tmp_path: Path) -> None:
+        """It can do what it says; what it does not say is refused by name, with nothing done."""
+        able = backend.capabilities
+        assert isinstance(backend, JoinableBackend) is (Capability.TRANSACTIONS in able)
+        assert Capability.IMMEDIATE in able or Capability.ONE_COMMIT not in able
+        copy = tmp_path / "copy"
+        if Capability.BACKUP in able:
+            backend.backup(str(copy))
+        else:
+            with pytest.raises(MissingCapability) as raised:
+                backend.backup(str(copy))
+            assert raised.value.capability is Capability.BACKUP
+        assert copy.exists() is (Capability.BACKUP in able)
+
     def test_view_is_consistent(self, backend: Backend) -> None:
         """A view does not change under its reader while another thread writes."""
+        if Capability.SNAPSHOTS not in backend.capabilities:
+            pytest.skip("its views are not one state")
         started(backend)
 
         def write() -> None:
@@ -407,7 +423,7 @@ class TransactionConformance:
             with TemporaryDirectory() as folder:
                 backend = self.make_backend(Path(folder))
                 try:
-                    oracle: Backend = MemoryBackend(relay=not backend.one_commit)
+                    oracle: Backend = MemoryBackend(relay=Capability.IMMEDIATE not in backend.capabilities)
                     for step in steps:
                         assert run(backend, step) == run(oracle, step)
                         with backend.reading() as view, oracle.reading() as expected:
