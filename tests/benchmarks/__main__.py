@@ -46,7 +46,7 @@ PEERS: Final = {
     "huey": ("huey",),
 }
 
-OTHERS: Final = ("load", "scripting", "searching", "turn_isolation")
+OTHERS: Final = ("load", "scripting", "searching", "servers", "turn_isolation")
 
 Record = Mapping[str, float]
 #: By row and contestant, round by round.

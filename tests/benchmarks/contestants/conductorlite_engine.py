@@ -68,6 +68,8 @@ def opened(contest: Contest, function: Callable[..., Any] = step, *, counting: b
     workers.task("step")(function)
     if contest.store == "memory":
         return Engine(workers=workers, **options)
+    if contest.url is not None:
+        return Engine(contest.url, workers=workers, **options)
     if contest.store == "full" and not counting:
         return Engine(contest.path, workers=workers, **options)
     from conductorlite.store.sqlite.backend import SQLiteBackend

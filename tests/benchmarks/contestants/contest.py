@@ -1,7 +1,7 @@
 """What every contestant shares. The standard library only: it is imported in the environments of peers, too.
 
-A contestant is a program: `CONTESTANT WORK --store full|normal|memory --count N --folder FOLDER`; the last line that it prints is
-one JSON object. A step is a function that returns `{"i": i, "ok": True}`.
+A contestant is a program: `CONTESTANT WORK --store full|normal|memory --count N --folder FOLDER [--url URL] [--beside]`; the last
+line that it prints is one JSON object. A step is a function that returns `{"i": i, "ok": True}`.
 """
 
 from __future__ import annotations
@@ -59,12 +59,16 @@ class Contest:
         parser.add_argument("--count", type=int, default=1)
         parser.add_argument("--folder", type=Path, required=True)
         parser.add_argument("--processes", type=int, default=1)
+        parser.add_argument("--url", help="a store on a server instead of a file")
+        parser.add_argument("--beside", action="store_true", help="one of several: wait for the file `go` before what is measured")
         given = parser.parse_args()
         self.work: str = given.work
         self.store: str = given.store
         self.count: int = given.count
         self.folder: Path = given.folder
         self.processes: int = given.processes
+        self.url: str | None = given.url
+        self.beside: bool = given.beside
         self.path = str(given.folder / "store.db")
         self.found: dict[str, object] = {}
 
@@ -72,9 +76,15 @@ class Contest:
     def measured(self, units: int) -> Iterator[None]:
         """Seconds, and the processor's seconds of this process, of so many units; the yardstick just before and just after."""
         before = yardstick(self.store, self.folder)
+        if self.beside:
+            (self.folder / f"ready-{os.getpid()}").touch()
+            while not (self.folder / "go").exists():
+                time.sleep(0.002)
+        began = time.time()
         cpu, begun = time.process_time(), time.perf_counter()
         yield
         seconds, cpu = time.perf_counter() - begun, time.process_time() - cpu
+        self.found.update(began=began, ended=time.time())
         after = yardstick(self.store, self.folder)
         self.found.update(units=units, seconds=seconds, cpu=cpu, yardstick=(before + after) / 2)
 

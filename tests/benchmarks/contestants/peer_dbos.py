@@ -1,9 +1,10 @@
-"""DBOS Transact on SQLite with its own defaults: workflow status and step outputs; a rollback journal; recovery at launch."""
+"""DBOS Transact on SQLite or PostgreSQL with its own defaults: workflow status and step outputs; recovery at launch."""
 # mypy: ignore-errors
 
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 
 from contest import Contest, gated, resident, step
@@ -13,10 +14,10 @@ given = Contest()
 DBOS(
     config={
         "name": "contest",
-        "system_database_url": f"sqlite:///{given.path}",
+        "system_database_url": given.url or f"sqlite:///{given.path}",
         "log_level": "ERROR",
         "application_version": "1",
-        "executor_id": "local",
+        "executor_id": f"local-{os.getpid()}" if given.beside else "local",
     }
 )
 done = DBOS.step()(step)
