@@ -163,7 +163,8 @@ class Cause:
 
     `address` leads down to it: the name of the awaited workflow, the reference of each SUB_WORKFLOW task on the way, and the
     task's own as printed (`capture__2` in the second round of a loop). `workflow_id` is that of the execution it is in; `ref`,
-    `task_id` and `attempt` (from 0) are None where an execution failed without a task of its own, as by its timeout. `optional`
+    `task_id` and `attempt` (from 0) are None where an execution failed without a task of its own, as by its timeout. `error_types`
+    are the task's: what was raised, and what that came from. `optional`
     failures did not stop anything, by themselves.
     """
 
@@ -172,6 +173,7 @@ class Cause:
     status: TaskStatus | WorkflowStatus
     reason: str | None = None
     traceback: str | None = None
+    error_types: tuple[str, ...] = ()
     ref: str | None = None
     task_id: str | None = None
     attempt: int | None = None

@@ -405,7 +405,7 @@ _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
     EventKind.START: {"at": "at"},
     EventKind.POLL: {"workerId": "worker"},
     EventKind.GIVE_BACK: {"why": "why"},
-    EventKind.REPORT: {"workerId": "worker", "callbackAfterMs": "callback"},
+    EventKind.REPORT: {"workerId": "worker", "callbackAfterMs": "callback", "errorTypes": "errors"},
     EventKind.TERMINATE: _SAID,
     EventKind.RETRY: _SAID,
     EventKind.STARTED: _SAID,

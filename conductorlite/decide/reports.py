@@ -161,6 +161,7 @@ def on_report(changeset: Changeset, event: Event) -> None:
         "reason": (result.get("reason") or None),
         "worker_id": result.get("workerId") or task.worker_id,
         "traceback": result.get("traceback"),
+        "error_types": tuple(result.get("errorTypes", ())),
     }
     given = result.get("output") or {}
     output = changeset.payload({**changeset.value(task.output), **given} if result.get("merge") else given)

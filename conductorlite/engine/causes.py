@@ -196,6 +196,7 @@ def _cause(row: Workflow, task: Task, address: tuple[str, ...], *, optional: boo
         status=task.status,
         reason=reason,
         traceback=ended.traceback,
+        error_types=ended.error_types,
         ref=task.ref,
         task_id=task.task_id,
         attempt=task.attempt,

@@ -8,10 +8,11 @@ Whatever it asks of an engine is refused at once, before any lock: one that anot
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import cached_property, wraps
 from types import FunctionType
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.turns import Turns
@@ -19,12 +20,28 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import EngineClosed, InvalidInput
 from conductorlite.model.later import pattern
-from conductorlite.store.ports import EventSource, Lock, PayloadCodec
+from conductorlite.store.ports import EventMessage, EventSource, Lock, PayloadCodec
 
-__all__ = ["EngineConfig", "Part", "Service", "checked_name", "one_process", "refuse_forked", "services"]
+__all__ = [
+    "EngineConfig",
+    "Interceptor",
+    "Part",
+    "Service",
+    "checked_name",
+    "intercepted",
+    "interceptors",
+    "one_process",
+    "refuse_forked",
+    "services",
+]
 
 #: The flag of code that is a coroutine's: `inspect.CO_COROUTINE`.
 _COROUTINE: Final = 0x80
+
+T = TypeVar("T")
+
+#: Called with what is about to happen: see `EngineConfig`.
+Interceptor: TypeAlias = Callable[[Any], object]
 
 _NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -34,6 +51,50 @@ def checked_name(name: str | None) -> str | None:
     if name is not None and (not isinstance(name, str) or not _NAME.fullmatch(name)):
         raise InvalidInput(f"an engine's name is 1 to 100 letters, digits, `_`, `.` and `-`, not {name!r:.80}")
     return name
+
+
+class _FunctionSource:
+    """A function as a source: what it gives is handled once, and what a crash leaves unhandled it gives again or not."""
+
+    def __init__(self, poll: Callable[[int], Iterable[EventMessage]]) -> None:
+        self._poll = poll
+
+    def poll(self, limit: int) -> list[EventMessage]:
+        """What the function gives."""
+        return list(self._poll(limit))
+
+    def ack(self, message: EventMessage) -> None:
+        """Nothing: the function has parted with it."""
+
+    def reject(self, message: EventMessage, reason: str) -> None:
+        """Nothing: it is logged."""
+
+
+def _sources(given: Iterable[EventSource | Callable[[int], Iterable[EventMessage]]]) -> tuple[EventSource, ...]:
+    return tuple(_FunctionSource(one) if not isinstance(one, EventSource) and callable(one) else one for one in given)
+
+
+def interceptors(given: Iterable[Interceptor]) -> tuple[Interceptor, ...]:
+    """Interceptors as they were given; raises InvalidInput for a coroutine function, and what cannot be called."""
+    found = tuple(given)
+    for one in found:
+        if not callable(one) or getattr(getattr(one, "__code__", None), "co_flags", 0) & _COROUTINE:
+            raise InvalidInput(f"an interceptor is a function, written with `def`, not {one!r:.80}")
+    return found
+
+
+@contextmanager
+def intercepted(interceptors: Iterable[Interceptor], subject: T) -> Iterator[T]:
+    """A block with what interceptors put around something, the first outermost; gives it as they have changed it."""
+    with ExitStack() as stack:
+        for one in interceptors:
+            found: Any = one(subject)
+            if hasattr(type(found), "__enter__"):
+                found = stack.enter_context(found)
+            elif hasattr(type(found), "__aenter__"):
+                raise InvalidInput(f"interceptor {one!r:.80} gives a block for `async with`; it must be one for `with`")
+            subject = found if type(found) is type(subject) else subject
+        yield subject
 
 
 def _bounds(given: Bounds | None) -> Bounds:
@@ -55,7 +116,7 @@ class EngineConfig:
 
     `bounds` are the limits of one turn: inputs and outputs past their soft barriers are stored in the payload storage, those past
     the hard ones are refused. `payload_codec` encrypts or compresses what is put there. `event_sources` are asked for messages
-    while the engine is driven.
+    while the engine is driven; a function is a source whose messages need no acknowledging, called with how many may come.
 
     With `allocation="local"` an engine keeps to itself what it starts, and takes nothing else: only engines of the same `name`
     take the turns, offer the tasks and start the children of its executions, and drive its schedules. The name must be the same
@@ -69,9 +130,15 @@ class EngineConfig:
     Of executions whose turns it takes an engine keeps rows in memory, in at most about `resident_bytes`, so that the next turn need
     not read them; 0: it keeps none.
 
+    `start_interceptors` are called with each `StartWorkflowRequest` that a program hands to the engine (`start`, `start_many`, a
+    server), and `task_interceptors` with the `TaskContext` of each call of a worker function, those of its `Workers` after them.
+    What one returns, if that is a context manager, is entered: it is around what happens, the first one outermost. A request that
+    a start's interceptor returns, or gives on entering, is started instead. What one raises before stops what it is around; what
+    leaves it is what the caller sees: a task fails of it as of its function, and one that is swallowed completes with no output.
+
     An engine that is opened gives back what engines that have ended held; one that only looks does not (`give_back=False`).
 
-    Raises InvalidInput for what is no name or allocation, and for a local one without a name.
+    Raises InvalidInput for what is no name, allocation or interceptor, and for a local one without a name.
     """
 
     semantics: Semantics = attrs.field(default=Semantics.ORKES, converter=Semantics)
@@ -81,13 +148,15 @@ class EngineConfig:
     fencing: bool = True
     lock_required: bool = False
     bounds: Bounds = attrs.field(default=None, converter=_bounds)
-    event_sources: Iterable[EventSource] = ()
+    event_sources: Iterable[EventSource] = attrs.field(default=(), converter=_sources)
     payload_codec: PayloadCodec | None = None
     name: str | None = None
     allocation: Literal["shared", "local"] = "shared"
     downtime_counts: bool = False
     resident_bytes: int = 32 * 1024 * 1024
     give_back: bool = True
+    start_interceptors: Sequence[Interceptor] = attrs.field(default=(), converter=interceptors)
+    task_interceptors: Sequence[Interceptor] = attrs.field(default=(), converter=interceptors)
     #: The owner of what the engine starts and of the turns and tasks it takes; empty: shared by all engines.
     owner: str = attrs.field(init=False, repr=False)
 
@@ -136,8 +205,6 @@ def services(engine: object) -> dict[str, Service]:
     nouns = [noun for kind in type(engine).__mro__ for noun, found in vars(kind).items() if isinstance(found, cached_property)]
     return {noun: service for noun in nouns if isinstance(service := getattr(engine, noun), Service)}
 
-
-T = TypeVar("T")
 
 #: Verbs without a name.
 _BLOCKS: Final = ("__enter__", "__exit__", "__aenter__", "__aexit__")

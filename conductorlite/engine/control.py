@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from itertools import count
 from typing import Any, Final
 
 from conductorlite.decide import DECIDER_VERSION
-from conductorlite.engine.config import EngineConfig, Part
+from conductorlite.engine.config import EngineConfig, Part, intercepted
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
 from conductorlite.engine.registry import Embedded
 from conductorlite.engine.starts import StartTurns
@@ -41,6 +42,17 @@ def refuse_parked(workflow_id: str, taken: TurnResult) -> None:
 def _check_priority(request: StartWorkflowRequest) -> None:
     if not 0 <= request.priority <= 99:
         raise InvalidInput(f"priority {request.priority} is not between 0 and 99")
+
+
+def _check_alike(one: StartWorkflowRequest, request: StartWorkflowRequest) -> None:
+    """Of those that start together a start's interceptors may change anything but which workflow it is."""
+    if (one.name, one.version, one.workflow_def) != (request.name, request.version, request.workflow_def):
+        raise InvalidInput(f"an interceptor has made {one.name!r} of {request.name!r}, with which others start")
+    _check_priority(one)
+
+
+def _swallowed(request: StartWorkflowRequest) -> InvalidInput:
+    return InvalidInput(f"workflow {request.name!r}: an interceptor has swallowed why it was not started")
 
 
 def ascending_ids(clock: Clock) -> Callable[[], str]:
@@ -81,6 +93,13 @@ class Control(Part):
 
         `path` is what was uploaded as its input.
         """
+        with intercepted(self._config.start_interceptors, request) as request:
+            return self._started(request, workflow_id, first, now, path)
+        raise _swallowed(request)
+
+    def _started(
+        self, request: StartWorkflowRequest, workflow_id: str | None, first: int | None, now: int, path: str | None
+    ) -> str:
         given, path = Payload.of(dict(request.input), where="input"), given_path(path)
         if path is not None and given != EMPTY:
             raise InvalidInput("give `input` or `external_input_payload_storage_path`, not both")
@@ -104,15 +123,27 @@ class Control(Part):
 
     def start_many(self, request: StartWorkflowRequest, inputs: Iterable[Mapping[str, Any]], now: int) -> list[str]:
         """Start an execution of each input, all in one commit or none; returns their ids, in order. See `Engine.start_many`."""
+        with ExitStack() as around:
+            return self._started_together(request, inputs, now, around)
+        raise _swallowed(request)
+
+    def _started_together(
+        self, request: StartWorkflowRequest, inputs: Iterable[Mapping[str, Any]], now: int, around: ExitStack
+    ) -> list[str]:
         _check_priority(request)
-        embedded = self._embedded(request)
+        embedded, interceptors = self._embedded(request), self._config.start_interceptors
         starts: list[Start] = []
         for number, data in enumerate(inputs):
             if not isinstance(data, Mapping):
                 raise InvalidInput(f"inputs[{number}] is no mapping, but {data!r:.80}")
+            one = request
+            if interceptors:
+                one = around.enter_context(intercepted(interceptors, attrs.evolve(request, input=data)))
+                data = one.input
             try:
+                _check_alike(one, request)
                 given = Payload.of(dict(data), where="input")
-                begins = self._begins(request, embedded, self.new_id(), given, now)
+                begins = self._begins(one, embedded, self.new_id(), given, now)
             except (InvalidInput, PayloadTooLarge) as error:
                 raise type(error)(f"inputs[{number}]: {error}") from error
             # The definitions are stored with the first one.

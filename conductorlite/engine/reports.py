@@ -135,8 +135,12 @@ _WORKER_LENGTH: Final = 1_000
 _LATEST_MS: Final = 2**53 - 1
 
 
-#: Reason, traceback, worker and log of a report without any.
-_NO_TEXTS: Final = (None, None, None, ())
+#: Most types of exceptions that are kept of a failure, and the longest name of one.
+_TYPES: Final = 20
+_TYPE_LENGTH: Final = 200
+
+#: Reason, traceback, worker, log and error types of a report without any.
+_NO_TEXTS: Final = (None, None, None, (), ())
 
 
 def kept_result(result: TaskResult) -> TaskResult:
@@ -166,7 +170,10 @@ def _kept(result: TaskResult) -> TaskResult:
         raise InvalidInput(f"callback_after_ms {printable(callback, 80)} is too long")
     if not isinstance(result.output_data, dict):
         raise InvalidInput(f"output_data must be a dict, not a {type(result.output_data).__name__}")
-    if type(status) is TaskStatus and (result.reason, result.traceback, result.worker_id, result.logs) == _NO_TEXTS:
+    if (
+        type(status) is TaskStatus
+        and (result.reason, result.traceback, result.worker_id, result.logs, result.error_types) == _NO_TEXTS
+    ):
         return result
     return attrs.evolve(
         result,
@@ -175,6 +182,7 @@ def _kept(result: TaskResult) -> TaskResult:
         traceback=_raw(result.traceback),
         worker_id=_raw(result.worker_id),
         logs=raw_lines(result.logs),
+        error_types=tuple(printable(name, _TYPE_LENGTH) for name in islice(result.error_types, _TYPES)),
     )
 
 
@@ -353,6 +361,8 @@ class Reports(Part):
             given["reason"] = result.reason
         if result.traceback is not None:
             given["traceback"] = result.traceback
+        if result.error_types:
+            given["errorTypes"] = list(result.error_types)
         given["callbackAfterMs"] = result.callback_after_ms
         if result.worker_id is not None:
             given["workerId"] = result.worker_id
@@ -455,4 +465,5 @@ def _scrubbed(task: Task, result: TaskResult, scrubber: Scrubber) -> TaskResult:
         reason=scrubber.text(result.reason) if result.reason else None,
         traceback=scrubber.text(result.traceback) if result.traceback else None,
         worker_id=scrubber.text(result.worker_id) if result.worker_id else None,
+        error_types=tuple(map(scrubber.text, result.error_types)),
     )

@@ -24,6 +24,7 @@ from conductorlite.model.executions import TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Mutex
 from conductorlite.runtime.context import TaskContext
+from conductorlite.runtime.registry import signature
 from conductorlite.store.ports import EventMessage
 
 __all__ = ["MemoryQueue", "MemorySink", "Published", "Sink", "checked_sinks", "destination_of", "event_worker", "sink_of"]
@@ -111,14 +112,46 @@ class MemorySink:
             self._seen.clear()
 
 
-def checked_sinks(sinks: Mapping[str, Sink]) -> dict[str, Sink]:
-    """A copy of a map of sinks by scheme; raises InvalidInput for a scheme that cannot occur, or what cannot publish."""
+#: What a function may take that is given as a sink.
+_GIVEN: Final = ("destination", "payload", "message_id", "key", "headers")
+
+
+class _FunctionSink:
+    """A function as a sink: called with those of a message's parts that it names."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+        takes = signature(function)
+        unknown = takes.required.difference(_GIVEN)
+        if unknown or takes.is_async:
+            what = "is a coroutine function" if takes.is_async else f"needs {', '.join(sorted(unknown))}"
+            raise InvalidInput(f"a function that is a sink takes {', '.join(_GIVEN)}, or some of them; {function!r:.80} {what}")
+        self._names = frozenset(_GIVEN) if takes.parameters is None else takes.parameters.intersection(_GIVEN)
+
+    def publish(
+        self,
+        destination: str,
+        payload: Any,
+        *,
+        message_id: str,
+        key: str | int | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Call the function; what it raises is raised."""
+        given = zip(_GIVEN, (destination, payload, message_id, key, headers), strict=True)
+        self._function(**{name: value for name, value in given if name in self._names})
+
+
+def checked_sinks(sinks: Mapping[str, Sink | Callable[..., object]]) -> dict[str, Sink]:
+    """A copy of a map of sinks by scheme, functions as sinks; raises InvalidInput for a scheme that cannot occur, or no sink."""
+    found: dict[str, Sink] = {}
     for scheme, sink in sinks.items():
         if not scheme or ":" in scheme or scheme != scheme.strip():
             raise InvalidInput(f"sinks: {scheme!r} is no scheme: it is the text before the first colon of a destination")
-        if not isinstance(sink, Sink):
+        if not isinstance(sink, Sink) and not callable(sink):
             raise InvalidInput(f"sinks[{scheme!r}]: a {type(sink).__name__} has no publish()")
-    return dict(sinks)
+        found[scheme] = sink if isinstance(sink, Sink) else _FunctionSink(sink)
+    return found
 
 
 def sink_of(sinks: Mapping[str, Sink], destination: str) -> Sink:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from conductorlite.ext.http import http_worker
@@ -23,14 +23,18 @@ LARGEST_BODY: Final = 4 * 1024 * 1024
 
 
 def system_workers(
-    *, sinks: Mapping[str, Sink] | None = None, http_deadline: Span = DEADLINE, http_max_body: int = LARGEST_BODY
+    *,
+    sinks: Mapping[str, Sink | Callable[..., object]] | None = None,
+    http_deadline: Span = DEADLINE,
+    http_max_body: int = LARGEST_BODY,
 ) -> Workers:
     """Workers for HTTP, EVENT and KAFKA_PUBLISH, to `include` in those given to an engine.
 
     `sinks` says who publishes, by scheme: the text before the first colon of an EVENT's destination; KAFKA_PUBLISH uses
-    `kafka`. An HTTP request takes at most `http_deadline` from its connection to the last byte (text or a timedelta), or as
-    long as its own connectionTimeOut and readTimeOut together, if that is longer; a reply's body has at most `http_max_body`
-    bytes. HTTP tasks need the extra `http`; without it they fail for good and say so.
+    `kafka`. A function is called with those of `destination`, `payload`, `message_id`, `key` and `headers` that it names. An HTTP
+    request takes at most `http_deadline` from its connection to the last byte (text or a timedelta), or as long as its own
+    connectionTimeOut and readTimeOut together, if that is longer; a reply's body has at most `http_max_body` bytes. HTTP tasks
+    need the extra `http`; without it they fail for good and say so.
     Raises InvalidInput for a scheme with a colon, an object that cannot publish, a deadline or size that is not positive.
     """
     deadline_ms = to_span(http_deadline)

@@ -110,6 +110,7 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
         "externalInputPayloadStoragePath": _path(task.input),
         "externalOutputPayloadStoragePath": _path(task.output),
         "reasonForIncompletion": task.reason,
+        "errorTypes": list(task.error_types) or None,
         "retryCount": task.attempt,
         "retried": task.retried,
         "retriedTaskId": task.retried_task_id,

@@ -134,7 +134,8 @@ class TaskResult:
     """What a worker reports. `status` is one of COMPLETED, FAILED, FAILED_WITH_TERMINAL_ERROR, IN_PROGRESS, CANCELED.
 
     `callback_after_ms` says, with IN_PROGRESS, after how long the task is offered again. `lease` is the one the task was
-    polled with: an older one raises StaleLease; without one the report is accepted while the attempt is open.
+    polled with: an older one raises StaleLease; without one the report is accepted while the attempt is open. `error_types` are
+    the types of what was raised and of what that came from, as a traceback names them, outermost first.
     `external_output_payload_storage_path` stands for an output that was uploaded where `payloads.location` said.
     """
 
@@ -144,6 +145,7 @@ class TaskResult:
     output_data: Mapping[str, Any] = attrs.field(factory=dict)
     reason: str | None = None
     traceback: str | None = None
+    error_types: Sequence[str] = ()
     callback_after_ms: int = attrs.field(default=0, converter=plain_ms)
     worker_id: str | None = None
     lease: int | None = None
@@ -243,6 +245,8 @@ class Task(_Documents):
     output: Payload = EMPTY
     reason: str | None = None
     traceback: str | None = None
+    #: Types of the exception that its worker raised and of those that it came from, as a traceback names them, outermost first.
+    error_types: tuple[str, ...] = ()
     worker_id: str | None = None
     domain: str | None = None
     #: Number of the lease under which the task is held, by a worker or by a child that was notified to go on; 0 when it is not
@@ -312,6 +316,11 @@ class Task(_Documents):
     def failed(self) -> bool:
         """Whether the last attempt at this reference ended in failure."""
         return not self.retried and self.status in _FAILED
+
+    @property
+    def error_type(self) -> str | None:
+        """The type of the exception that its worker raised; None where it raised none."""
+        return self.error_types[0] if self.error_types else None
 
     @property
     def iteration(self) -> int:

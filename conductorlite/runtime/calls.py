@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from conductorlite.engine.config import intercepted
 from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import RAW_LENGTH, kept_result
 from conductorlite.engine.transactions import OwnTransaction
@@ -119,8 +120,9 @@ def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | Non
             return arguments
         if worker.signature.transaction is not None:
             arguments[worker.signature.transaction] = transaction
-        if context.observers:
-            with carrying_out(context):
+        returned: Any = None
+        if context.observers or context.interceptors or worker.interceptors:
+            with carrying_out(context), intercepted((*context.interceptors, *worker.interceptors), context):
                 returned = worker.function(**arguments)
         else:
             token = _CURRENT.set(context)
@@ -173,7 +175,8 @@ async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Defer
         arguments = _arguments(worker, context)
         if isinstance(arguments, TaskResult):
             return arguments
-        with carrying_out(context):
+        returned: Any = None
+        with carrying_out(context), intercepted((*context.interceptors, *worker.interceptors), context):
             returned = await worker.function(**arguments)
     except Exception as error:
         return _with_lines(context, raised(task, error))
@@ -277,7 +280,35 @@ def raised(task: Task, error: BaseException) -> TaskResult:
         TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
         reason=text if isinstance(error, TaskFailedTerminally) else f"{type_name(error)}: {text}",
         traceback=_traceback(error),
+        error_types=tuple(_names(error)),
     )
+
+
+def _names(error: BaseException) -> Iterator[str]:
+    """The types of an error, of a group's members, and of what each was raised from, as a traceback names them."""
+    pending: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while pending and len(seen) < _GROUPED:
+        one = pending.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield _name(type(one))
+        cause, context = (BaseException.__dict__[place].__get__(one) for place in ("__cause__", "__context__"))
+        hidden = BaseException.__dict__["__suppress_context__"].__get__(one)
+        pending.append(cause if cause is not None or hidden else context)
+        if isinstance(one, BaseExceptionGroup):
+            pending.extend(reversed(BaseExceptionGroup.exceptions.__get__(one)))
+
+
+def _name(kind: type) -> str:
+    """The name of a class, whatever its metaclass says."""
+    name: str = type.__dict__["__qualname__"].__get__(kind)
+    try:
+        module = printable(type.__dict__["__module__"].__get__(kind), RAW_LENGTH)
+    except AttributeError:
+        return name
+    return name if module in ("builtins", "__main__") else f"{module}.{name}"
 
 
 def _is_terminal(error: BaseException) -> bool:

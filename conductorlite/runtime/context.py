@@ -23,7 +23,7 @@ _LINES: Final = 1_000
 class TaskContext:
     """Handed to a worker function that has a parameter annotated with this class."""
 
-    __slots__ = ("_engine", "_noted", "_notes", "lost", "observers", "task")
+    __slots__ = ("_engine", "_noted", "_notes", "interceptors", "lost", "observers", "task")
     #: The default of that parameter, for type checkers: flows call the function without it.
     given: ClassVar[TaskContext] = None  # type: ignore[assignment]
 
@@ -37,6 +37,8 @@ class TaskContext:
         self._noted = 0
         #: Those that look at the engine.
         self.observers: Sequence[Observer] = engine.core.turns.observers
+        #: What is around every call of a worker function, whoever's it is.
+        self.interceptors = engine.config.task_interceptors
 
     def note(self, text: str) -> None:
         """Keep a line for the task's log, which is stored within a second, or with the report; of very many the first."""

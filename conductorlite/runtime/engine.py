@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 from conductorlite.engine.config import EngineConfig, refuse_forked
 from conductorlite.engine.keys import checked_strategy
 from conductorlite.engine.transactions import OwnTransaction, joined
-from conductorlite.engine.turn_types import Caller, caller_of, refuse_callers
+from conductorlite.engine.turn_types import caller_of, refuse_callers
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.definitions import IdempotencyStrategy, TaskDef, WorkflowDef
-from conductorlite.model.errors import ClockError, InvalidInput, StorageError, WouldDeadlock
+from conductorlite.model.errors import InvalidInput, StorageError
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
 from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.model.statuses import WorkflowStatus
@@ -27,7 +27,7 @@ from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.idle import Notices
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
-from conductorlite.runtime.signals import Leaving, failed, late, passes
+from conductorlite.runtime.signals import Leaving, failed, passes, wait_for
 from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
 
 __all__ = ["Engine", "Run", "Transaction"]
@@ -250,15 +250,43 @@ class Engine(Verbs, InNotebook):
         of range, a path where nothing was uploaded), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken,
         LimitReached, PayloadUnavailable; then nothing is stored.
         """
+        return self._begun(workflow, args, options)
+
+    @overload
+    def start_and_wait(self, workflow: Startable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    @overload
+    def start_and_wait(
+        self,
+        workflow: str | WorkflowDef,
+        /,
+        input: Mapping[str, Any] | None = None,
+        *,
+        timeout: Span | None = None,
+        **options: Any,
+    ) -> dict[str, Any]: ...
+
+    def start_and_wait(self, workflow: Any, /, *args: Any, **options: Any) -> Any:
+        """Start an execution as `start` does, and return its result as `Run.result` does.
+
+        With an idempotency key, however often and from wherever it is called, there is one execution: each call waits for it and
+        returns its result (RETURN_EXISTING, unless another strategy is given). After ResultTimeout the execution goes on: call
+        again. A flow takes no `timeout`, its arguments are the function's own: `start(…).result("5s")`. Raises as both do.
+        """
+        timeout = options.pop("timeout", None) if isinstance(workflow, str | WorkflowDef) else None
+        return self._begun(workflow, args, options, once=True).result(timeout)
+
+    def _begun(self, workflow: Any, args: Iterable[Any], options: Mapping[str, Any], *, once: bool = False) -> Run[Any]:
+        usual = {"idempotency_strategy": IdempotencyStrategy.RETURN_EXISTING} if once else {}
         if isinstance(workflow, str | WorkflowDef):
-            return Run(self, self._start(workflow, *args, **options))
+            return Run(self, self._start(workflow, *args, **{**usual, **options}))
         if not hasattr(workflow, "starting"):
             raise InvalidInput(f"start() takes a flow, a definition or a registered name, not {workflow!r:.80}")
         given = workflow.starting(*args, **options)
         self.workers.include(workflow)
         if workflow.definitions:
             self._turns.registry.ensure(workflow.definitions)
-        return Run(self, self._start(**given), workflow.read)
+        return Run(self, self._start(**{**usual, **given}), workflow.read)
 
     def _start(
         self,
@@ -437,32 +465,7 @@ class Engine(Verbs, InNotebook):
             self._news.log(driving=True)
             caller = caller_of(self._turns)
             with self.driver.waiting.of(caller, workflow_id) as check:
-                self._wait(workflow_id, lambda: check() or over(), deadline, inside=caller)
-
-    def _wait(self, workflow_id: str, ended: Callable[[], bool], deadline: int | None, *, inside: Caller | None) -> None:
-        while not ended():
-            try:
-                with self.driver.drive(timeout=0) as driving:
-                    in_time = driving and self.driver.run(until=ended, deadline=deadline)
-            except ClockError as error:
-                if inside is None or not inside.inline:
-                    raise
-                text = f"result() inside {inside.what} would wait for itself: time stands still while it runs"
-                raise WouldDeadlock(f"{text}, and {workflow_id} needs it to pass") from error
-            if not driving:
-                self._await_driver(workflow_id, deadline)
-            elif not ended():
-                raise late(self, workflow_id, in_time=in_time)
-
-    def _await_driver(self, workflow_id: str, deadline: int | None) -> None:
-        """Another thread drives: sleep until something was committed."""
-        waiter = self._turns.committed.waiter()
-        now = self.clock.now()
-        if deadline is not None and now >= deadline:
-            raise late(self, workflow_id)
-        self.clock.wait(waiter, min(now + 100, deadline) if deadline is not None else now + 100)
-        if self.clock.virtual:
-            waiter.wait(0.05)
+                wait_for(self, self.driver, workflow_id, lambda: check() or over(), deadline, caller)
 
     def close(self) -> None:
         """Stop the drivers, give back the tasks that its workers hold, and release the store; idempotent.

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_type_hints, overload
 
+from conductorlite.engine.config import Interceptor
+from conductorlite.engine.config import interceptors as checked_interceptors
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.model import attrs
 from conductorlite.model.decisions import queue_name
@@ -230,6 +232,7 @@ class Worker:
     heartbeat: bool = True
     domain: str | None = None
     task_def: TaskDef | None = None
+    interceptors: tuple[Interceptor, ...] = ()
 
     #: Whether it is a coroutine function, which runs on an event loop instead of in a thread.
     is_async: bool = attrs.field(init=False, eq=False, repr=False)
@@ -256,7 +259,8 @@ class Workers:
     coroutines; on a virtual one there is no bound).
     `worker_id` is what polled tasks show: by default a name that no other process has. `heartbeat=False` turns off the
     automatic extension of leases for all of them; a response timeout then means "took too long" instead of "is dead".
-    `drain` is how long a stopping engine waits for running functions before it abandons their threads.
+    `drain` is how long a stopping engine waits for running functions before it abandons their threads. `interceptors` are around
+    each call of the set's functions: see `EngineConfig`.
     """
 
     def __init__(
@@ -266,6 +270,7 @@ class Workers:
         worker_id: str | None = None,
         heartbeat: bool = True,
         drain: Span = "30s",
+        interceptors: Iterable[Interceptor] = (),
     ) -> None:
         if concurrency is not None and concurrency < 1:
             raise InvalidInput(f"concurrency {concurrency} is below 1")
@@ -273,6 +278,7 @@ class Workers:
         self.worker_id = worker_id
         self.heartbeat = heartbeat
         self.drain_ms = to_span(drain)
+        self.interceptors = checked_interceptors(interceptors)
         #: Another one after each change: who reads it goes on with what it was.
         self.by_queue: dict[str, Worker] = {}
 
@@ -352,6 +358,7 @@ class Workers:
             heartbeat=heartbeat and self.heartbeat,
             domain=domain,
             task_def=task_def,
+            interceptors=self.interceptors,
         )
         if worker.queue in self.by_queue:
             raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")

@@ -20,20 +20,22 @@ from __future__ import annotations
 import signal
 import threading
 import weakref
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from types import FrameType, TracebackType
-from typing import Final
+from typing import Final, Protocol
 
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.holders import leave_all
 from conductorlite.engine.logs import log_driver
-from conductorlite.engine.turn_types import LASTING
+from conductorlite.engine.turn_types import LASTING, Caller
 from conductorlite.engine.verbs import Verbs
 from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import (
+    ClockError,
     ConductorliteError,
     ExecutionNotFound,
     NoThread,
@@ -42,11 +44,12 @@ from conductorlite.model.errors import (
     StorageFull,
     StorageReadOnly,
     StorageUnavailable,
+    WouldDeadlock,
 )
 from conductorlite.model.executions import Explanation, Workflow
 from conductorlite.model.texts import error_text
 
-__all__ = ["Leaving", "Outages", "failed", "late", "passes"]
+__all__ = ["Leaving", "Outages", "failed", "late", "passes", "wait_for"]
 
 #: Signals by which a process is asked to end, as far as there are any here.
 _ENDS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -105,6 +108,46 @@ def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTim
     with suppress(ConductorliteError):  # it may be removed by now, or not to be read: that it is late is what matters
         explanation = engine.explain(workflow_id)
     return ResultTimeout(text, causes_of(workflow, partial(_child, engine)), explanation)
+
+
+class Drives(Protocol):
+    """A driver, as far as those need it who wait."""
+
+    def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
+        """See `Work.drive`."""
+
+    def run(self, *, until: Callable[[], bool] | None = None, deadline: int | None = None) -> bool:
+        """See `Driver.run`."""
+
+
+def wait_for(
+    engine: Verbs, driver: Drives, workflow_id: str, ended: Callable[[], bool], deadline: int | None, inside: Caller | None
+) -> None:
+    """Drive, or wait for the thread that does, until something has ended; raises ResultTimeout, WouldDeadlock `inside` a call."""
+    while not ended():
+        try:
+            with driver.drive(timeout=0) as driving:
+                in_time = driving and driver.run(until=ended, deadline=deadline)
+        except ClockError as error:
+            if inside is None or not inside.inline:
+                raise
+            text = f"result() inside {inside.what} would wait for itself: time stands still while it runs"
+            raise WouldDeadlock(f"{text}, and {workflow_id} needs it to pass") from error
+        if not driving:
+            _await_driver(engine, workflow_id, deadline)
+        elif not ended():
+            raise late(engine, workflow_id, in_time=in_time)
+
+
+def _await_driver(engine: Verbs, workflow_id: str, deadline: int | None) -> None:
+    """Another thread drives: sleep until something was committed."""
+    waiter = engine.core.turns.committed.waiter()
+    now = engine.clock.now()
+    if deadline is not None and now >= deadline:
+        raise late(engine, workflow_id)
+    engine.clock.wait(waiter, min(now + 100, deadline) if deadline is not None else now + 100)
+    if engine.clock.virtual:
+        waiter.wait(0.05)
 
 
 def _child(engine: Verbs, workflow_id: str) -> Workflow | None:

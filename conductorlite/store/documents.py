@@ -152,6 +152,7 @@ TASKS: Final = Subject(
         "retryCount": Kind.NUMBER,
         "iteration": Kind.NUMBER,
         "subWorkflowId": Kind.TEXT,
+        "errorType": Kind.MANY,
     },
     aliases={"workflowName": "workflowType", "workflowInstanceId": "workflowId", "name": "taskDefName"},
     inherited=frozenset({"workflowType", "workflowPriority", "correlationId"}),
@@ -355,8 +356,10 @@ def task_document(task: Task, row: Workflow, *, words: bool = True) -> Document:
         "iteration": task.iteration,
         "subWorkflowId": task.sub_workflow_id,
     }
-    said = (task.task_id, task.ref, task.name, task.task_type, task.status.value, task.workflow_id, task.reason, task.worker_id)
-    return _document(task.workflow_id, (task.ref, task.attempt), fields, [], said if words else None, task.input, task.output)
+    raised = [("errorType", cell(name)) for name in task.error_types]
+    names = (task.task_id, task.ref, task.name, task.task_type, task.status.value)
+    said = (*names, task.workflow_id, task.reason, task.worker_id, *task.error_types)
+    return _document(task.workflow_id, (task.ref, task.attempt), fields, raised, said if words else None, task.input, task.output)
 
 
 def _document(

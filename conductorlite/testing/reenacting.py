@@ -147,6 +147,7 @@ def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[
         "reason": line.reason if moved and not waits else cause.get("reason"),
         "callbackAfterMs": cause.get("callback", 0),
         "workerId": cause.get("worker"),
+        "errorTypes": cause.get("errors"),
         # A worker that only sets something going is distinguished from one that completes the task by its lease.
         "lease": task.lease if not moved and line.status == TaskStatus.COMPLETED else None,
     }
@@ -326,7 +327,7 @@ _CAUSE: Final[Mapping[str, type]] = {
     **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason", "why"), str),
     **dict.fromkeys(("at", "clock", "callback"), int),
     **dict.fromkeys(("same", "resume", "parent", "existing"), bool),
-    **dict.fromkeys(("used", "slots", "cut"), list),
+    **dict.fromkeys(("used", "slots", "cut", "errors"), list),
 }
 
 
@@ -345,6 +346,7 @@ def _cause(document: dict[str, Any], where: str) -> str:
         if not isinstance(cut, list) or len(cut) != 3 or cut[1] not in (0, 1):
             raise InvalidInput(f"{where}.cut[{number}]: a seed, 0 or 1, and words are needed")
         _texts([cut[0], cut[2]], f"{where}.cut[{number}]")
+    _texts(document.get("errors", []), f"{where}.errors")
     if ("from" in document) != ("id" in document):
         raise InvalidInput(f"{where}: `from` and `id` go together")
     return canonical(document, where=where)

@@ -119,6 +119,9 @@ _FOOT: Final = '''
 #: What needs another body than to call the verb in a thread.
 _BODIES: Final = {
     "Engine.start": "return AsyncRun(self, await CALL)",
+    "Engine.start_and_wait": "timeout = options.pop('timeout', None) if isinstance(workflow, str | WorkflowDef) else None\n"
+    "run = await self._bridge.call(self._engine._begun, workflow, args, options, once=True)\n"
+    "return await AsyncRun(self, run).result(timeout)",
     "Engine.run": "return AsyncRun(self, await CALL)",
     "Engine.update_task": "update, polling = self._engine.update_task, self._engine.core.polling\n"
     "if poll is None:\n"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import assert_type, reveal_type
+from typing import Any, assert_type, reveal_type
 
 import conductorlite
 from conductorlite import (
@@ -115,6 +116,18 @@ def quote(room: int, context: TaskContext = TaskContext.given) -> float:
     return room * 1.5
 
 
+@contextmanager
+def timed(context: TaskContext) -> Iterator[None]:
+    """Around every worker function."""
+    yield
+    print(context.ref)
+
+
+def named(request: StartWorkflowRequest) -> StartWorkflowRequest:
+    """Before every start."""
+    return request
+
+
 @task
 def book(room: int, tx: Transaction = Transaction.given) -> str:
     """With rows of its own, and another execution."""
@@ -187,11 +200,13 @@ def program(path: Path) -> None:
     bounds = Bounds(barriers=Barriers())
     workers = Workers(concurrency=3).include(stay)
     secrets = EnvironmentSecrets("APP_")
-    config = EngineConfig(semantics=Semantics.ORKES, bounds=bounds)
+    config = EngineConfig(semantics=Semantics.ORKES, bounds=bounds, start_interceptors=[named], task_interceptors=[timed])
     with Engine(path, workers=workers, clock=clock, secrets=secrets, config=config) as engine:
         engine.listen(listener)
         run = engine.start(stay.options(idempotency_strategy=IdempotencyStrategy.RETURN_EXISTING), rooms=[1])
         reveal_type(run.result())
+        assert_type(engine.start_and_wait(stay, rooms=[1]), list[float])
+        assert_type(engine.start_and_wait(stay.definition, {"a": 1}, timeout="5s", idempotency_key="k"), dict[str, Any])
         explanation: Explanation = run.explain()
         tasks: Sequence[Task] = run.tasks
         logs: Sequence[TaskLog] = engine.tasks.logs(tasks[0].task_id)
@@ -238,6 +253,7 @@ async def awaited(engine: AsyncEngine) -> None:
     """The same, awaited."""
     run: AsyncRun[list[float]] = await engine.start(stay, rooms=[1])
     reveal_type(await run.result())
+    assert_type(await engine.start_and_wait(stay, rooms=[1]), list[float])
     assert_type(await engine.in_transaction(lambda tx: tx.engine.start(stay, rooms=[2]).workflow_id), str)
 
 

@@ -680,6 +680,20 @@ class AsyncEngine:
         """`Engine.start`, awaited; the handle's `result` is awaited too."""
         return AsyncRun(self, await self._bridge.call(self._engine.start, workflow, *args, **options))
 
+    @overload
+    async def start_and_wait(self, workflow: Startable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    @overload
+    async def start_and_wait(
+        self, workflow: str | WorkflowDef, /, input: Mapping[str, Any] | None = None, *, timeout: Span | None = None, **options: Any
+    ) -> dict[str, Any]: ...
+
+    async def start_and_wait(self, workflow: Any, /, *args: Any, **options: Any) -> Any:
+        """`Engine.start_and_wait`, awaited."""
+        timeout = options.pop("timeout", None) if isinstance(workflow, str | WorkflowDef) else None
+        run = await self._bridge.call(self._engine._begun, workflow, args, options, once=True)
+        return await AsyncRun(self, run).result(timeout)
+
     async def start_many(
         self, workflow: str | WorkflowDef, inputs: Iterable[Mapping[str, Any]], *, version: int | None = None, priority: int = 0
     ) -> list[str]:
