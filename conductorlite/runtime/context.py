@@ -37,7 +37,7 @@ class TaskContext:
         self._noted = 0
         #: Those that look at the engine.
         self.observers: Sequence[Observer] = engine.core.turns.observers
-        #: What is around every call of a worker function, whoever's it is.
+        #: What the engine puts around every call of a worker function.
         self.interceptors = engine.config.task_interceptors
 
     def note(self, text: str) -> None:
