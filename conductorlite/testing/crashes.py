@@ -23,7 +23,6 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload, parse
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, Message
-from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import AlreadyExists, InvalidInput
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow
 from conductorlite.model.limits import Limit, Member
@@ -61,14 +60,17 @@ Lost = tuple[str, str, int]
 
 def start_once(
     engine: Engine,
-    workflow: str | WorkflowDef,
+    workflow: Any,
     input: Mapping[str, Any] | None = None,
     *,
     workflow_id: str,
     **options: Any,
 ) -> Run[Any]:
-    """Start an execution, or return a handle on it when it exists; raises what `Engine.start` does otherwise."""
+    """Start an execution of a flow, a definition or a registered name, or return a handle on it when it exists; raises what
+    `Engine.start` does otherwise."""
     try:
+        if hasattr(workflow, "starting"):
+            return engine.start(workflow.options(workflow_id=workflow_id, **options), **(input or {}))
         return engine.start(workflow, input, workflow_id=workflow_id, **options)
     except AlreadyExists:
         return engine.run(workflow_id)
