@@ -175,11 +175,17 @@ class Polling(Part):
     ) -> None:
         passed: set[Message] = set()
         spare = 0
+        quiet = self._turns.quiet
+        if quiet.is_empty(queue) and quiet.is_unchanged():
+            return
         while len(taken) < count:
             limit = count - len(taken) + spare
+            commits = self._backend.commits()
             with self._backend.reading() as view:
                 passed_over = () if spare else view.unpolled(queue)
                 offered = view.offered(queue, self._clock.now(), limit)
+                if not (spare or passed_over or offered) and view.next_message_at((queue,)) is None:
+                    quiet.found_empty(queue, commits)
             if passed_over:
                 self._polled(queue, passed_over)
                 with self._backend.reading() as view:

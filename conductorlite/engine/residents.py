@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import inf
 from typing import Final, Protocol
 
-from conductorlite.engine.turn_types import Joined
+from conductorlite.engine.turn_types import Joined, Taking
 from conductorlite.model import attrs
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision
@@ -52,6 +52,8 @@ class Resident:
     #: Which reference was scheduled last of a reference of the definition, in loops.
     latest: dict[str, str]
     version: int
+    #: After how many commits, as `Quiet` counts them, it was as it is here; -1: not known.
+    commits: int
 
 
 class Residents:
@@ -70,11 +72,15 @@ class Residents:
         """Have what is known of an execution, which is not kept here any more."""
         return self._held.pop(workflow_id, None)
 
+    def peek(self, workflow_id: str) -> Resident | None:
+        """What is known of an execution, of which no turn is under way; it has not ended."""
+        return self._held.get(workflow_id)
+
     def refused(self, known: Known | None) -> None:
         """Note that a turn was fenced out; that of a new execution may show that fences begin later."""
         self._first = self._first and (known is None or known.workflow.fence > 1)
 
-    def keep(self, decision: Decision, known: Known, version: int) -> None:
+    def keep(self, decision: Decision, known: Known, version: int, commits: int) -> None:
         """Keep what a committed decision has made of an execution, of what it was decided on."""
         workflow = decision.workflow
         if not self._most or decision.renamed or workflow.status.terminal or (decision.created and not self._first):
@@ -95,7 +101,7 @@ class Residents:
                 tasks[ref] = tasks.pop(ref)
         while len(tasks) > _TASKS:
             del tasks[next(iter(tasks))]
-        self._held[workflow.workflow_id] = Resident(stored_workflow(workflow), tasks, latest, version)
+        self._held[workflow.workflow_id] = Resident(stored_workflow(workflow), tasks, latest, version, commits)
         while len(self._held) > self._most:
             try:
                 del self._held[next(iter(self._held))]
@@ -123,6 +129,8 @@ class Quiet:
         #: After how many commits a queue was found empty, and has got a message; what was found before `_since` does not count.
         self._empty: dict[str, int] = {}
         self._filled: dict[str, int] = {}
+        #: After how many commits a limit was changed, which may go on with a poll of any queue.
+        self._limited = 0
         self._since = 0
         #: The number of commits after which all this holds, and after the write that is under way; -1: it does not.
         self._commits = self._next = -1
@@ -131,14 +139,32 @@ class Quiet:
         """Whether no event is due, as far as this process knows."""
         return now < self.due_at and self._holds(self._backend.commits())
 
+    def next_event(self) -> tuple[int, str] | None:
+        """When an event may come due, not before that; where is not said."""
+        return None if self.due_at == inf else (int(self.due_at), "")
+
     def is_empty(self, queue: str) -> bool:
         """Whether a queue has no message at all, as far as this process knows."""
         found = self._empty.get(queue, -1)
-        return found >= self._since and found >= self._filled.get(queue, 0) and self._holds(self._backend.commits())
+        last = max(self._since, self._limited, self._filled.get(queue, 0))
+        return found >= last and self._holds(self._backend.commits())
 
     def _holds(self, commits: int) -> bool:
         """Whether it does after so many commits: during a write that has been entered, as long as that is not committed."""
         return (self._commits == commits or self._next == commits + 1) and self._joined.decisions is None
+
+    @property
+    def commits(self) -> int:
+        """After how many commits all this holds; -1: it does not."""
+        return self._commits
+
+    def is_current(self, resident: Resident | None) -> bool:
+        """Whether an execution is as it is here: since then nobody has written but this engine, by other turns."""
+        return resident is not None and resident.commits >= self._since and self.is_unchanged()
+
+    def is_unchanged(self) -> bool:
+        """Whether all this holds of the store as it is, whoever writes to it."""
+        return self._holds(self._backend.commits()) and self._backend.data_version() == self.version
 
     def is_due(self, tx: WritingTransaction, workflow: Workflow, now: int) -> bool:
         """Whether an event has come due to an execution of any owner; in a write that has been entered."""
@@ -156,6 +182,7 @@ class Quiet:
         commits, version = self._backend.commits(), self._backend.data_version()
         if self._joined.decisions is not None:
             return -1
+        tx.defer()
         if (self._commits, self.version) != (commits, version):
             self._empty.clear()
             self._since = commits
@@ -176,12 +203,15 @@ class Quiet:
         for event in (*decision.timers, *outgoing.posted):
             if event.due_at < self.due_at:
                 self.due_at = event.due_at
+        if decision.limits:
+            self._limited = self._next
         for message in outgoing.put:
             self._filled[message.queue] = self._next
 
-    def forget(self) -> None:
-        """The write under way adds what is not known."""
-        self._next = -1
+    def forget(self, write: object = None) -> None:
+        """The write under way adds what is not known; one that hands out tasks puts nothing into an inbox or a queue."""
+        if not isinstance(write, Taking):
+            self._next = -1
 
     def committed(self, number: int) -> None:
         """A write that has changed something is committed."""

@@ -226,8 +226,12 @@ class Turns(Parking):
         shared: list[tuple[Asked, TurnMemo, Decision]] = []
         with self.backend.writing() as tx:
             number = self.quiet.enter(tx, self.clock.now())
+            fences = {one.workflow_id: decision.workflow.fence for one, _, decision in ready if not decision.created}
+            late = tx.fenced(fences) if self.fencing else ()
             for one, memo, decision in ready:
                 # Another turn of this write, or of another engine, was first: this one is undone, and taken alone.
+                if one.workflow_id in late:
+                    continue
                 try:
                     self._apply_rows(tx, decision, memo)
                 except (FencedOut, KeyTaken, AlreadyExists, InvariantBroken):
@@ -243,7 +247,7 @@ class Turns(Parking):
 
     def _keep(self, decision: Decision, memo: TurnMemo) -> None:
         if memo.known is not None and self.joined.decisions is None:
-            self.residents.keep(decision, memo.known, memo.version)
+            self.residents.keep(decision, memo.known, memo.version, self.quiet.commits)
 
     def _decided_for_group(self, one: Asked, memo: TurnMemo) -> Decision | None:
         """The decision on a turn that can share a write: not one that runs foreign code, or writes nothing."""
@@ -474,7 +478,7 @@ class Turns(Parking):
             self.quiet.forget()
             self._ended(tx, workflow)
         if memo.extra_write is not None:
-            self.quiet.forget()
+            self.quiet.forget(memo.extra_write)
             memo.extra_write(tx, decision)
         if memo.taking is not None:
             memo.taking(tx, decision)

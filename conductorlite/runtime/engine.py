@@ -443,7 +443,9 @@ class Engine(Verbs, InNotebook):
         """The output of an execution once it has ended; see `Run.result`."""
         deadline = None if timeout is None else self.clock.now() + to_span(timeout)
 
-        self._until(workflow_id, lambda: self.status(workflow_id).terminal, deadline)
+        known = self._turns.residents.peek
+        unchanged = self._turns.quiet.is_current
+        self._until(workflow_id, lambda: not unchanged(known(workflow_id)) and self.status(workflow_id).terminal, deadline)
         workflow = self.get(workflow_id)
         if workflow.status is not WorkflowStatus.COMPLETED:
             raise failed(self, workflow)
@@ -452,9 +454,13 @@ class Engine(Verbs, InNotebook):
     def _until(self, workflow_id: str, reached: Callable[[], bool], deadline: int | None = None) -> None:
         """Drive, or wait for the thread that does, until something holds of an execution."""
 
+        once = False
+
         def over() -> bool:
+            nonlocal once
             try:
-                return reached()
+                once = once or reached()
+                return once
             except StorageError as error:
                 if self.clock.virtual or not passes(error):
                     raise

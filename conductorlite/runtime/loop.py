@@ -89,11 +89,14 @@ class Driver(Work):
         With `idle` schedules alone are nothing: they never come to an end.
         """
         owner = self.engine.config.owner
-        with self.engine.backend.reading() as view:
-            event = later_event(view, owner, self.clock.now()) if self._passed_over else view.next_event(owner)
-            endless = idle and event is not None and event[1].startswith(ADDRESS) and only_schedules(view, owner)
-            queues = [queue_name(worker.task_type, worker.domain, owner) for worker in self.workers]
-            message = view.next_message_at(queues) if queues else None
+        queues = [queue_name(worker.task_type, worker.domain, owner) for worker in self.workers]
+        if not (idle or self._passed_over or self.clock.virtual) and self._is_quiet(queues):
+            event, message, endless = self.engine.core.turns.quiet.next_event(), None, False
+        else:
+            with self.engine.backend.reading() as view:
+                event = later_event(view, owner, self.clock.now()) if self._passed_over else view.next_event(owner)
+                endless = idle and event is not None and event[1].startswith(ADDRESS) and only_schedules(view, owner)
+                message = view.next_message_at(queues) if queues else None
         now = self.clock.now()
         instants = [at for at in (event and event[0], self._timeline[0][0] if self._timeline else None) if at is not None]
         self._held = self._passed_over or (self._locked and message is not None and message <= now)
@@ -105,6 +108,11 @@ class Driver(Work):
         if endless and len(instants) == 1 and not len(self.workshop):
             return None
         return min(instants, default=None)
+
+    def _is_quiet(self, queues: Iterable[str]) -> bool:
+        """Whether it is known without a look at the store that nothing is due and nothing is offered."""
+        quiet = self.engine.core.turns.quiet
+        return quiet.nothing_due(self.clock.now()) and all(map(quiet.is_empty, queues)) and quiet.is_unchanged()
 
     def advance(self, until: int) -> None:
         """Move a virtual clock to an instant, doing all that comes due on the way at its own instant."""

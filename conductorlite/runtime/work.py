@@ -284,9 +284,14 @@ class Work:
 
     def _take_turn(self, most: int = 1) -> bool:
         """Take the turn that is due first; with `most`, those of so many executions, in one write."""
-        if self.handing.handed and self._unlooked < _UNLOOKED and self.engine.core.turns.quiet.nothing_due(self.clock.now()):
-            self._unlooked += 1
-            return False
+        quiet = self.engine.core.turns.quiet
+        if quiet.nothing_due(self.clock.now()):
+            if self.handing.handed and self._unlooked < _UNLOOKED:
+                self._unlooked += 1
+                return False
+            if quiet.is_unchanged():
+                self._unlooked, self._passed_over = 0, False
+                return False
         self._unlooked = 0
         with self.engine.backend.reading() as view:
             items = view.outbox(_BATCH)

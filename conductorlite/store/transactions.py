@@ -333,6 +333,12 @@ class WritingTransaction(ReadingTransaction, Protocol):
         decision is undone, so several may share one transaction.
         """
 
+    def defer(self) -> None:
+        """Let a store that is far away raise what refuses a decision when the block ends, not in `apply`; then nothing is stored."""
+
+    def fenced(self, fences: Mapping[str, int]) -> Collection[str]:
+        """Executions that have another fence than the one given, where that is worth a look before several are applied."""
+
     def post(self, events: Iterable[Event]) -> None:
         """Put events into inboxes; an event of the same id is replaced. Never touches a fence.
 

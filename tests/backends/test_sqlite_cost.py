@@ -48,8 +48,9 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SQLiteBackend]:
     backend.close()
 
 
-def _parameters(text: str) -> dict[str, None] | list[None]:
-    return dict.fromkeys(re.findall(r":(\w+)", text)) or [None] * text.count("?")
+def _parameters(text: str) -> list[None]:
+    numbers = re.findall(r"\?(\d+)", text)
+    return [None] * (max(map(int, numbers)) if numbers else text.count("?"))
 
 
 @pytest.mark.parametrize("name", sorted(SQL))

@@ -12,6 +12,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from places import dropped, own_schema
@@ -20,6 +21,7 @@ from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
 from conductorlite.errors import AccessDenied, AlreadyExists, InvalidInput, SchemaTooNew, StorageUnavailable
 from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance import BackendConformance
+from conductorlite.testing.faults import FaultyBackend
 
 
 class TestPostgres(BackendConformance):
@@ -59,6 +61,45 @@ def url(postgres_url: str) -> Iterator[str]:
     url = own_schema(postgres_url)
     yield url
     dropped(url)
+
+
+def test_round_trips_of_a_step(url: str) -> None:
+    """A step alone is one commit that is awaited once; its start, its end and the driver's looks are shared by ten. So are groups."""
+    names = ("a", "b", "c", "a", "b", "c", "a", "b", "c", "a")
+    tasks = [{"name": name, "taskReferenceName": f"{name}{at}"} for at, name in enumerate(names)]
+    ten = WorkflowDef.from_json({"name": "ten", "tasks": tasks})
+    with Engine(url, workers=workers()) as engine:
+        backend: Any = engine.backend
+        engine.start(ten).result("30s")
+        found = []
+        for _ in range(5):
+            before = backend.round_trips
+            engine.start(ten).result("30s")
+            found.append((backend.round_trips - before) / 10)
+        assert min(found) <= 2
+        engine.start_many(CHAIN, [{}] * 200)
+        before = backend.round_trips
+        engine.run_until_idle("60s")
+        assert (backend.round_trips - before) / 600 < 0.2
+
+
+def test_a_group_leaves_out_who_comes_second(url: str) -> None:
+    """Of turns that share a write, those that another engine was before are taken again, and the others are committed."""
+    from conductorlite.ext.postgres import PostgresBackend
+
+    taken: list[str] = []
+    with Engine(url) as other:
+
+        def first() -> None:
+            if begun and not taken:
+                taken.extend(task.workflow_id for task in other.poll("a", count=2))
+
+        begun: list[str] = []
+        with Engine(FaultyBackend(PostgresBackend(url), on_writing=first)) as one:
+            begun += [one.start(CHAIN, workflow_id=f"w{number}").workflow_id for number in range(4)]
+            assert [task.workflow_id for task in one.poll("a", count=4)] == ["w2", "w3"]
+            assert taken == ["w0", "w1"]
+            assert one.admin.check() == []
 
 
 def end_connections(url: str) -> None:

@@ -84,6 +84,8 @@ class PostgresBackend:
         self._idle: list[Connection] = []
         self._commits = 0
         self._foreign = 0
+        #: What `data_version` was when a change was begun last.
+        self._others = -1
         self._numbers: dict[str, int] = {}
         self._mutex = Mutex()
         self._listener: Connection | None = None
@@ -286,7 +288,7 @@ class _Transaction(Block[Reads]):
             return
         if clean and not ended:
             try:
-                connection.post("ROLLBACK")
+                connection.abandon("ROLLBACK")
             except StorageError:
                 clean = False
         backend._give(connection, clean=clean)
@@ -308,7 +310,7 @@ class _Reading(_Transaction[PostgresReads]):
         backend._current.block = self
         self._connection = connection = backend._take()
         connection.execute(_VIEW)
-        self.view = PostgresReads(connection)
+        self.view = PostgresReads(connection, backend._numbers)
         return self.view
 
     def end(self, error: BaseException | None) -> None:
@@ -330,7 +332,8 @@ class _Writing(_Transaction[PostgresWrites]):
         self._connection = connection = backend._take()
         for text in backend._begin:
             connection.execute(text)
-        self.view = view = PostgresWrites(connection, backend.path, backend._numbers, backend._begin)
+        others, backend._others = backend._others, backend.data_version()
+        self.view = view = PostgresWrites(connection, backend.path, backend._numbers, alone=others == backend._others)
         return view
 
     def end(self, error: BaseException | None) -> None:
@@ -348,8 +351,11 @@ class _Writing(_Transaction[PostgresWrites]):
                 backend._commits += 1  # also when it is interrupted here: a reader that compares looks once too often
                 connection.sync()
                 clean = ended = True
+                if self.view is not None:
+                    self.view.learn()
         except ConductorliteError:
             clean = True
+            backend._numbers.clear()  # they may be those of executions that are no more
             raise
         finally:
             self._over(clean=clean or (error is not None and _clean(error)), ended=ended)

@@ -1,43 +1,31 @@
 """A view and a change of a store in PostgreSQL: those of the SQLite store, but for what one round trip less is worth.
 
-A turn's rows are sent without a look at what became of each; `apply` awaits all answers at once, and then says which fence was not
-the one that was read.
+The rows of a turn are sent without a look at what became of each. Each statement that may find another turn to have been first fails
+then by itself, so that those after it are not carried out, whatever was sent already.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
+from conductorlite.ext.postgres import statements
 from conductorlite.ext.postgres.wire import Connection, Cursor
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision, Message
-from conductorlite.model.errors import AlreadyExists, FencedOut
-from conductorlite.model.limits import LimitChange
+from conductorlite.model.errors import AlreadyExists, ConductorliteError, FencedOut, InvariantBroken
+from conductorlite.model.executions import Workflow
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite import tables
-from conductorlite.store.sqlite.rows import MESSAGE_COLUMNS, Row, message_of, workflow_row
+from conductorlite.store.sqlite.rows import Row, message_of, workflow_of, workflow_row
 from conductorlite.store.sqlite.transactions import SQLiteReads, SQLiteWrites
 from conductorlite.store.tables import FeedKind
 
 __all__ = ["PostgresReads", "PostgresWrites"]
 
-_INSERT_WORKFLOW: Final = f"{sql.INSERT_WORKFLOW} ON CONFLICT DO NOTHING RETURNING execution"
 #: So many messages of a queue are read ahead.
 _HEADS: Final = 32
-
-_MESSAGE: Final = ", ".join(MESSAGE_COLUMNS)
-_FIRST: Final = f"SELECT {_MESSAGE} FROM messages WHERE queue = ? ORDER BY priority DESC, due_at, workflow_id, ref LIMIT ?"
-_OFFERED: Final = _FIRST.replace("queue = ?", "queue = ? AND due_at <= ?")
-_MESSAGE_AT: Final = (
-    "SELECT min(at) FROM json_each(?) AS wanted CROSS JOIN LATERAL (SELECT min(due_at) AS at FROM messages"
-    " WHERE queue = wanted.value) AS of_one"
-)
-_FILE_BYTES: Final = (
-    "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c JOIN pg_namespace AS n"
-    " ON n.oid = c.relnamespace WHERE n.nspname = current_schema() AND c.relkind = 'r'"
-)
 
 
 class PostgresReads(SQLiteReads):
@@ -45,15 +33,25 @@ class PostgresReads(SQLiteReads):
 
     #: Whether answers stay true as long as the block lasts.
     _ahead = True
+    _length = "octet_length(r.{})"
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, numbers: dict[str, int]) -> None:
         super().__init__(connection)  # type: ignore[arg-type]
+        self._numbers = numbers
         #: The first messages of queues, due or not: no one changes them in this view.
         self._first: dict[str, list[Message]] = {}
 
+    def workflow(self, workflow_id: str) -> Workflow | None:
+        """An execution's row; its number comes along."""
+        row = self._execute(statements.WORKFLOW, (workflow_id,)).fetchone()
+        if row is None:
+            return None
+        self._remember(workflow_id, row[-1])
+        return workflow_of(row[:-1])
+
     def unpolled(self, lane: str) -> Sequence[str]:
         """Keys of the limits that pass over a lane; who asks wants its messages next, which come with the same answer."""
-        first = self._execute(_FIRST, (lane, _HEADS))
+        first = self._execute(statements.FIRST, (lane, _HEADS))
         keys = super().unpolled(lane)
         if self._ahead:
             self._first[lane] = [message_of(row) for row in first]
@@ -66,7 +64,7 @@ class PostgresReads(SQLiteReads):
             due = [message for message in first if message.due_at <= now][:limit]
             if len(first) < _HEADS or len(due) == limit:
                 return due
-        return [message_of(row) for row in self._execute(_OFFERED, (queue, now, limit))]
+        return [message_of(row) for row in self._execute(statements.OFFERED, (queue, now, limit))]
 
     def next_message_at(self, queues: Sequence[str] | None) -> int | None:
         """The earliest `due_at` in these queues; one statement, or none where they were read as a whole."""
@@ -75,14 +73,14 @@ class PostgresReads(SQLiteReads):
         read = [self._first.get(queue) for queue in queues]
         if all(first is not None and len(first) < _HEADS for first in read):
             return min((message.due_at for first in read for message in first or ()), default=None)
-        return self._instant(_MESSAGE_AT, json.dumps(list(queues)))
+        return self._instant(statements.MESSAGE_AT, json.dumps(list(queues)))
 
     def index(self) -> Any:
         """None: documents are matched one by one."""
         return None
 
     def _file_bytes(self) -> tuple[int, int]:
-        return self._execute(_FILE_BYTES).fetchone()[0], 0
+        return self._execute(statements.FILE_BYTES).fetchone()[0], 0
 
 
 class PostgresWrites(PostgresReads, SQLiteWrites):
@@ -90,60 +88,75 @@ class PostgresWrites(PostgresReads, SQLiteWrites):
 
     _ahead = False
 
-    def __init__(self, connection: Connection, path: str, numbers: dict[str, int], begin: Sequence[str]) -> None:
+    def __init__(self, connection: Connection, path: str, numbers: dict[str, int], *, alone: bool) -> None:
         SQLiteWrites.__init__(self, connection, path, numbers)  # type: ignore[arg-type]
+        self._alone = alone
         self._wire = connection
         self._first = {}
-        self._begin = begin
+        self._late = False
+        self._begun: list[tuple[str, Cursor]] = []
 
-    def _undo(self, alone: bool) -> None:
-        if alone:
-            self._wire.post("ROLLBACK", *self._begin)
-            self._dirty = False
-        else:
-            self._wire.post("ROLLBACK TO decision", "RELEASE decision")
+    def defer(self) -> None:
+        """What refuses a decision is raised when the block ends: everything is sent with the commit."""
+        self._late = True
+
+    def fenced(self, fences: Mapping[str, int]) -> Collection[str]:
+        """Those of some executions whose fences are not these; one statement, or none where nobody else has written of late."""
+        if self._alone:
+            return ()
+        return {workflow_id for (workflow_id,) in self._execute(statements.FENCED, (json.dumps(dict(fences)),))}
+
+    def learn(self) -> None:
+        """Note the numbers of the executions that were begun; all answers are there."""
+        for workflow_id, begun in self._begun:
+            for (number,) in begun.rows:
+                self._remember(workflow_id, number)
+
+    def apply(self, decision: Decision) -> None:
+        """Store a decision under its fence; awaited here unless the change is deferred."""
+        if self._late:
+            return self._store(decision)
+        self._wire.execute("SAVEPOINT decision")
+        try:
+            self._store(decision)
+            self._wire.execute("RELEASE decision").fetchall()
+        except BaseException:
+            self._wire.abandon("ROLLBACK TO decision", "RELEASE decision")
+            raise
+
+    def _store(self, decision: Decision) -> None:
+        self._dirty = True
+        if decision.created and decision.workflow.idempotency_key is not None:
+            self._claim(decision)
+        self._rows(decision, self._fenced(decision))
+        self._events(decision)
+        if decision.limits:
+            self._change_limits(decision.limits)
 
     def _fenced(self, decision: Decision) -> int:
         workflow = decision.workflow
         workflow_id, row = workflow.workflow_id, workflow_row(workflow)
-        number = self._created(workflow_id, row) if decision.created else self._changed(decision, row)
-        self._remember(workflow_id, number)
+        if decision.created:
+            begun = self._sent(statements.INSERT_WORKFLOW, (*row, int(attempt_head(workflow_id), 16)))
+            begun.refusal = AlreadyExists(f"an execution {workflow_id!r} exists already")
+            self._begun.append((workflow_id, begun))
+            return self._number(workflow_id) if decision.updated or decision.renamed or decision.dropped else 0
+        number = self._numbers.get(workflow_id) or self._number(workflow_id)
+        written = self._sent(statements.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-2:], *row[-6:-2], number))
+        written.refusal = FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
         return number
 
-    def _changed(self, decision: Decision, row: Row) -> int:
-        workflow = decision.workflow
-        number = self._numbers.get(workflow.workflow_id) or self._number(workflow.workflow_id)
-        changed = self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, (*row[: sql.CHANGING], *row[-2:], *row[-6:-2]))
+    def _sent(self, statement: str, row: Row) -> Cursor:
+        return cast(Cursor, self._execute(statement, row))
 
-        def compare() -> None:
-            found = changed.fetchone()
-            if found is None or found[0] != number:
-                self._numbers.pop(workflow.workflow_id, None)
-                raise FencedOut(f"{workflow.workflow_id}: another turn committed after fence {workflow.fence} was read")
-
-        self._wire.check(cast(Cursor, changed), compare)
-        return number
-
-    def _created(self, workflow_id: str, row: Row) -> int:
-        found = self._execute(_INSERT_WORKFLOW, (*row, int(attempt_head(workflow_id), 16))).fetchone()
-        if found is None:
-            raise AlreadyExists(f"an execution {workflow_id!r} exists already")
-        return int(found[0])
-
-    def _updated(self, decision: Decision, changed: Any) -> None:
-        def compare() -> None:
-            super(PostgresWrites, self)._updated(decision, changed)
-
-        self._wire.check(cast(Cursor, changed), compare)
-
-    def _events(self, decision: Decision) -> None:
-        super()._events(decision)
-        if not decision.limits:
+    def _change(self, statement: str, row: Row, refusal: ConductorliteError) -> None:
+        self._dirty = True
+        self._sent(statements.guarded(statement), row).refusal = refusal
+        if not self._late:
             self._wire.sync()
 
-    def _change_limits(self, changes: Sequence[LimitChange]) -> None:
-        super()._change_limits(changes)
-        self._wire.sync()
+    def _updated(self, decision: Decision, written: Any) -> None:
+        written.refusal = InvariantBroken(f"{decision.workflow.workflow_id}: an updated task has no row like it")
 
     def begin_feed(self, kind: FeedKind, reader: str) -> None:
         """Begin to index everything; the triggers stand already."""

@@ -17,7 +17,7 @@ from typing import Any, Final
 import psycopg
 from psycopg import pq
 
-from conductorlite.ext.postgres.dialect import postgres_text
+from conductorlite.ext.postgres.statements import text_of
 from conductorlite.model.errors import (
     AccessDenied,
     ConductorliteError,
@@ -103,12 +103,14 @@ def _rows(result: Any) -> list[Row]:
 class Cursor:
     """The answer to one statement, or to one of each of several rows; awaited when it is looked at."""
 
-    __slots__ = ("_connection", "_place", "done", "rowcount_", "rows")
+    __slots__ = ("_connection", "_place", "done", "refusal", "rowcount_", "rows")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._place = 0
         self.done = False
+        #: What is raised when a statement of it has found no row to change, or one in its place.
+        self.refusal: ConductorliteError | None = None
         self.rows: list[Row] = []
         self.rowcount_ = 0
 
@@ -137,8 +139,12 @@ class Cursor:
         return iter(self._awaited())
 
 
-#: An answer that is expected: the cursor it belongs to (None: nobody's), the text it prepares, and whether it is the cursor's last.
-_Expected = tuple[Cursor | None, str | None, bool]
+#: An answer that is expected: the cursor it belongs to (None: nobody's), the text it prepares, whether it is the cursor's last, and
+#: whether it matters that it failed.
+_Expected = tuple[Cursor | None, str | None, bool, bool]
+
+#: No row was found to be changed (see `statements.guarded`), or there is one in its place.
+_REFUSED: Final = frozenset({"22012", "23505"})
 
 
 class Connection:
@@ -154,7 +160,6 @@ class Connection:
         self._fd = self._pg.socket
         self._names: dict[str, bytes] = {}
         self._expected: deque[_Expected | None] = deque()
-        self._checks: list[tuple[Cursor, Callable[[], None]]] = []
         self._number = 0
         self._count = count
         #: Answers that nobody awaits any more, before the next sync.
@@ -171,8 +176,8 @@ class Connection:
             return False
         return bool(self._pg.status == pq.ConnStatus.OK)
 
-    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Cursor:
-        """Send a statement, in the words of SQLite or of PostgreSQL."""
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Cursor:
+        """Send a statement: one of the SQLite store's, or of `statements`."""
         cursor = Cursor(self)
         self._send(sql, parameters, cursor, last=True)
         return cursor
@@ -186,14 +191,8 @@ class Connection:
         cursor.done = not sent
         return cursor
 
-    def check(self, cursor: Cursor, check: Callable[[], None]) -> None:
-        """Have an answer looked at when it is there; what that raises counts before what went wrong after it."""
-        self._checks.append((cursor, check))
-
-    def _send(self, sql: str, parameters: Sequence[Any] | dict[str, Any], cursor: Cursor | None, *, last: bool) -> None:
-        text, names = postgres_text(sql)
-        if isinstance(parameters, dict):
-            parameters = [parameters[name] for name in names]
+    def _send(self, sql: str, parameters: Sequence[Any], cursor: Cursor | None, *, last: bool) -> None:
+        text = text_of(sql)
         cells = [_cell(value) for value in parameters]
         try:
             name = self._names.get(text)
@@ -202,9 +201,9 @@ class Connection:
                 name = b"s%d" % self._number
                 self._pg.send_prepare(name, text.encode())
                 self._names[text] = name
-                self._expected.append((None, text, False))
+                self._expected.append((None, text, False, True))
             self._pg.send_query_prepared(name, cells)
-            self._expected.append((cursor, text, last))
+            self._expected.append((cursor, text, last, True))
         except psycopg.Error as error:
             raise self._lost(error) from error
         self._unsynced = True
@@ -214,6 +213,13 @@ class Connection:
         for text in texts:
             self._send(text, (), None, last=True)
         self._mark()
+
+    def abandon(self, *texts: str) -> None:
+        """Let nobody hear of what is under way, and send what ends it."""
+        if self._unsynced:
+            self._mark()
+        self._expected = deque(one and (None, one[1], True, False) for one in self._expected)
+        self.post(*texts)
 
     def _mark(self) -> None:
         try:
@@ -225,14 +231,13 @@ class Connection:
         self._unsynced = False
 
     def sync(self) -> None:
-        """Await every answer; raises what checks raise, else for the first statement that failed. One round trip."""
+        """Await every answer; raises for the first statement that failed. One round trip."""
         if self._unsynced:
             self._mark()
-        if not self._expected and not self._checks:
+        if not self._expected:
             return
         self._count()
         failed: ConductorliteError | None = None
-        checks, self._checks = self._checks, []
         try:
             while self._expected:
                 wrong = self._answer(self._expected[0])
@@ -240,9 +245,6 @@ class Connection:
                 failed = failed or wrong
         except psycopg.Error as error:
             raise self._lost(error) from error
-        for cursor, check in checks:
-            if cursor.done:
-                check()
         if failed is not None:
             raise failed
 
@@ -253,7 +255,7 @@ class Connection:
             while result is None or result.status != pq.ExecStatus.PIPELINE_SYNC:
                 result = self._result()
             return None
-        cursor, text, last = expected
+        cursor, text, last, heeded = expected
         while (extra := self._result()) is not None:
             result = result or extra
         if result is None:
@@ -270,9 +272,11 @@ class Connection:
             return None
         if cursor is None and text is not None:
             self._names.pop(text, None)  # it was not prepared
-        if status == pq.ExecStatus.PIPELINE_ABORTED:
+        if status == pq.ExecStatus.PIPELINE_ABORTED or not heeded:
             return None
         state = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"").decode()
+        if cursor is not None and cursor.refusal is not None and state in _REFUSED:
+            return cursor.refusal
         message = (result.error_field(pq.DiagnosticField.MESSAGE_PRIMARY) or b"").decode("utf-8", "replace")
         return meaning(state, message or result.get_error_message().strip(), self.place)
 
@@ -295,7 +299,6 @@ class Connection:
     def _lost(self, error: psycopg.Error) -> ConductorliteError:
         self._expected.clear()
         self._unsynced = False
-        self._checks = []
         if not self.usable:
             return StorageUnavailable(f"{self.place}: the connection was lost ({str(error).strip()})")
         return StorageError(f"{self.place}: the database could not be used ({str(error).strip()})")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -66,6 +66,13 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         raise InvalidInput("a store in memory has no tables for rows of your own: open the engine on a file")
 
     # -- executions ----------------------------------------------------------------------------------------------------
+
+    def defer(self) -> None:
+        """Nothing: what refuses a decision is known at once."""
+
+    def fenced(self, fences: Mapping[str, int]) -> Collection[str]:
+        """None: `apply` says so."""
+        return ()
 
     def apply(self, decision: Decision) -> None:
         """Store a decision under its fence; on any error it alone is undone.

@@ -23,6 +23,9 @@ _MEMBER: Final = ", ".join(_COLUMNS)
 _cells: Final[Callable[[Member], tuple[Any, ...]]] = attrgetter(*_COLUMNS)
 _STATE: Final = _COLUMNS.index("state")
 
+#: More than there are.
+_ALL: Final = 2**31
+
 _LIMIT: Final = "key, fence, in_use, reserved, log, depth, span_ms, number, alarm, alarm_at, unpolled, read_at, boot, steady"
 LIMIT: Final = f"SELECT {_LIMIT} FROM limits WHERE key = ?"
 LIMITS: Final = f"SELECT {_LIMIT} FROM limits WHERE key > ? ORDER BY key LIMIT ?"
@@ -33,7 +36,7 @@ INSERT_LIMIT: Final = (
 FORGET_LIMIT: Final = "DELETE FROM limits WHERE key = ? AND fence = ? AND NOT EXISTS (SELECT 1 FROM limit_members WHERE key = ?)"
 NOTE_FORGOTTEN: Final = (
     f"INSERT INTO limits ({_LIMIT}) VALUES ('{FORGOTTEN}', ?, 0, 0, '[]', 0, 0, 0, NULL, NULL, NULL, 0, '', 0)"
-    " ON CONFLICT (key) DO UPDATE SET fence = max(fence, excluded.fence)"
+    " ON CONFLICT (key) DO UPDATE SET fence = excluded.fence WHERE excluded.fence > limits.fence"
 )
 UPDATE_LIMIT: Final = (
     "UPDATE limits SET fence = fence + 1, in_use = ?, reserved = ?, log = ?, depth = ?, span_ms = ?, number = ?, alarm = ?,"
@@ -49,15 +52,15 @@ LINE: Final = (
 )
 #: Each lane of a line by one probe, then its heads.
 LANES: Final = (
-    "WITH RECURSIVE lanes (lane) AS (SELECT min(lane) FROM limit_members WHERE key = :key AND state = 'WAITING' UNION ALL"
-    " SELECT (SELECT min(lane) FROM limit_members WHERE key = :key AND state = 'WAITING' AND lane > lanes.lane) FROM lanes"
+    "WITH RECURSIVE lanes (lane) AS (SELECT min(lane) FROM limit_members WHERE key = ?1 AND state = 'WAITING' UNION ALL"
+    " SELECT (SELECT min(lane) FROM limit_members WHERE key = ?1 AND state = 'WAITING' AND lane > lanes.lane) FROM lanes"
     " WHERE lane IS NOT NULL) SELECT lane FROM lanes WHERE lane IS NOT NULL"
 )
 LANE: Final = LINE.replace("key = ?", "key = ? AND lane = ?")
 MEMBER: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder = ?"
 WITH_SLOT: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND state <> 'WAITING' ORDER BY holder"
 MEMBERS_OF: Final = f"SELECT {_MEMBER} FROM limit_members WHERE workflow_id = ?"
-PUT_MEMBER: Final = f"INSERT OR REPLACE INTO limit_members ({_MEMBER}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+PUT_MEMBER: Final = sql.replacing("limit_members", _COLUMNS, ("key", "holder"))
 DROP_MEMBER: Final = "DELETE FROM limit_members WHERE key = ? AND holder = ?"
 HOLDERS: Final = f"SELECT {_MEMBER} FROM limit_members WHERE key = ? AND holder > ? AND state <> 'WAITING' ORDER BY holder LIMIT ?"
 WAITING: Final = "SELECT count(*) FROM limit_members WHERE key = ? AND state = 'WAITING'"
@@ -93,7 +96,7 @@ class LimitReads(BaseReads):
         found = [_member(cells) for cells in self._execute(LINE, (key, heads + 1))]
         if len(found) <= heads:
             return Line(limit=_limit(row), heads=tuple(found))
-        lanes = [lane for (lane,) in self._execute(LANES, {"key": key}).fetchall()]
+        lanes = [lane for (lane,) in self._execute(LANES, (key,)).fetchall()]
         by_lane = {lane: [_member(cells) for cells in self._execute(LANE, (key, lane, heads + 1))] for lane in lanes}
         return Line(
             limit=_limit(row),
@@ -107,7 +110,7 @@ class LimitReads(BaseReads):
 
     def members(self, key: str) -> Sequence[Member]:
         with_slot = [_member(row) for row in self._execute(WITH_SLOT, (key,))]
-        return with_slot + [_member(row) for row in self._execute(LINE, (key, -1))]
+        return with_slot + [_member(row) for row in self._execute(LINE, (key, _ALL))]
 
     def members_of(self, workflow_id: str) -> Sequence[Member]:
         found = [_member(row) for row in self._execute(MEMBERS_OF, (workflow_id,))]
@@ -175,12 +178,11 @@ class LimitWrites(LimitReads, BaseWrites):
             numbers = (limit.in_use, limit.reserved, json.dumps(limit.log), limit.depth, limit.span_ms, limit.number)
             unpolled = json.dumps(limit.unpolled) if limit.unpolled else None
             fields = (*numbers, limit.alarm, limit.alarm_at, unpolled, limit.read_at, limit.boot, limit.steady)
+            refusal = FencedOut(f"limit {limit.key!r}: another turn committed after fence {limit.fence} was read")
             if limit.fence:
-                changed = self._execute(UPDATE_LIMIT, (*fields, limit.key, limit.fence)).rowcount
+                self._change(UPDATE_LIMIT, (*fields, limit.key, limit.fence), refusal)
             else:
-                changed = self._execute(INSERT_LIMIT, (limit.key, *fields)).rowcount
-            if not changed:
-                raise FencedOut(f"limit {limit.key!r}: another turn committed after fence {limit.fence} was read")
+                self._change(INSERT_LIMIT, (limit.key, *fields), refusal)
             if change.gone:
                 self._executemany(DROP_MEMBER, [(limit.key, holder) for holder in change.gone])
             if change.put:
@@ -204,7 +206,7 @@ class LimitWrites(LimitReads, BaseWrites):
         self._many(sql.OWN, owned)
         self._many(sql.OWN_EVENTS, owned)
         before, after = queue_prefix(old), queue_prefix(new)
-        self._many(sql.OWN_MESSAGES, [(after, before, workflow_id, before, before) for workflow_id in moved])
+        self._many(sql.OWN_MESSAGES, [(after, before, workflow_id) for workflow_id in moved])
         return moved
 
     def change_owner_of_the_rest(self, old: str, new: str) -> int:

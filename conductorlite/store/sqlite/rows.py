@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -24,7 +24,7 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
-from conductorlite.model.errors import InvalidInput, StorageCorrupt
+from conductorlite.model.errors import ConductorliteError, InvalidInput, StorageCorrupt
 from conductorlite.model.executions import PollData, Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
@@ -400,6 +400,9 @@ def poll_of(row: Row) -> PollData:
 class BaseReads:
     """What every query of a view uses."""
 
+    #: Numbers of executions as they were once: each is compared before it is used. For who writes.
+    _numbers: dict[str, int]
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._execute = connection.execute
@@ -411,11 +414,22 @@ class BaseWrites(BaseReads):
     def __init__(self, connection: sqlite3.Connection, path: str, numbers: dict[str, int]) -> None:
         super().__init__(connection)
         self._path = path
-        #: Numbers of executions as they were once: each is compared before it is used.
         self._numbers = numbers
         self._executemany = connection.executemany
         #: Whether this transaction has written anything that a failing decision must not take along.
         self._dirty = False
+
+    def defer(self) -> None:
+        """Nothing: what refuses a decision is known at once."""
+
+    def fenced(self, fences: Mapping[str, int]) -> Collection[str]:
+        """None: `apply` says so."""
+        return ()
+
+    def _change(self, statement: str, row: Row, refusal: ConductorliteError) -> None:
+        """Write a row under its fence; raises `refusal` when there is none to be written."""
+        if self._execute(statement, row).rowcount == 0:
+            raise refusal
 
     def _many(self, statement: str, rows: Iterable[Row]) -> None:
         self._dirty = True

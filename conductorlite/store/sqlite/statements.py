@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from conductorlite.model import attrs
@@ -71,8 +71,15 @@ _EVENT: Final = ", ".join(EVENT_COLUMNS)
 _MESSAGE: Final = ", ".join(MESSAGE_COLUMNS)
 
 
-def _marks(columns: tuple[str, ...]) -> str:
+def _marks(columns: Sequence[str]) -> str:
     return ", ".join("?" * len(columns))
+
+
+def replacing(table: str, columns: Sequence[str], keys: Sequence[str], cells: str = "") -> str:
+    """The statement that puts a row in the place of that with the same keys."""
+    setting = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in keys)
+    values = cells or f"VALUES ({_marks(columns)})"
+    return f"INSERT INTO {table} ({', '.join(columns)}) {values} ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {setting}"
 
 
 def _setting(columns: tuple[str, ...]) -> str:
@@ -86,7 +93,7 @@ CHANGING: Final = len(WORKFLOW_COLUMNS) - len(WORKFLOW_IDENTITY) - 4
 
 WORKFLOW: Final = f"SELECT {', '.join(WORKFLOW_COLUMNS)} FROM workflows WHERE workflow_id = ?"
 INSERT_WORKFLOW: Final = (
-    f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, ? + 1"
+    f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, CAST(? AS bigint) + 1"
     " + coalesce((SELECT value FROM counters WHERE name = 'removed'), 0), ?, ?, ?)"
 )
 #: The fence is compared and set by the same statement. The usual turn keeps the status, the definition, the
@@ -102,7 +109,10 @@ UPDATE_WORKFLOW_AND_STATUS: Final = (
 )
 #: A parked workflow is not due: its events are held until it is released.
 HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
-PARK: Final = "UPDATE workflows SET broken_turns = ?, parked = ?, fence = fence + (? IS NOT NULL) WHERE workflow_id = ?"
+PARK: Final = (
+    "UPDATE workflows SET broken_turns = ?1, parked = CAST(?2 AS text),"
+    " fence = fence + CASE WHEN CAST(?2 AS text) IS NULL THEN 0 ELSE 1 END WHERE workflow_id = ?3"
+)
 WORKFLOW_IDS: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
 #: Walks along all of them.
 WORKFLOW_IDS_OF: Final = "SELECT workflow_id FROM workflows WHERE workflow_id > ? AND +status = ? ORDER BY workflow_id LIMIT ?"
@@ -181,12 +191,12 @@ TEXTS: Final = (
 INSERT_HISTORY: Final = "INSERT INTO history (place, at, lines) VALUES (?, ?, ?)"
 #: A place is the number of the execution and 28 bits of the number of a line.
 HISTORY: Final = (
-    "SELECT h.place & 0xFFFFFFF, h.at, h.lines FROM workflows AS w CROSS JOIN history AS h WHERE w.workflow_id = ?"
+    "SELECT h.place & 268435455, h.at, h.lines FROM workflows AS w CROSS JOIN history AS h WHERE w.workflow_id = ?"
     " AND h.place >= w.execution << 28 AND h.place < (w.execution + 1) << 28 ORDER BY h.place"
 )
 #: The row that holds the line after the last known one may begin with lines that are known.
 HISTORY_AFTER: Final = (
-    "SELECT h.place & 0xFFFFFFF, h.at, h.lines FROM workflows AS w CROSS JOIN history AS h WHERE w.workflow_id = ?"
+    "SELECT h.place & 268435455, h.at, h.lines FROM workflows AS w CROSS JOIN history AS h WHERE w.workflow_id = ?"
     " AND h.place >= (SELECT max(p.place) FROM history AS p WHERE p.place <= (w.execution << 28) + ?)"
     " AND h.place >= w.execution << 28 AND h.place < (w.execution + 1) << 28 ORDER BY h.place"
 )
@@ -195,27 +205,30 @@ LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER B
 
 # -- inbox -------------------------------------------------------------------------------------------------------------
 
-PUT_EVENT: Final = f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS)})"
+_EVENT_KEYS: Final = ("workflow_id", "event_id")
+PUT_EVENT: Final = replacing("inbox", EVENT_COLUMNS, _EVENT_KEYS)
 #: An event to an execution that is there is its owner's.
-PUT_INBOX_EVENT: Final = (
-    f"INSERT OR REPLACE INTO inbox ({_EVENT}) VALUES ({_marks(EVENT_COLUMNS[:-1])},"
-    " coalesce((SELECT owner FROM workflows WHERE workflow_id = ?), ?))"
+PUT_INBOX_EVENT: Final = replacing(
+    *("inbox", EVENT_COLUMNS, _EVENT_KEYS),
+    f"VALUES ({_marks(EVENT_COLUMNS[:-1])}, coalesce((SELECT owner FROM workflows WHERE workflow_id = ?), ?))",
 )
 DELETE_EVENT: Final = "DELETE FROM inbox WHERE workflow_id = ? AND event_id = ?"
 DELETE_TASK: Final = "DELETE FROM tasks WHERE execution = ? AND ref = ?"
-RELEASE_HELD: Final = "UPDATE inbox SET due_at = max(due_at, ?), held = 0 WHERE workflow_id = ? AND held = 1"
+RELEASE_HELD: Final = (
+    "UPDATE inbox SET due_at = CASE WHEN due_at > ?1 THEN due_at ELSE ?1 END, held = 0 WHERE workflow_id = ?2 AND held = 1"
+)
 INBOX: Final = f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ?"
 #: Few wait in most inboxes, and are looked through. Of more, those of each instant that is due are found along the index of these.
-_MANY: Final = "(SELECT count(*) FROM (SELECT 1 FROM inbox WHERE workflow_id = :inbox LIMIT 9)) = 9"
+_MANY: Final = "(SELECT count(*) FROM (SELECT 1 FROM inbox WHERE workflow_id = ?1 LIMIT 9)) = 9"
 DUE_EVENTS: Final = (
-    "WITH RECURSIVE whose (owner) AS (SELECT coalesce((SELECT owner FROM workflows WHERE workflow_id = :inbox),"
-    f" (SELECT owner FROM inbox WHERE workflow_id = :inbox AND held = 0 LIMIT 1)) WHERE {_MANY}),"
+    "WITH RECURSIVE whose (owner) AS (SELECT coalesce((SELECT owner FROM workflows WHERE workflow_id = ?1),"
+    f" (SELECT owner FROM inbox WHERE workflow_id = ?1 AND held = 0 LIMIT 1)) WHERE {_MANY}),"
     " instants (owner, at) AS (SELECT owner, (SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = whose.owner) FROM whose"
     " UNION ALL SELECT owner, (SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = instants.owner AND due_at > instants.at)"
-    f" FROM instants WHERE at < :now) SELECT {_EVENT} FROM"
-    f" (SELECT * FROM inbox WHERE workflow_id = :inbox LIMIT 9 * NOT {_MANY}) WHERE held = 0 AND due_at <= :now"
-    f" UNION ALL SELECT {', '.join('i.' + column for column in EVENT_COLUMNS)} FROM instants CROSS JOIN inbox AS i WHERE at <= :now"
-    " AND i.held = 0 AND i.owner = instants.owner AND i.due_at = at AND i.workflow_id = :inbox LIMIT :most"
+    f" FROM instants WHERE at < ?2) SELECT {_EVENT} FROM"
+    f" (SELECT * FROM inbox WHERE workflow_id = ?1 LIMIT 9 * NOT {_MANY}) WHERE held = 0 AND due_at <= ?2"
+    f" UNION ALL SELECT {', '.join('i.' + column for column in EVENT_COLUMNS)} FROM instants CROSS JOIN inbox AS i WHERE at <= ?2"
+    " AND i.held = 0 AND i.owner = instants.owner AND i.due_at = at AND i.workflow_id = ?1 LIMIT ?3"
 )
 DUE_WORKFLOWS: Final = (
     "SELECT workflow_id FROM inbox WHERE held = 0 AND owner = ? AND due_at <= ? ORDER BY due_at, workflow_id LIMIT ?"
@@ -230,7 +243,7 @@ NEXT_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner
 
 # -- messages ----------------------------------------------------------------------------------------------------------
 
-PUT_MESSAGE: Final = f"INSERT OR REPLACE INTO messages ({_MESSAGE}) VALUES ({_marks(MESSAGE_COLUMNS)})"
+PUT_MESSAGE: Final = replacing("messages", MESSAGE_COLUMNS, ("workflow_id", "ref"))
 DELETE_MESSAGE: Final = "DELETE FROM messages WHERE workflow_id = ? AND ref = ?"
 DISCARD_MESSAGE: Final = f"DELETE FROM messages WHERE {' AND '.join(f'{column} = ?' for column in MESSAGE_COLUMNS)}"
 MESSAGE: Final = f"SELECT {_MESSAGE} FROM messages WHERE workflow_id = ? AND ref = ?"
@@ -246,7 +259,7 @@ NEXT_MESSAGE_AT: Final = "SELECT min(due_at) FROM messages"
 QUEUE_SIZES: Final = "SELECT queue, count(*) FROM messages GROUP BY queue"
 RECORD_POLL: Final = (
     "INSERT INTO polls (task_type, domain, worker_id, polled_at) VALUES (?, ?, ?, ?) ON CONFLICT (task_type, domain)"
-    " DO UPDATE SET worker_id = excluded.worker_id, polled_at = excluded.polled_at WHERE excluded.polled_at >= polled_at"
+    " DO UPDATE SET worker_id = excluded.worker_id, polled_at = excluded.polled_at WHERE excluded.polled_at >= polls.polled_at"
 )
 POLLS: Final = "SELECT task_type, domain, worker_id, polled_at FROM polls ORDER BY task_type, domain"
 POLLS_OF: Final = "SELECT task_type, domain, worker_id, polled_at FROM polls WHERE task_type = ? ORDER BY domain"
@@ -255,11 +268,11 @@ POLLS_OF: Final = "SELECT task_type, domain, worker_id, polled_at FROM polls WHE
 
 EMBED: Final = "INSERT INTO definitions (digest, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
 DEFINITION: Final = "SELECT text FROM definitions WHERE digest = ?"
-PUT_WORKFLOW_DEF: Final = "INSERT OR REPLACE INTO workflow_defs (name, version, text) VALUES (?, ?, ?)"
+PUT_WORKFLOW_DEF: Final = replacing("workflow_defs", ("name", "version", "text"), ("name", "version"))
 WORKFLOW_DEF: Final = "SELECT text FROM workflow_defs WHERE name = ? AND version = ?"
 WORKFLOW_DEF_NEWEST: Final = "SELECT text FROM workflow_defs WHERE name = ? ORDER BY version DESC LIMIT 1"
 WORKFLOW_DEFS: Final = "SELECT name, version FROM workflow_defs ORDER BY name, version"
-PUT_TASK_DEF: Final = "INSERT OR REPLACE INTO task_defs (name, text) VALUES (?, ?)"
+PUT_TASK_DEF: Final = replacing("task_defs", ("name", "text"), ("name",))
 DROP_WORKFLOW_DEF: Final = "DELETE FROM workflow_defs WHERE name = ? AND version = ?"
 DROP_TASK_DEF: Final = "DELETE FROM task_defs WHERE name = ?"
 TASK_DEF: Final = "SELECT text FROM task_defs WHERE name = ?"
@@ -269,7 +282,7 @@ TASK_DEFS: Final = "SELECT name FROM task_defs ORDER BY name"
 
 _RECORD: Final = "name, event, message_id, number, created, status, action, output"
 
-PUT_EVENT_HANDLER: Final = "INSERT OR REPLACE INTO event_handlers (name, event, active, text) VALUES (?, ?, ?, ?)"
+PUT_EVENT_HANDLER: Final = replacing("event_handlers", ("name", "event", "active", "text"), ("name",))
 DROP_EVENT_HANDLER: Final = "DELETE FROM event_handlers WHERE name = ?"
 EVENT_HANDLER: Final = "SELECT text FROM event_handlers WHERE name = ?"
 EVENT_HANDLERS: Final = "SELECT text, active FROM event_handlers ORDER BY name"
@@ -311,7 +324,7 @@ NEXT_EVENT: Final = "SELECT due_at, workflow_id FROM inbox WHERE held = 0 AND ow
 # -- holders -----------------------------------------------------------------------------------------------------------
 
 HOLDERS: Final = "SELECT holder, place, lease_until FROM holders ORDER BY holder"
-PUT_HOLDER: Final = "INSERT OR REPLACE INTO holders (holder, place, lease_until) VALUES (?, ?, ?)"
+PUT_HOLDER: Final = replacing("holders", ("holder", "place", "lease_until"), ("holder",))
 DROP_HOLDER: Final = "DELETE FROM holders WHERE holder = ?"
 HELD_BY: Final = f"{_TASKS_OF} tasks AS t CROSS JOIN workflows AS w WHERE holder = ? AND {_OPEN} AND w.execution = t.execution"
 
@@ -322,7 +335,8 @@ UNOWNED: Final = "SELECT workflow_id FROM workflows WHERE owner = '' AND workflo
 OWN: Final = "UPDATE workflows SET owner = ?, fence = fence + 1 WHERE workflow_id = ?"
 OWN_EVENTS: Final = "UPDATE inbox SET owner = ? WHERE workflow_id = ?"
 OWN_MESSAGES: Final = (
-    "UPDATE messages SET queue = ? || substr(queue, length(?) + 1) WHERE workflow_id = ? AND substr(queue, 1, length(?)) = ?"
+    "UPDATE messages SET queue = CAST(?1 AS text) || substr(queue, length(CAST(?2 AS text)) + 1)"
+    " WHERE workflow_id = ?3 AND substr(queue, 1, length(CAST(?2 AS text))) = ?2"
 )
 OWN_THE_REST: Final = "UPDATE inbox SET owner = ? WHERE owner = ?"
 OWN_SCHEDULES: Final = "UPDATE schedules SET owner = ?, fence = fence + 1 WHERE owner = ?"
@@ -341,13 +355,12 @@ REMOVE: Final = tuple(
 #: The highest fence of what was removed: one that comes back under its id has a higher one.
 REMOVED: Final = (
     "INSERT INTO counters (name, value) SELECT 'removed', fence FROM workflows WHERE workflow_id = ?"
-    " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
+    " ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE excluded.value > counters.value"
 )
 REMOVE_WORKFLOW: Final = "DELETE FROM workflows WHERE workflow_id = ? RETURNING execution"
 REMOVE_ROWS: Final = (
     "DELETE FROM tasks WHERE execution = ?",
-    "WITH one (n) AS (VALUES (?)) DELETE FROM history"
-    " WHERE place >= (SELECT n << 28 FROM one) AND place < (SELECT (n + 1) << 28 FROM one)",
+    "DELETE FROM history WHERE place >= (CAST(?1 AS bigint) << 28) AND place < (CAST(?1 AS bigint) + 1) << 28",
     "DELETE FROM texts WHERE execution = ?",
 )
 
@@ -361,8 +374,8 @@ COLD: Final = frozenset(
 
 DRIVEN: Final = "SELECT since, until FROM driven WHERE owner = ? AND until > ? ORDER BY since"
 NOTE_DRIVEN: Final = (
-    "INSERT INTO driven (owner, since, until) VALUES (?, ?, ?) "
-    "ON CONFLICT (owner, since) DO UPDATE SET until = max(until, excluded.until)"
+    "INSERT INTO driven (owner, since, until) VALUES (?, ?, ?)"
+    " ON CONFLICT (owner, since) DO UPDATE SET until = excluded.until WHERE excluded.until > driven.until"
 )
 FORGET_DRIVEN: Final = (
     "DELETE FROM driven WHERE owner = ? AND since <= "

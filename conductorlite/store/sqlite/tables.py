@@ -55,12 +55,13 @@ ATTEMPTS_SINCE: Final = (
     " WHERE execution = (SELECT execution FROM workflows WHERE workflow_id = ?) AND fence > ?"
 )
 _INDEXED: Final = (
-    "INSERT OR REPLACE INTO indexed (feed, place, fence, live) SELECT ?, execution, ?, ? FROM workflows WHERE workflow_id = ?"
+    "INSERT INTO indexed (feed, place, fence, live) SELECT CAST(? AS bigint), execution, CAST(? AS bigint), CAST(? AS bigint)"
+    " FROM workflows WHERE workflow_id = ? ON CONFLICT (feed, place) DO UPDATE SET fence = excluded.fence, live = excluded.live"
 )
-_COUNT: Final = "UPDATE feeds SET position = position + 1, complete = max(complete, ?) WHERE n = ?"
+_COUNT: Final = "UPDATE feeds SET position = position + 1, complete = complete | ? WHERE n = ?"
 _BEGIN: Final = "INSERT INTO feeds (n, reader, position, complete) VALUES (?, ?, 0, 0)"
 _PEND: Final = "INSERT INTO pending (feed, workflow_id) VALUES (?, ?)"
-_PEND_ARCHIVED: Final = "INSERT INTO pending (feed, workflow_id) SELECT ?, workflow_id FROM archive"
+_PEND_ARCHIVED: Final = "INSERT INTO pending (feed, workflow_id) SELECT CAST(? AS bigint), workflow_id FROM archive"
 STORED: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 
 
@@ -103,7 +104,7 @@ _KINDS: Final = {
 }
 
 #: How rows are counted: the lines of a turn are one of the table, each but the last with a mark behind it.
-_ROWS: Final = {"history": "coalesce(sum(1 + length(r.lines) - length(replace(r.lines, char(30), ''))), 0)"}
+_ROWS: Final = {"history": "coalesce(sum(1 + length(r.lines) - length(replace(r.lines, '\x1e', ''))), 0)"}
 
 #: Kinds of rows that belong to an execution.
 _OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events")
@@ -113,13 +114,16 @@ _OF_ROW: Final = dict.fromkeys(("executions", "tasks", "texts"), "w.execution = 
 }
 
 
-def _bytes(columns: tuple[str, ...]) -> str:
-    lengths = " + ".join(f"coalesce(length(CAST(r.{column} AS BLOB)), 0)" for column in columns)
+def _bytes(length: str, columns: tuple[str, ...]) -> str:
+    lengths = " + ".join(f"coalesce({length.format(column)}, 0)" for column in columns)
     return f"coalesce(sum({lengths}), 0)" if lengths else "0"
 
 
 class FeedReads(BaseReads):
     """What is to be indexed, and how much there is."""
+
+    #: How many bytes a cell has.
+    _length = "length(CAST(r.{} AS BLOB))"
 
     # -- what is to be indexed -----------------------------------------------------------------------------------------
 
@@ -166,7 +170,7 @@ class FeedReads(BaseReads):
         kinds = {}
         own: dict[tuple[str, str], Size] = {}
         for kind, (table, columns) in _KINDS.items():
-            counted = f"{_ROWS.get(kind, 'count(*)')}, {_bytes(columns)} FROM {table} AS r"
+            counted = f"{_ROWS.get(kind, 'count(*)')}, {_bytes(self._length, columns)} FROM {table} AS r"
             rows, held = execute(f"SELECT {counted}").fetchone()
             kinds[kind] = Size(rows, held)
             if kind not in _OWN:
@@ -266,7 +270,7 @@ _LOOSE: Final = (
     " ORDER BY key, workflow_id LIMIT ?"
 )
 _LOOSENED_AT: Final = "SELECT max(at) FROM loose_payloads WHERE key = ?"
-_LOOSEN: Final = "INSERT OR REPLACE INTO loose_payloads (key, workflow_id, at) VALUES (?, ?, ?)"
+_LOOSEN: Final = sql.replacing("loose_payloads", ("key", "workflow_id", "at"), ("key", "workflow_id"))
 _TIGHTEN: Final = "DELETE FROM loose_payloads WHERE key = ? AND at <= ?"
 _TIGHTEN_FOR: Final = "DELETE FROM loose_payloads WHERE key = ? AND workflow_id = ?"
 
@@ -283,7 +287,7 @@ def _schedule_of(row: Row) -> ScheduleRow:
     return ScheduleRow(name=name, address=address, text=text, progress=progress, waits=waits == 1, fence=fence, owner=owner)
 
 
-_PUT: Final = "INSERT OR REPLACE INTO schema_defs (name, version, text) VALUES (?, ?, ?)"
+_PUT: Final = sql.replacing("schema_defs", ("name", "version", "text"), ("name", "version"))
 _ONE: Final = "SELECT text FROM schema_defs WHERE name = ? AND version = ?"
 _NEWEST: Final = "SELECT text FROM schema_defs WHERE name = ? ORDER BY version DESC LIMIT 1"
 _ALL: Final = "SELECT name, version FROM schema_defs ORDER BY name, version"
@@ -444,8 +448,8 @@ class TableWrites(TableReads, FeedWrites):
         """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
         cells: Row = (row.text, row.progress, row.waits, row.owner, row.name, row.address)
         statement = sql.UPDATE_SCHEDULE if row.fence else sql.INSERT_SCHEDULE
-        if self._connection.execute(statement, (*cells, row.fence) if row.fence else cells).rowcount == 0:
-            raise FencedOut(f"schedule {row.name!r}: another process changed it after fence {row.fence} was read")
+        refusal = FencedOut(f"schedule {row.name!r}: another process changed it after fence {row.fence} was read")
+        self._change(statement, (*cells, row.fence) if row.fence else cells, refusal)
         self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
         self._many(sql.PUT_INBOX_EVENT, map(inbox_row, events))
 

@@ -161,6 +161,15 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
     def _listed(self, statement: str, *parameters: str | int | None) -> list[Row]:
         return self._execute(statement, parameters).fetchall()
 
+    def _remember(self, workflow_id: str, number: int) -> None:
+        if len(self._numbers) >= _NUMBERS:
+            self._numbers.clear()
+        self._numbers[workflow_id] = number
+
+    def _number(self, workflow_id: str) -> int:
+        row = self._execute(sql.NUMBER, (workflow_id,)).fetchone()
+        return 0 if row is None else int(row[0])
+
     def key_holder(self, name: str, key: str) -> str | None:
         return self._text(sql.KEY_HOLDER, name, key)
 
@@ -168,7 +177,7 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
         # Of few, all are asked for: their order says which are the first.
-        return _in_order(self._execute(sql.DUE_EVENTS, {"inbox": workflow_id, "now": now, "most": max(limit, 8)}))[:limit]
+        return _in_order(self._execute(sql.DUE_EVENTS, (workflow_id, now, max(limit, 8))))[:limit]
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
         return _in_order(self._execute(sql.INBOX, (workflow_id,)))
@@ -360,15 +369,6 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
         self._remember(workflow_id, number)
         return number
 
-    def _remember(self, workflow_id: str, number: int) -> None:
-        if len(self._numbers) >= _NUMBERS:
-            self._numbers.clear()
-        self._numbers[workflow_id] = number
-
-    def _number(self, workflow_id: str) -> int:
-        row = self._execute(sql.NUMBER, (workflow_id,)).fetchone()
-        return 0 if row is None else int(row[0])
-
     def _created(self, workflow_id: str, row: Row) -> int:
         try:
             return self._execute(sql.INSERT_WORKFLOW, (*row, int(attempt_head(workflow_id), 16))).lastrowid or 0
@@ -437,13 +437,13 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """Record that turns broke an invariant; with a reason, hold the whole inbox and raise the fence."""
-        self._many(sql.PARK, [(broken_turns, reason, reason, workflow_id)])
+        self._many(sql.PARK, [(broken_turns, reason, workflow_id)])
         if reason is not None:
             self._many(sql.HOLD, [(workflow_id,)])
 
     def release(self, workflow_id: str, now: int) -> None:
         """Date every held event of an inbox `now`, and forget that turns were broken."""
-        self._many(sql.PARK, [(0, None, None, workflow_id)])
+        self._many(sql.PARK, [(0, None, workflow_id)])
         self._many(sql.RELEASE_HELD, [(now, workflow_id)])
 
     def log(self, workflow_id: str, entries: Sequence[TaskLog]) -> None:
