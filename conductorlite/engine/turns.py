@@ -226,12 +226,10 @@ class Turns(Parking):
         shared: list[tuple[Asked, TurnMemo, Decision]] = []
         with self.backend.writing() as tx:
             number = self.quiet.enter(tx, self.clock.now())
-            fences = {one.workflow_id: decision.workflow.fence for one, _, decision in ready if not decision.created}
-            late = tx.fenced(fences) if self.fencing else ()
-            for one, memo, decision in ready:
+            fences = {one.workflow_id: turn.workflow.fence for one, _, turn in ready if self.fencing and not turn.created}
+            late = tx.fenced(fences)
+            for one, memo, decision in (each for each in ready if each[0].workflow_id not in late):
                 # Another turn of this write, or of another engine, was first: this one is undone, and taken alone.
-                if one.workflow_id in late:
-                    continue
                 try:
                     self._apply_rows(tx, decision, memo)
                 except (FencedOut, KeyTaken, AlreadyExists, InvariantBroken):

@@ -334,7 +334,7 @@ class WritingTransaction(ReadingTransaction, Protocol):
         """
 
     def defer(self) -> None:
-        """Let a store that is far away raise what refuses a decision when the block ends, not in `apply`; then nothing is stored."""
+        """Let a store that is far away raise what refuses a decision when the block ends, with nothing stored, not in `apply`."""
 
     def fenced(self, fences: Mapping[str, int]) -> Collection[str]:
         """Executions that have another fence than the one given, where that is worth a look before several are applied."""

@@ -37,7 +37,10 @@ from conductorlite.store.tables import Life
 __all__ = ["STORES", "CountedIds", "Crash", "FaultyBackend", "Store", "StoreKind", "lay_empty_store"]
 
 #: Methods of a writing transaction that change something.
-_WRITES: Final = frozenset(name for name in dir(WritingTransaction) if name[0] != "_") - frozenset(dir(ReadingTransaction))
+_WRITES: Final = frozenset(name for name in dir(WritingTransaction) if name[0] != "_") - {
+    *dir(ReadingTransaction),
+    *("defer", "fenced"),
+}
 
 
 class Crash(KeyboardInterrupt):

@@ -64,9 +64,8 @@ def url(postgres_url: str) -> Iterator[str]:
 
 
 def test_round_trips_of_a_step(url: str) -> None:
-    """A step alone is one commit that is awaited once; its start, its end and the driver's looks are shared by ten. So are groups."""
-    names = ("a", "b", "c", "a", "b", "c", "a", "b", "c", "a")
-    tasks = [{"name": name, "taskReferenceName": f"{name}{at}"} for at, name in enumerate(names)]
+    """A step alone is one commit that is awaited once, with its share of start, end and looks of the driver; groups share all."""
+    tasks = [{"name": "a", "taskReferenceName": f"a{at}"} for at in range(10)]
     ten = WorkflowDef.from_json({"name": "ten", "tasks": tasks})
     with Engine(url, workers=workers()) as engine:
         backend: Any = engine.backend
@@ -77,7 +76,8 @@ def test_round_trips_of_a_step(url: str) -> None:
             engine.start(ten).result("30s")
             found.append((backend.round_trips - before) / 10)
         assert min(found) <= 2
-        engine.start_many(CHAIN, [{}] * 200)
+        for _ in range(60):
+            engine.start(ten)
         before = backend.round_trips
         engine.run_until_idle("60s")
         assert (backend.round_trips - before) / 600 < 0.2

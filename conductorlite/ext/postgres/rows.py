@@ -1,6 +1,6 @@
 """A view and a change of a store in PostgreSQL: those of the SQLite store, but for what one round trip less is worth.
 
-The rows of a turn are sent without a look at what became of each. Each statement that may find another turn to have been first fails
+The rows of a turn are sent without a look at what became of each. A statement that may find another turn to have been first fails
 then by itself, so that those after it are not carried out, whatever was sent already.
 """
 
@@ -10,7 +10,17 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
-from conductorlite.ext.postgres import statements
+from conductorlite.ext.postgres.statements import (
+    FENCED,
+    FILE_BYTES,
+    FIRST,
+    INSERT_WORKFLOW,
+    MESSAGE_AT,
+    OFFERED,
+    UPDATE_WORKFLOW,
+    WORKFLOW,
+    guarded,
+)
 from conductorlite.ext.postgres.wire import Connection, Cursor
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision, Message
@@ -43,7 +53,7 @@ class PostgresReads(SQLiteReads):
 
     def workflow(self, workflow_id: str) -> Workflow | None:
         """An execution's row; its number comes along."""
-        row = self._execute(statements.WORKFLOW, (workflow_id,)).fetchone()
+        row = self._execute(WORKFLOW, (workflow_id,)).fetchone()
         if row is None:
             return None
         self._remember(workflow_id, row[-1])
@@ -51,7 +61,7 @@ class PostgresReads(SQLiteReads):
 
     def unpolled(self, lane: str) -> Sequence[str]:
         """Keys of the limits that pass over a lane; who asks wants its messages next, which come with the same answer."""
-        first = self._execute(statements.FIRST, (lane, _HEADS))
+        first = self._execute(FIRST, (lane, _HEADS))
         keys = super().unpolled(lane)
         if self._ahead:
             self._first[lane] = [message_of(row) for row in first]
@@ -64,7 +74,7 @@ class PostgresReads(SQLiteReads):
             due = [message for message in first if message.due_at <= now][:limit]
             if len(first) < _HEADS or len(due) == limit:
                 return due
-        return [message_of(row) for row in self._execute(statements.OFFERED, (queue, now, limit))]
+        return [message_of(row) for row in self._execute(OFFERED, (queue, now, limit))]
 
     def next_message_at(self, queues: Sequence[str] | None) -> int | None:
         """The earliest `due_at` in these queues; one statement, or none where they were read as a whole."""
@@ -73,14 +83,14 @@ class PostgresReads(SQLiteReads):
         read = [self._first.get(queue) for queue in queues]
         if all(first is not None and len(first) < _HEADS for first in read):
             return min((message.due_at for first in read for message in first or ()), default=None)
-        return self._instant(statements.MESSAGE_AT, json.dumps(list(queues)))
+        return self._instant(MESSAGE_AT, json.dumps(list(queues)))
 
     def index(self) -> Any:
         """None: documents are matched one by one."""
         return None
 
     def _file_bytes(self) -> tuple[int, int]:
-        return self._execute(statements.FILE_BYTES).fetchone()[0], 0
+        return self._execute(FILE_BYTES).fetchone()[0], 0
 
 
 class PostgresWrites(PostgresReads, SQLiteWrites):
@@ -104,7 +114,7 @@ class PostgresWrites(PostgresReads, SQLiteWrites):
         """Those of some executions whose fences are not these; one statement, or none where nobody else has written of late."""
         if self._alone:
             return ()
-        return {workflow_id for (workflow_id,) in self._execute(statements.FENCED, (json.dumps(dict(fences)),))}
+        return {workflow_id for (workflow_id,) in self._execute(FENCED, (json.dumps(dict(fences)),))}
 
     def learn(self) -> None:
         """Note the numbers of the executions that were begun; all answers are there."""
@@ -137,12 +147,12 @@ class PostgresWrites(PostgresReads, SQLiteWrites):
         workflow = decision.workflow
         workflow_id, row = workflow.workflow_id, workflow_row(workflow)
         if decision.created:
-            begun = self._sent(statements.INSERT_WORKFLOW, (*row, int(attempt_head(workflow_id), 16)))
+            begun = self._sent(INSERT_WORKFLOW, (*row, int(attempt_head(workflow_id), 16)))
             begun.refusal = AlreadyExists(f"an execution {workflow_id!r} exists already")
             self._begun.append((workflow_id, begun))
             return self._number(workflow_id) if decision.updated or decision.renamed or decision.dropped else 0
         number = self._numbers.get(workflow_id) or self._number(workflow_id)
-        written = self._sent(statements.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-2:], *row[-6:-2], number))
+        written = self._sent(UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-2:], *row[-6:-2], number))
         written.refusal = FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
         return number
 
@@ -151,7 +161,7 @@ class PostgresWrites(PostgresReads, SQLiteWrites):
 
     def _change(self, statement: str, row: Row, refusal: ConductorliteError) -> None:
         self._dirty = True
-        self._sent(statements.guarded(statement), row).refusal = refusal
+        self._sent(guarded(statement), row).refusal = refusal
         if not self._late:
             self._wire.sync()
 

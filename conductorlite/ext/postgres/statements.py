@@ -42,7 +42,8 @@ FENCED: Final = (
 FIRST: Final = f"SELECT {_MESSAGE} FROM messages WHERE queue = ? ORDER BY priority DESC, due_at, workflow_id, ref LIMIT ?"
 OFFERED: Final = FIRST.replace("queue = ?", "queue = ? AND due_at <= ?")
 MESSAGE_AT: Final = (
-    f"SELECT min(at) FROM {_LISTED} CROSS JOIN LATERAL (SELECT min(due_at) AS at FROM messages WHERE queue = wanted.value) AS of_one"
+    f"SELECT min(at) FROM {_LISTED} CROSS JOIN LATERAL"
+    " (SELECT min(due_at) AS at FROM messages WHERE queue = wanted.value) AS of_one"
 )
 FILE_BYTES: Final = (
     "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class AS c JOIN pg_namespace AS n"
@@ -53,10 +54,14 @@ FILE_BYTES: Final = (
 def _optional(condition: str) -> str:
     """Executions of one family, newest first; what is not asked for is null."""
     return (
-        f"SELECT created_at, workflow_id FROM workflows WHERE {condition} = ?1 AND (?2 IS NULL OR name = ?2)"
-        " AND (CAST(?3 AS bigint) IS NULL OR status = ?3) AND (?4 IS NULL OR correlation_id = ?4)"
-        " AND (created_at, workflow_id) < (?5, ?6) ORDER BY created_at DESC, workflow_id DESC LIMIT ?7"
-    ).replace("?2 IS", "CAST(?2 AS text) IS").replace("?4 IS", "CAST(?4 AS text) IS")
+        (
+            f"SELECT created_at, workflow_id FROM workflows WHERE {condition} = ?1 AND (?2 IS NULL OR name = ?2)"
+            " AND (CAST(?3 AS bigint) IS NULL OR status = ?3) AND (?4 IS NULL OR correlation_id = ?4)"
+            " AND (created_at, workflow_id) < (?5, ?6) ORDER BY created_at DESC, workflow_id DESC LIMIT ?7"
+        )
+        .replace("?2 IS", "CAST(?2 AS text) IS")
+        .replace("?4 IS", "CAST(?4 AS text) IS")
+    )
 
 
 #: By the statement of the SQLite store.
@@ -91,12 +96,16 @@ _OWN: Final = {
         f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ? AND held = 0 AND due_at <= ?"
         " ORDER BY due_at, posted_at, coalesce(sender, workflow_id), sender_seq, event_id LIMIT ?"
     ),
-    limits.UNPOLLED: "SELECT key FROM limits WHERE unpolled IS NOT NULL AND CAST(unpolled AS jsonb) @> to_jsonb(CAST(? AS text)) ORDER BY key",
+    limits.UNPOLLED: (
+        "SELECT key FROM limits WHERE unpolled IS NOT NULL AND CAST(unpolled AS jsonb) @> to_jsonb(CAST(? AS text)) ORDER BY key"
+    ),
     tables.MOVED: tables.MOVED.replace(" INDEXED BY indexed_live", ""),
     tables.NEW: tables.NEW.replace("max(?,", "greatest(CAST(? AS bigint),"),
     tables.IS_PENDING: tables.IS_PENDING.replace("IS NOT w.", "IS DISTINCT FROM w."),
     tables._ARCHIVE: tables._ARCHIVE.replace("?, ?)", "?, decode(?, 'hex'))"),
-    tables._OF: f"SELECT e.digest, e.size, e.key FROM {_LISTED} JOIN external_payloads AS e ON e.workflow_id = ? AND e.digest = value",
+    tables._OF: (
+        f"SELECT e.digest, e.size, e.key FROM {_LISTED} JOIN external_payloads AS e ON e.workflow_id = ? AND e.digest = value"
+    ),
     tables._KNOWN: tables._KNOWN.replace("json_each(?)", _LISTED),
 }
 
