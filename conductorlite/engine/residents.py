@@ -73,7 +73,7 @@ class Residents:
         return self._held.pop(workflow_id, None)
 
     def peek(self, workflow_id: str) -> Resident | None:
-        """What is known of an execution, of which no turn is under way; it has not ended."""
+        """What is known of an execution that has not ended, and of which no turn is under way."""
         return self._held.get(workflow_id)
 
     def refused(self, known: Known | None) -> None:
@@ -158,12 +158,13 @@ class Quiet:
         """After how many commits all this holds; -1: it does not."""
         return self._commits
 
-    def is_current(self, resident: Resident | None) -> bool:
-        """Whether an execution is as it is here: since then nobody has written but this engine, by other turns."""
+    def is_running(self, residents: Residents, workflow_id: str) -> bool:
+        """Whether an execution is known not to have ended: since it was kept nobody has written but this engine, by other turns."""
+        resident = residents.peek(workflow_id)
         return resident is not None and resident.commits >= self._since and self.is_unchanged()
 
     def is_unchanged(self) -> bool:
-        """Whether all this holds of the store as it is, whoever writes to it."""
+        """Whether all this holds of the store as it is, also where others write to it."""
         return self._holds(self._backend.commits()) and self._backend.data_version() == self.version
 
     def is_due(self, tx: WritingTransaction, workflow: Workflow, now: int) -> bool:

@@ -442,10 +442,8 @@ class Engine(Verbs, InNotebook):
     def result(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
         """The output of an execution once it has ended; see `Run.result`."""
         deadline = None if timeout is None else self.clock.now() + to_span(timeout)
-
-        known = self._turns.residents.peek
-        unchanged = self._turns.quiet.is_current
-        self._until(workflow_id, lambda: not unchanged(known(workflow_id)) and self.status(workflow_id).terminal, deadline)
+        quiet, known = self._turns.quiet, self._turns.residents
+        self._until(workflow_id, lambda: not quiet.is_running(known, workflow_id) and self.status(workflow_id).terminal, deadline)
         workflow = self.get(workflow_id)
         if workflow.status is not WorkflowStatus.COMPLETED:
             raise failed(self, workflow)
