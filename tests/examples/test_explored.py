@@ -60,7 +60,71 @@ def _index(folder: Path, **options: Any) -> Explored:
     return explore(flow, given, may=may, **options)
 
 
-EXAMPLES: list[Callable[..., Explored]] = [_saga, _booking, _batch, _expense, _etl, _index]
+def _agent(_: Path, **options: Any) -> Explored:
+    turns = [{"tool": tool, "argument": "x"} for tool in ("weather", "answer")]
+    may = {"ask_model": [*turns, "fails"], "weather": [{"result": []}, "acts_then_crashes"]}
+    return explore(load("agent/agent.py").agent, {"question": "?"}, may=may, **options)
+
+
+def _approval(_: Path, **options: Any) -> Explored:
+    signals = {"manager": [{"approved": True}, "never"], "director": [{"approved": False}, "never"]}
+    flow, given = load("approval/approval.py").purchase, {"item": "x", "amount": 1, "manager": "a", "director": "b"}
+    return explore(flow, given, signals=signals, may={"notify": ["ok", "fails"]}, **options)
+
+
+def _billing(_: Path, **options: Any) -> Explored:
+    rules = [whenever("close_account", "COMPLETED").and_run("COMPLETED").then("charge")]
+    flow, may = load("billing/billing.py").subscription, {"charge": ["ok", "fails_for_good", "acts_then_crashes"]}
+    return explore(flow, {"customer": "a", "amount": 1}, may=may, invariants=rules, **options)
+
+
+def _crawler(_: Path, **options: Any) -> Explored:
+    return explore(load("crawler/crawler.py").crawl, {"pages": [1, 2]}, may={"fetch": [{"result": 1}, "fails", "late"]}, **options)
+
+
+def _report(_: Path, **options: Any) -> Explored:
+    may = {"count_sales": [{"result": 1}, "fails"], "send": [{"result": "x"}, "acts_then_crashes"]}
+    return explore(load("cron_report/cron_report.py").nightly_report, {"shop": "x"}, may=may, **options)
+
+
+def _migration(_: Path, **options: Any) -> Explored:
+    may = {"write": [{"result": "x"}, "fails"], "publish": [{"result": "x"}, "fails_for_good"]}
+    return explore(load("migration/migration.py").second, {"topic": "x"}, may=may, signals={"look": [{}, "twice"]}, **options)
+
+
+def _orders(_: Path, **options: Any) -> Explored:
+    may = {"reserve": [{"result": "x"}, "acts_then_crashes"], "EVENT": [{}, "fails_for_good"], "release": ["ok"]}
+    rules = [whenever("reserve").and_run("FAILED").then("reserve_undo")]
+    flow, signals = load("orders/orders.py").order, {"paid": [{"amount": 1}, "never"]}
+    return explore(flow, {"order": "7", "item": "x"}, may=may, signals=signals, invariants=rules, **options)
+
+
+def _pipeline(_: Path, **options: Any) -> Explored:
+    may = {"build": [{"result": "x"}, "fails"], "test_on": [{"result": "x"}, "fails_for_good"], "roll_back": ["ok"]}
+    may["deploy"] = [{"result": "x"}, "fails_for_good"]
+    rules = [whenever("staging").and_run("FAILED").then("staging_undo")]
+    return explore(load("pipeline/pipeline.py").pipeline, {"commit": "x"}, may=may, invariants=rules, **options)
+
+
+def _job(_: Path, **options: Any) -> Explored:
+    may = {
+        "hand_in": [{"result": "j"}, "acts_then_crashes"],
+        "rendered": [{"result": "https://x"}, "late"],
+        "publish": ["ok", "fails"],
+    }
+    return explore(load("poll_job/poll_job.py").render, {"video": "x"}, may=may, **options)
+
+
+def _transfer(_: Path, **options: Any) -> Explored:
+    taken = {"account": "a", "amount": 1}
+    may = {"withdraw": [taken, "fails_for_good"], "deposit": ["ok", "fails_for_good", "acts_then_crashes"], "give_back": ["ok"]}
+    rules = [whenever("withdraw").and_run("FAILED").then("withdraw_undo")]
+    flow = load("transfer/transfer.py").transfer
+    return explore(flow, {"source": "a", "target": "b", "amount": 1}, may=may, invariants=rules, **options)
+
+
+OTHERS = [_agent, _approval, _billing, _crawler, _report, _migration, _orders, _pipeline, _job, _transfer]
+EXAMPLES: list[Callable[..., Explored]] = [_saga, _booking, _batch, _expense, _etl, _index, *OTHERS]
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.__name__.strip("_"))

@@ -148,7 +148,7 @@ def _task_member(changeset: Changeset, task: Task, member: str) -> Json:
         case "callbackAfterSeconds":
             return task.offered_after_ms // 1000
         case "status":
-            return shown_status(task.status, changeset.workflow.semantics)
+            return shown_status(task.status, changeset.workflow.semantics).value
         case _:
             return getattr(task, _FIELDS[member])
 
