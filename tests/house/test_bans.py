@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from house import PACKAGE, ROOT, docstrings_of, imports_of, logic_files, named, nodes_of, python_files, tree_of
+from house import PACKAGE, docstrings_of, imports_of, logic_files, named, nodes_of, python_files, tree_of
 
 #: What the logic may not know of: it would make a decision depend on more than its arguments.
 IMPURE = frozenset(
@@ -205,7 +205,7 @@ def _type_checking(tree: ast.Module, wanted: ast.ImportFrom) -> bool:
 
 
 def test_no_name_is_defined_twice() -> None:
-    """A second definition at the top of a module, or in a class, would take the place of the first; elsewhere F811 of ruff says so."""
+    """A second definition at the top of a module, or in a class, would take the place of the first; elsewhere ruff says so."""
     found = []
     for path in python_files():
         tree = tree_of(path)
@@ -222,14 +222,3 @@ def _defined(node: ast.stmt) -> list[str]:
         return [] if any(ast.unparse(one).split("(")[0].split(".")[-1] in faces for one in node.decorator_list) else [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
-def test_no_test_imports_a_conftest() -> None:
-    """There is one of that name in many folders: whoever runs two rooms at once would get the other's."""
-    found = [
-        f"{named(path)}:{line} imports {name}"
-        for path in python_files(ROOT / "tests")
-        for line, name in imports_of(path)
-        if name.split(".")[0] == "conftest"
-    ]
-    assert found == []
