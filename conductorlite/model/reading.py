@@ -132,7 +132,11 @@ def _reader(kind: Any) -> _Reader:
         return _of_lists(*get_args(kind))
     if get_origin(kind) is Mapping:
         return _of_maps(get_args(kind)[1])
-    return _of_scalars(_SCALARS[kind] if kind in _SCALARS else partial(choice, kind=kind))
+    if kind in _SCALARS:
+        return _of_scalars(_SCALARS[kind])
+    if not (isinstance(kind, type) and issubclass(kind, Enum)):
+        raise TypeError(f"nothing here reads a {kind}")
+    return _of_scalars(partial(choice, kind=kind))
 
 
 _SCALARS: Final[dict[Any, Callable[[Any], object]]] = {str: text, bool: boolean, int: integer}

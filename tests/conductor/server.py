@@ -67,8 +67,11 @@ def jar() -> Path:
 
 
 @contextmanager
-def running() -> Iterator[str]:
-    """A fresh server with its SQLite queue on a free port, at the end ended; yields the address of its API."""
+def running(*settings: str) -> Iterator[str]:
+    """A fresh server with its SQLite queue on a free port, at the end ended; yields the address of its API.
+
+    `settings` come after SETTINGS, and overrule them.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -76,7 +79,7 @@ def running() -> Iterator[str]:
     folder.mkdir(parents=True)
     with (folder / "log.txt").open("wb") as log:
         process = subprocess.Popen(
-            [java(), "-Xmx1g", "-jar", str(jar()), f"--server.port={port}", *SETTINGS],
+            [java(), "-Xmx1g", "-jar", str(jar()), f"--server.port={port}", *SETTINGS, *settings],
             cwd=folder,
             stdout=log,
             stderr=log,

@@ -7,11 +7,14 @@ from typing import Any
 import bindings
 import catalog
 import compare
+import rest
+import rest_stories
 from cases import Case, task, workflow
 from comparison import Comparison
 from sides import DONE, Here
 
 from conductorlite import WorkflowStatus
+from conductorlite.server.rest.routes import OPERATIONS
 
 FLOW = workflow(task("a"), task("n", "NOOP"), outputParameters={"got": "${a.output.value}"})
 CASE = Case(name="fast/line", workflows=[FLOW], input={"x": 1}, steps=[{"do": "drive"}], parts={"output.got": "what a put out"})
@@ -122,3 +125,16 @@ def test_the_catalog() -> None:
     }
     assert {case.kind for case in cases} == kinds
     assert [case.workflows for case in catalog.cases(3, 7, None)[-3:]] == [case.workflows for case in cases[-3:]]
+
+
+def test_requests_over_rest() -> None:
+    """More than 500 requests, every operation among them; their bindings have rows; what differs between two answers is found."""
+    told = rest_stories.stories()
+    assert sum(len(story.requests) for story in told) > 500
+    assert {each.operation for story in told for each in story.requests} >= {one.path for one in OPERATIONS} - {"/api/version"}
+    assert bindings.read(rest.FILE.read_text(encoding="utf-8")).faults(bindings.rows()) == []
+    one = rest.Answer(200, "application/json", {"a": None, "b": [1, True]})
+    other = rest.Answer(200, "application/json", {"b": [1, 1], "c": ""})
+    assert [each.path for each in rest.compared(one, other)] == ["body.a", "body.b[1]", "body.c"]
+    assert rest.compared(one, one) == []
+    assert [each.path for each in rest.compared(one, rest.Answer(404, "", {"message": "no"}))] == ["status"]

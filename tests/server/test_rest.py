@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from exchanges import EMPTY, NONE, NUMBER, SHAPES, STORY, TEXT, TEXTS
+from rest_kit import Ask, asking
 
 from conductorlite import Engine, EngineConfig, SubWorkflowParams, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.decide.changeset.reader import Barriers
@@ -25,28 +25,6 @@ from conductorlite.server.rest.routes import OPERATIONS
 from conductorlite.server.safety import Role
 
 TYPES: dict[type, str] = {bool: "b", int: "n", float: "n", str: "s", list: "a", dict: "o"}
-
-Ask = Callable[..., Awaitable[httpx.Response]]
-
-
-def asking(engine: Engine, test: Callable[[Ask], Coroutine[Any, Any, None]], *, settle: bool = True) -> None:
-    """Run a test that asks the app of an engine; after each answer what is due is done."""
-
-    async def main() -> None:
-        transport = httpx.ASGITransport(rest_app(engine))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-
-            async def ask(method: str, path: str, body: Any = None, **options: Any) -> httpx.Response:
-                if body is not None:
-                    options["content"] = json.dumps(body)
-                answer = await client.request(method, path, **options)
-                if settle:
-                    engine.settle()
-                return answer
-
-            await test(ask)
-
-    asyncio.run(asyncio.wait_for(main(), 30))
 
 
 @pytest.fixture(params=["memory", pytest.param("sqlite", marks=pytest.mark.slow)])

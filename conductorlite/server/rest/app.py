@@ -30,6 +30,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.runtime.aio.engine import AsyncEngine
 from conductorlite.runtime.engine import Engine
+from conductorlite.server.rest.executions import no_such
 from conductorlite.server.rest.openapi import document
 from conductorlite.server.rest.operations import Found, Operation, Refused, find, operation, table
 from conductorlite.server.rest.routes import OPERATIONS
@@ -51,6 +52,9 @@ def api_docs(engine: Engine) -> dict[str, Any]:
 
 
 _TABLE: Final = table((*OPERATIONS, operation("GET", "/api-docs", api_docs)))
+
+#: A HEAD is answered as a GET is, by a server that leaves out the body.
+_METHODS: Final = {"HEAD": "GET"}
 
 #: What the paths of operations begin with.
 _PATHS: Final = ("/api/", "/api-docs", "/health", "/context.js")
@@ -100,6 +104,7 @@ def beside(api: App, pages: App) -> App:
 
 def needed(method: str, path: str) -> Role | None:
     """The role that a request needs; READ for what there is not."""
+    method = _METHODS.get(method, method)
     found = find(_TABLE, path, method)
     return found.operations[method].role if found is not None and method in found.operations else Role.READ
 
@@ -159,6 +164,7 @@ class _Rest:
 
 
 def _found(path: str, method: str) -> tuple[Operation, Found]:
+    method = _METHODS.get(method, method)
     found = find(_TABLE, path, method)
     if found is None:
         raise Refused(404, f"No static resource {path.strip('/')}.")
@@ -208,8 +214,9 @@ def _error(error: Exception, arguments: Mapping[str, Any]) -> tuple[int, bytes, 
     retryable = isinstance(error, StorageBusy | StorageFull | EngineClosed)
     said: dict[str, Any] = {"status": status, "message": str(error), "instance": "conductorlite", "retryable": retryable}
     if type(error) is ExecutionNotFound:
-        said["message"] = f"No such workflow found by id: {arguments.get('workflow_id')}"
+        said["message"] = no_such(arguments.get("workflow_id"))
     if isinstance(error, InvalidDefinition):
         problems = [{"path": problem.path, "message": problem.message} for problem in error.problems]
         said |= {"message": "Validation failed, check below errors for detail.", "validationErrors": problems}
+        del said["instance"]  # as in Conductor, of these alone
     return status, json.dumps(said, ensure_ascii=False).encode("utf-8", "replace"), _JSON

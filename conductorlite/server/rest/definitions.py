@@ -17,6 +17,7 @@ from conductorlite.server.rest.operations import Refused
 
 Json = dict[str, Any]
 T = TypeVar("T")
+D = TypeVar("D", TaskDef, WorkflowDef)
 
 __all__ = [
     "add_event_handler",
@@ -50,9 +51,15 @@ def create_workflow(engine: Engine, body: Json, overwrite: bool = False) -> None
 
 def update_workflows(engine: Engine, body: list[Any]) -> Json:
     """Register or replace workflow definitions, all or none."""
-    definitions = several_from_json(WorkflowDef, body)
+    definitions = _several(WorkflowDef, body)
     engine.register(*(attrs.evolve(one, update_time=engine.clock.now()) for one in definitions))
     return {"bulkErrorResults": {}, "bulkSuccessfulResults": [one.name for one in definitions]}
+
+
+def _several(kind: type[D], body: list[Any]) -> tuple[D, ...]:
+    if not body:
+        raise Refused(400, f"{kind.__name__} list cannot be empty")
+    return several_from_json(kind, body)
 
 
 def validate_workflow(engine: Engine, body: Json) -> None:
@@ -90,9 +97,8 @@ def workflow_names(engine: Engine) -> list[str]:
 
 
 def _version(definition: WorkflowDef) -> Json:
-    known = {"name": definition.name, "version": definition.version, "createTime": definition.create_time}
-    known["updateTime"] = definition.update_time
-    return {name: value for name, value in known.items() if value is not None}
+    times = {"createTime": definition.create_time or 0, "updateTime": definition.update_time or 0}
+    return {"name": definition.name, "version": definition.version, **times}
 
 
 def names_and_versions(engine: Engine) -> Json:
@@ -106,7 +112,8 @@ def names_and_versions(engine: Engine) -> Json:
 def workflow_versions(engine: Engine, name: str) -> list[Json]:
     """The versions of one workflow definition."""
     versions = [version for one, version in engine.definitions.workflows() if one == name]
-    return [_version(engine.definitions.workflow(name, version)) for version in versions]
+    known = [_version(engine.definitions.workflow(name, version)) for version in versions]
+    return [one if one["updateTime"] else {key: each for key, each in one.items() if key != "updateTime"} for one in known]
 
 
 def delete_workflow(engine: Engine, name: str, version: int) -> None:
@@ -124,8 +131,8 @@ def _gone(message: str, verb: Callable[..., T], *args: Any) -> T:
 
 def register_tasks(engine: Engine, body: list[Any]) -> None:
     """Register or replace task definitions, all or none."""
-    definitions = several_from_json(TaskDef, body)
-    engine.register(*(attrs.evolve(one, create_time=engine.clock.now()) for one in definitions))
+    definitions = _several(TaskDef, body)
+    engine.register(*(attrs.evolve(one, create_time=engine.clock.now(), created_by=one.created_by or "") for one in definitions))
 
 
 def update_task_def(engine: Engine, body: Json) -> None:
@@ -135,7 +142,8 @@ def update_task_def(engine: Engine, body: Json) -> None:
         old = engine.definitions.task(definition.name)
     except DefinitionNotFound:
         raise Refused(404, f"No such task by name {definition.name}") from None
-    engine.register(attrs.evolve(definition, create_time=old.create_time, update_time=engine.clock.now()))
+    made: dict[str, Any] = {"create_time": old.create_time, "created_by": old.created_by}
+    engine.register(attrs.evolve(definition, **made, update_time=engine.clock.now(), updated_by=definition.updated_by or ""))
 
 
 def task_def_named(engine: Engine, tasktype: str) -> Json:
@@ -171,6 +179,9 @@ def event_handlers_of(engine: Engine, event: str, active_only: bool = True) -> l
 
 def _handler(handler: EventHandler) -> Json:
     actions = [{"expandInlineJSON": False, **action} for action in handler.to_json().get("actions", [])]
+    for action in actions:
+        if "start_workflow" in action:
+            action["start_workflow"] = {"input": {}, **action["start_workflow"]}
     return {"active": False, **handler.to_json(), "actions": actions}
 
 

@@ -92,7 +92,7 @@ _TASK: Final[Mapping[str, Any]] = {
     "workflowPriority": 0,
     "subworkflowChanged": False,
     "firstStartTime": 0,
-    "executionMetadata": {},
+    "executionMetadata": {"additionalContext": {}, "additionalContextMap": {}, "empty": True},
 }
 
 Json = dict[str, Any]
@@ -100,7 +100,7 @@ Json = dict[str, Any]
 
 def task_def(definition: TaskDef, semantics: Semantics) -> Json:
     """A registered task definition."""
-    return {**_defaults(semantics), "createdBy": "", **definition.to_json()}
+    return {**_defaults(semantics), **definition.to_json()}
 
 
 def _defaults(semantics: Semantics) -> Mapping[str, Any]:
@@ -170,6 +170,8 @@ def _task(document: Json, semantics: Semantics) -> Json:
     )
     document["workflowTask"], document["taskDefinition"] = node, node["taskDefinition"]
     document["responseTimeoutSeconds"] = node["taskDefinition"]["responseTimeoutSeconds"]
+    if document["taskType"] not in OPERATOR_TYPES:
+        document["rateLimitFrequencyInSeconds"] = node["taskDefinition"]["rateLimitFrequencyInSeconds"]
     for side in ("input", "output"):
         message = document[f"{side}Data"].get(f"{side}Message")
         if is_message(message):
@@ -225,7 +227,7 @@ def summary(one: WorkflowSummary | TaskSummary) -> Json:
             "outputSize": len(document["output"]),
         }
         del document["archived"]
-    document.setdefault("executionTime", 0)
+    document["executionTime"] = document.get("executionTime") or 0
     return {name: value for name, value in document.items() if value is not None}
 
 

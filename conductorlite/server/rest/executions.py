@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.model import attrs
@@ -13,7 +13,7 @@ from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import found, summary, task, workflow
-from conductorlite.server.rest.operations import ANY, NO_BODY, Refused
+from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, in_full
 
 __all__ = [
     "bulk_pause",
@@ -30,6 +30,7 @@ __all__ = [
     "execution",
     "execution_status",
     "execution_tasks",
+    "no_such",
     "pause",
     "remove",
     "rerun",
@@ -75,11 +76,16 @@ def start_named(
 ) -> str:
     """Start an execution of a registered workflow with the body as its input; its id."""
     request = StartWorkflowRequest(name=name, version=version, input=body, correlation_id=correlation_id, priority=priority)
-    return started(engine, request)
+    try:
+        return started(engine, request)
+    except Refused as error:
+        raise Refused(error.status, f"No such workflow found by name: {name}, version: {version or 'null'}") from error
 
 
 def started(engine: Engine, request: StartWorkflowRequest) -> str:
     """Start what a request asks for; its id. A version 0 is the highest."""
+    if not request.name and request.workflow_def is None:
+        raise Refused(400, "Workflow name cannot be null or empty")
     try:
         return engine.start(
             request.workflow_def or request.name,
@@ -101,6 +107,11 @@ def started(engine: Engine, request: StartWorkflowRequest) -> str:
 
 
 # ---------------------------------------------------------------------- looking
+
+
+def no_such(workflow_id: object) -> str:
+    """What Conductor says of an execution that there is not."""
+    return f"No such workflow found by id: {workflow_id}"
 
 
 def execution(engine: Engine, workflow_id: str, include_tasks: bool = True) -> Json:
@@ -189,21 +200,11 @@ def search(
     return found(engine.search(asked, free_text=free_text, start=start, size=size, sort=sort), summary)
 
 
-def search_v2(
-    engine: Engine,
-    start: int = 0,
-    size: int = 100,
-    sort: str = "",
-    free_text: str = "*",
-    query: str = "",
-    top_level_only: bool = False,
-) -> Json:
-    """The executions that answer a query, without their tasks."""
-    return _whole(engine, search(engine, start, size, sort, free_text, query, top_level_only))
+def _without_tasks(engine: Engine, one: Json) -> Json | None:
+    return next(iter(_wholes(engine, (one["workflowId"],))), None)
 
 
-def _whole(engine: Engine, page: Json) -> Json:
-    return page | {"results": _wholes(engine, (one["workflowId"] for one in page["results"]))}
+search_v2 = in_full(search, "search_v2", "The executions that answer a query, without their tasks.", _without_tasks)
 
 
 def search_by_tasks(engine: Engine, start: int = 0, size: int = 100, sort: str = "", free_text: str = "*", query: str = "") -> Json:
@@ -212,11 +213,12 @@ def search_by_tasks(engine: Engine, start: int = 0, size: int = 100, sort: str =
     return found(result, summary)
 
 
-def search_by_tasks_v2(
-    engine: Engine, start: int = 0, size: int = 100, sort: str = "", free_text: str = "*", query: str = ""
-) -> Json:
-    """The executions of which some task answers a query, without their tasks."""
-    return _whole(engine, search_by_tasks(engine, start, size, sort, free_text, query))
+search_by_tasks_v2 = in_full(
+    search_by_tasks,
+    "search_by_tasks_v2",
+    "The executions of which some task answers a query, without their tasks.",
+    _without_tasks,
+)
 
 
 def storage_location(engine: Engine, path: str, operation: str, payload_type: str) -> Json:
@@ -238,7 +240,8 @@ def resume(engine: Engine, workflow_id: str) -> None:
     try:
         engine.resume(workflow_id)
     except Conflict as error:
-        raise Refused(500, f"The workflow {workflow_id} is not PAUSED so cannot resume. {error}") from None
+        said = f"The workflow {workflow_id} is not PAUSED so cannot resume. Current status is {engine.status(workflow_id)}"
+        raise Refused(500, said) from error
 
 
 def terminate(engine: Engine, workflow_id: str, reason: str | None = None) -> None:
@@ -266,7 +269,7 @@ def rerun(engine: Engine, workflow_id: str, body: Json = NO_BODY) -> str:
     """Run an execution again, from one of its tasks or from the start; its id."""
     asked = structured(body, _Rerun)
     if asked.re_run_from_task_id is None and not engine.status(workflow_id).terminal:
-        raise Refused(409, f"Workflow {workflow_id} is not in terminal state, unable to rerun.")
+        raise Refused(409, f"Workflow: {workflow_id} is not in terminal state, unable to rerun.")
     try:
         engine.rerun(
             workflow_id,
@@ -286,8 +289,8 @@ class _Rerun:
 
     re_run_from_workflow_id: str | None = None
     re_run_from_task_id: str | None = None
-    workflow_input: dict[str, Any] | None = None
-    task_input: dict[str, Any] | None = None
+    workflow_input: Mapping[str, Any] | None = None
+    task_input: Mapping[str, Any] | None = None
     correlation_id: str | None = None
 
 
@@ -299,7 +302,7 @@ def restart(engine: Engine, workflow_id: str, use_latest_definitions: bool = Fal
 def retry(engine: Engine, workflow_id: str, resume_subworkflow_tasks: bool = False) -> None:
     """Reopen an execution where it failed."""
     if not engine.status(workflow_id).terminal:
-        raise Refused(404, f"Workflow {workflow_id} is not in a terminal state and cannot be retried.")
+        raise Refused(404, f"Workflow is still running.  status={engine.status(workflow_id)}")
     engine.retry(workflow_id, resume_subworkflow_tasks=resume_subworkflow_tasks)
 
 
@@ -324,7 +327,7 @@ def skip_task(engine: Engine, workflow_id: str, task_reference_name: str) -> Non
 def _not_skipped(engine: Engine, workflow_id: str, ref: str) -> str:
     status = engine.status(workflow_id)
     if status is not WorkflowStatus.RUNNING:
-        return f"The workflow {workflow_id} is not running so the task referenced {ref} cannot be skipped"
+        return f"The workflow {workflow_id} is not running so the task referenced by {ref} cannot be skipped"
     return f"The task referenced {ref} has already been processed, cannot be skipped"
 
 
@@ -346,7 +349,7 @@ def _bulk(ids: Sequence[str], verb: Callable[[str], Any]) -> Json:
         try:
             answer = verb(one)
         except (Refused, Conflict, ExecutionNotFound) as error:
-            failed[one] = str(error)
+            failed[one] = no_such(one) if type(error) is ExecutionNotFound else str(error)
         else:
             done.append(one if answer is None else answer)
     return {"bulkErrorResults": failed, "bulkSuccessfulResults": done}
@@ -359,7 +362,7 @@ def bulk_pause(engine: Engine, body: list[str]) -> Json:
 
 def bulk_resume(engine: Engine, body: list[str]) -> Json:
     """Resume executions."""
-    return _bulk(body, engine.resume)
+    return _bulk(body, lambda one: resume(engine, one))
 
 
 def bulk_restart(engine: Engine, body: list[str], use_latest_definitions: bool = False) -> Json:

@@ -10,8 +10,9 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import wraps
 from types import NoneType, UnionType
-from typing import Any, Final, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 from conductorlite.model import attrs
@@ -19,6 +20,9 @@ from conductorlite.model.codec import document_of
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.scalars import property_name
 from conductorlite.server.safety import Role
+
+if TYPE_CHECKING:
+    from conductorlite.runtime.engine import Engine
 
 __all__ = ["ANY", "NO_BODY", "Found", "Operation", "Parameter", "Place", "Refused", "Text", "find", "operation", "table"]
 
@@ -37,6 +41,9 @@ class Text(str):
     __slots__ = ()
 
 
+P = ParamSpec("P")
+
+
 class Place(StrEnum):
     """Where a parameter stands in a request."""
 
@@ -53,6 +60,9 @@ NO_BODY: Final[dict[str, Any]] = {}
 ANY: Final[list[str]] = []
 
 _DEMANDED: Final = inspect.Parameter.empty
+
+#: What the server takes for a boolean.
+_BOOLEANS: Final = {**dict.fromkeys(("true", "on", "yes", "1"), True), **dict.fromkeys(("false", "off", "no", "0"), False)}
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -78,8 +88,8 @@ class Parameter:
         text = texts[-1] if texts else ""
         if not text and self.default is not _DEMANDED and self.type is not str:
             return self.default
-        if self.type is bool and text.lower() in ("true", "false"):
-            return text.lower() == "true"
+        if self.type is bool and text.lower() in _BOOLEANS:
+            return _BOOLEANS[text.lower()]
         if self.type is int:
             try:
                 number = int(text)
@@ -175,6 +185,24 @@ def _text_of(body: bytes) -> str:
             return text
         return said if isinstance(said, str) else text
     return text
+
+
+def in_full(
+    search: Callable[Concatenate[Engine, P], dict[str, Any]],
+    name: str,
+    purpose: str,
+    whole: Callable[[Engine, dict[str, Any]], dict[str, Any] | None],
+) -> Callable[Concatenate[Engine, P], dict[str, Any]]:
+    """The same search, with what `whole` makes of each summary; what is gone meanwhile is left out."""
+
+    @wraps(search)
+    def searched(engine: Engine, /, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
+        page = search(engine, *args, **kwargs)
+        wholes = (whole(engine, one) for one in page["results"])
+        return page | {"results": [one for one in wholes if one is not None]}
+
+    searched.__name__, searched.__doc__ = name, purpose
+    return searched
 
 
 @attrs.frozen(slots=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import conductorlite
 from conductorlite.model.errors import InvalidInput, ScheduleNotFound, StorageError
-from conductorlite.model.schedules import Schedule, WorkflowSchedule
+from conductorlite.model.schedules import Schedule, StartWorkflowRequest, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.operations import NO_BODY, Refused
@@ -55,8 +56,17 @@ def save_schedule(engine: Engine, body: Json) -> Json:
     return _schedule(engine.schedules.save(WorkflowSchedule.from_json(body)))
 
 
+#: What Conductor's schedule does not have; `recent` is answered by itself, as its executions.
+_OWN: Final = ("running", "buffered", "backfills", "recent")
+
+
 def _schedule(one: Schedule) -> Json:
-    return {"runCatchupScheduleInstances": False, "zoneId": "UTC", **one.to_json()}
+    document: Json = {"runCatchupScheduleInstances": False, "zoneId": "UTC", "createdBy": "", "updatedBy": "", "cronSchedules": []}
+    document |= {name: value for name, value in one.to_json().items() if name not in _OWN}
+    if one.paused:
+        document.pop("nextRunTime", None)
+    request = {"input": {}, "priority": 0, "taskToDomain": {}, **document["startWorkflowRequest"]}
+    return document | {"startWorkflowRequest": request}
 
 
 def schedule(engine: Engine, name: str) -> Json:
@@ -117,8 +127,9 @@ def schedule_executions(engine: Engine, query: str = "", free_text: str = "*", s
 
 
 def remove_schedule(engine: Engine, name: str) -> None:
-    """Delete a schedule."""
-    engine.schedules.remove(name)
+    """Delete a schedule, if it is there."""
+    with suppress(ScheduleNotFound):
+        engine.schedules.remove(name)
 
 
 def pause_schedule(engine: Engine, name: str, reason: str | None = None) -> None:
@@ -175,7 +186,11 @@ def next_few(
     engine: Engine, cron_expression: str, schedule_start_time: int = 0, schedule_end_time: int = 0, limit: int = 5
 ) -> list[int]:
     """The next instants of a cron expression."""
-    instants = engine.schedules.preview(cron_expression.strip() + " ", limit, after=schedule_start_time or None)
+    if limit < 1:
+        return []
+    request = StartWorkflowRequest(name="preview")
+    schedule = WorkflowSchedule(name="preview", cron_expression=cron_expression, start_workflow_request=request)
+    instants = engine.schedules.preview(schedule, limit, after=schedule_start_time or None)
     return [one for one in instants if not schedule_end_time or one <= schedule_end_time]
 
 
@@ -243,11 +258,9 @@ def environment(engine: Engine) -> list[Json]:
     return [{"name": name, "value": value} for name, value in sorted(engine.core.turns.environment.items())]
 
 
-def environment_value(engine: Engine, key: str) -> str:
-    """What one `${workflow.env.NAME}` stands for."""
-    if key not in engine.core.turns.environment:
-        raise Refused(404, f"No such environment variable: {key}")
-    return engine.core.turns.environment[key]
+def environment_value(engine: Engine, key: str) -> str | None:
+    """What one `${workflow.env.NAME}` stands for; nothing if it is not set."""
+    return engine.core.turns.environment.get(key)
 
 
 def secret_names(engine: Engine) -> list[str]:

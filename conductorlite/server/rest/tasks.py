@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from conductorlite.model.decisions import queue_name
@@ -11,7 +12,7 @@ from conductorlite.model.executions import PollData, Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import found, is_message, log_lines, summary, task
-from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text
+from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text, in_full
 from conductorlite.server.rest.waiting import Waiting
 
 __all__ = [
@@ -72,8 +73,10 @@ async def batch_poll(
     """Take up to so many tasks, and wait so many milliseconds for a first one."""
     if timeout > _LONGEST:
         raise Refused(400, f"Long Poll Timeout value cannot be more than {_LONGEST / 1000:g} seconds")
-    if not 1 <= count <= _MOST:
-        raise Refused(400, f"count is 1 to {_MOST}, not {count}")
+    if count > _MOST:
+        raise Refused(400, f"count is {_MOST} at most, not {count}")
+    if count < 1:
+        return Polled([], [])
     return await polled(api, tasktype, workerid, domain, count, max(0, timeout))
 
 
@@ -278,13 +281,10 @@ def search_tasks(engine: Engine, start: int = 0, size: int = 100, sort: str = ""
     return found(engine.tasks.search(query, free_text=free_text, start=start, size=size, sort=sort), summary)
 
 
-def search_tasks_v2(engine: Engine, start: int = 0, size: int = 100, sort: str = "", free_text: str = "*", query: str = "") -> Json:
-    """The tasks that answer a query."""
-    page = search_tasks(engine, start, size, sort, free_text, query)
-    documents = []
-    for one in page["results"]:
-        try:
-            documents.append(task_by_id(engine, one["taskId"]))
-        except (Refused, ExecutionNotFound):
-            continue
-    return page | {"results": documents}
+def _whole(engine: Engine, one: Json) -> Json | None:
+    with suppress(Refused, ExecutionNotFound):
+        return task_by_id(engine, one["taskId"])
+    return None
+
+
+search_tasks_v2 = in_full(search_tasks, "search_tasks_v2", "The tasks that answer a query.", _whole)

@@ -1,0 +1,156 @@
+"""Answers over REST that a real server gives otherwise, or that were wrong once; tests/conductor/rest.py compares all with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from rest_kit import Ask, asking
+
+from conductorlite import Engine, EngineConfig, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite.model.reading import structured
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    """An engine with a workflow `w` of the tasks `a` and `b`; `a` is tried twice."""
+    with Engine(clock=VirtualClock(), config=EngineConfig(semantics="OSS")) as made:  # type: ignore[arg-type]
+        steps = tuple(WorkflowTask(name=ref, task_reference_name=ref) for ref in "ab")
+        made.register(TaskDef(name="a", retry_count=1, retry_delay_ms=0), WorkflowDef(name="w", tasks=steps))
+        yield made
+
+
+def test_no_body_is_an_empty_one(engine: Engine) -> None:
+    """A start with a null input or none has none; a list of definitions is not empty; a path's part may hold a slash."""
+
+    async def test(ask: Ask) -> None:
+        assert (await ask("POST", "/api/workflow", {"name": "w", "input": None})).status_code == 200
+        assert (await ask("POST", "/api/workflow/w")).status_code == 200
+        for body in ({}, {"name": ""}, {"version": 1}):
+            assert (await ask("POST", "/api/workflow", body)).status_code == 400
+        assert (await ask("PUT", "/api/metadata/workflow", [])).status_code == 400
+        assert (await ask("PUT", "/api/workflow/bulk/pause", [1])).status_code == 400
+        assert (await ask("GET", "/api/workflow/a%2Fb")).json()["message"] == "No such workflow found by id: a/b"
+        assert (await ask("HEAD", "/api/metadata/workflow")).status_code == 200
+        for text, status in (("1", 200), ("Yes", 200), ("off", 200), ("2", 400)):
+            assert (await ask("GET", f"/api/event/e?activeOnly={text}")).status_code == status
+
+    asking(engine, test)
+
+
+def test_what_is_wrong_with_a_definition_has_its_place(engine: Engine) -> None:
+    """An invalid definition is answered in Conductor's form, with a place and a sentence for each problem."""
+
+    async def test(ask: Ask) -> None:
+        said = (await ask("POST", "/api/metadata/taskdefs", [{"name": "x", "retryCount": -1, "timeoutSeconds": -1}])).json()
+        assert said == {
+            "status": 400,
+            "message": "Validation failed, check below errors for detail.",
+            "retryable": False,
+            "validationErrors": [
+                {"path": "$.retryCount", "message": "is negative"},
+                {"path": "$.timeoutSeconds", "message": "is negative"},
+            ],
+        }
+        other = (await ask("GET", "/api/workflow/nobody")).json()
+        assert (other["instance"], other["message"]) == ("conductorlite", "No such workflow found by id: nobody")
+
+    asking(engine, test)
+
+
+def test_what_can_do_nothing_is_refused(engine: Engine) -> None:
+    """Empty names, schedules that never fire; a cron expression of one word is no schedule's name."""
+    known = {"name": "s", "cronExpression": "0 0 9 * * ?", "startWorkflowRequest": {"name": "w"}}
+
+    async def test(ask: Ask) -> None:
+        for wrong in ({"name": ""}, {"cronExpression": "x"}, {"cronExpression": "0 0 9 31 2 ?"}, {"startWorkflowRequest": {}}):
+            assert (await ask("POST", "/api/scheduler/schedules", known | wrong)).status_code == 400
+        for asked, status in (("x", 400), ("0 0 9 31 2 ?", 400), ("0 0 9 * * ?", 200)):
+            assert (await ask("GET", f"/api/scheduler/nextFewSchedules?cronExpression={asked}")).status_code == status
+        assert (await ask("GET", "/api/scheduler/nextFewSchedules?cronExpression=0 0 9 * * ?&limit=0")).json() == []
+        assert (await ask("GET", "/api/tasks/poll/batch/a?count=0")).json() == []
+        said = (await ask("POST", "/api/scheduler/schedules", known | {"paused": True})).json()
+        assert said.keys() >= {"createdBy", "cronSchedules"}
+        assert not said.keys() & {"recent", "running", "buffered", "backfills", "nextRunTime"}
+        for _ in range(2):  # one that is gone is gone
+            assert (await ask("DELETE", "/api/scheduler/schedules/s")).status_code == 200
+
+    asking(engine, test)
+
+
+def test_event_handlers_by_name(engine: Engine) -> None:
+    """A name that is taken is a conflict; one that is not there cannot be changed."""
+    handler = {"name": "h", "event": "conductor:e", "actions": [{"action": "start_workflow", "start_workflow": {"name": "w"}}]}
+
+    async def test(ask: Ask) -> None:
+        statuses = [(await ask(method, "/api/event", handler)).status_code for method in ("PUT", "POST", "POST", "PUT")]
+        assert statuses == [404, 200, 409, 200]
+        (found,) = (await ask("GET", "/api/event/conductor:e?activeOnly=false")).json()
+        assert found["actions"][0]["start_workflow"] == {"input": {}, "name": "w"}
+
+    asking(engine, test)
+
+
+def test_queues_and_repairs_by_name(engine: Engine) -> None:
+    """A report by way of a queue is made at once; what there is not is not found; a variable that is not set is empty."""
+
+    async def test(ask: Ask) -> None:
+        run = (await ask("POST", "/api/workflow", {"name": "w"})).text
+        assert (await ask("POST", f"/api/queue/update/{run}/a/COMPLETED", {})).status_code == 200
+        assert (await ask("GET", f"/api/workflow/{run}")).json()["tasks"][0]["status"] == "COMPLETED"
+        for path in ("queue/update/nobody/a/COMPLETED", "admin/sweep/requeue/nobody", "admin/consistency/verifyAndRepair/nobody"):
+            assert (await ask("POST", f"/api/{path}", None)).status_code == 404
+        assert (await ask("GET", "/api/environment/NOBODY")).content == b""
+
+    asking(engine, test)
+
+
+def test_many_at_once(engine: Engine) -> None:
+    """A bulk verb names what it could not do as the verb by itself does; a bulk search answers executions as a look does."""
+
+    async def test(ask: Ask) -> None:
+        run = (await ask("POST", "/api/workflow", {"name": "w"})).text
+        found = (await ask("POST", "/api/workflow/bulk/search", [run, "nobody"])).json()
+        assert found["bulkSuccessfulResults"] == [(await ask("GET", f"/api/workflow/{run}")).json()]
+        assert found["bulkErrorResults"] == {"nobody": "No such workflow found by id: nobody"}
+        failed = (await ask("PUT", "/api/workflow/bulk/resume", [run])).json()["bulkErrorResults"]
+        assert failed == {run: f"The workflow {run} is not PAUSED so cannot resume. Current status is RUNNING"}
+
+    asking(engine, test)
+
+
+def test_what_a_task_says_of_itself(engine: Engine) -> None:
+    """When it was written, why, by whom; what a new attempt, a skip and a rerun leave in the rows."""
+
+    async def test(ask: Ask) -> None:
+        run = (await ask("POST", "/api/workflow", {"name": "w"})).text
+        at = f"/api/workflow/{run}"
+        await ask("PUT", f"{at}/skiptask/b")
+        engine.advance("1s")
+        task = (await ask("GET", "/api/tasks/poll/a?workerid=vm")).json()
+        assert task["updateTime"] > task["scheduledTime"] > 0
+        assert task["executionMetadata"] == {"additionalContext": {}, "additionalContextMap": {}, "empty": True}
+        assert task["rateLimitFrequencyInSeconds"] == 1
+        for there, line in ((task["taskId"], "a line"), ("nobody", "lost")):
+            assert (await ask("POST", f"/api/tasks/{there}/log", line)).status_code == 200
+            assert [each["log"] for each in (await ask("GET", f"/api/tasks/{there}/log")).json()] == [line] * (there != "nobody")
+        await ask("POST", f"/api/tasks/{run}/a/FAILED?workerid=me", {})
+        rows = (await ask("GET", at)).json()["tasks"]
+        skipped, failed, again = rows
+        assert (skipped["workflowType"], skipped["taskDefinition"]["name"]) == ("w", "b")
+        assert (failed["workerId"], failed["status"], again.get("reasonForIncompletion")) == ("vm", "FAILED", None)
+        await ask("DELETE", at)
+        body = {"reRunFromTaskId": again["taskId"], "taskInput": {"x": 1}, "workflowInput": {"y": 2}}
+        assert (await ask("POST", f"{at}/rerun", body)).text == run
+        after = (await ask("GET", at)).json()
+        assert (after["input"], after["tasks"][-1]["inputData"], after["lastRetriedTime"] > 0) == ({"y": 2}, {"x": 1}, True)
+
+    asking(engine, test)
+
+
+def test_a_type_that_nothing_reads_is_known_at_once() -> None:
+    """A class of requests with a field that no reader is for cannot be read at all, instead of failing at such a field's value."""
+    with pytest.raises(TypeError, match="nothing here reads"):
+        structured({}, dict[str, Any])
+    assert structured({"a": 1}, Mapping[str, Any]) == {"a": 1}
