@@ -121,7 +121,7 @@ class Side:
         """Of a list, a page or a map by name, what is the story's own."""
         if isinstance(value, list):
             mine = [each for each in value if self._own in json.dumps(each)]
-            return sorted(mine, key=_named) if all(isinstance(each, dict) and "name" in each for each in mine) else mine
+            return sorted(mine, key=_named) if all(isinstance(each, dict) for each in mine) else mine
         if isinstance(value, dict) and isinstance(value.get("results"), list):
             mine = self._mine(value["results"])
             others = len(value["results"]) - len(mine)
@@ -140,8 +140,8 @@ class Side:
 
 
 def _named(one: dict[str, Any]) -> tuple[str, int]:
-    """What lists of definitions are sorted by: their order is nobody's promise."""
-    return str(one["name"]), one.get("version", 0)
+    """What lists of definitions and results are sorted by: their order is nobody's promise."""
+    return str(one.get("name") or one.get("workflowType")), one.get("version", 0)
 
 
 def differences(server: Any, here: Any, path: str) -> Iterator[Difference]:

@@ -34,6 +34,9 @@ SETTINGS: Final = (
     "--conductor.app.eventQueueSchedulerPollThreadCount=40",
 )
 
+#: So many of them say only where it is, and what it leaves out.
+_PLACE: Final = 4
+
 
 def cache_folder() -> Path:
     """Where what is installed and what a server writes lies: CONDUCTOR_CACHE, or a folder in the user's cache."""
@@ -66,28 +69,42 @@ def jar() -> Path:
     return JAR
 
 
+def free_port() -> int:
+    """A port of this machine that nobody has."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
 @contextmanager
 def running(*settings: str) -> Iterator[str]:
     """A fresh server with its SQLite queue on a free port, at the end ended; yields the address of its API.
 
     `settings` come after SETTINGS, and overrule them.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    with started(*settings) as (api, _):
+        yield api
+
+
+@contextmanager
+def started(*settings: str, tuned: bool = True) -> Iterator[tuple[str, int]]:
+    """As `running`, which yields its process too; unless it is `tuned` it has its own defaults, and `settings`."""
+    port = free_port()
     folder = cache_folder() / f"server-{port}"
     folder.mkdir(parents=True)
+    # Given twice, Spring would read a list.
+    given = {each.partition("=")[0]: each for each in (*(SETTINGS if tuned else SETTINGS[:_PLACE]), *settings)}.values()
     with (folder / "log.txt").open("wb") as log:
         process = subprocess.Popen(
-            [java(), "-Xmx1g", "-jar", str(jar()), f"--server.port={port}", *SETTINGS, *settings],
+            [java(), "-Xmx1g", "-jar", str(jar()), f"--server.port={port}", *given],
             cwd=folder,
             stdout=log,
             stderr=log,
-            preexec_fn=lambda: os.nice(5) and None,
+            preexec_fn=lambda: os.nice(5 * tuned) and None,
         )
         try:
             await_health(f"http://127.0.0.1:{port}", process, folder)
-            yield f"http://127.0.0.1:{port}/api"
+            yield f"http://127.0.0.1:{port}/api", process.pid
         finally:
             process.terminate()
             try:
