@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from conductorlite.ext.postgres.own_rows import Part
 from conductorlite.ext.postgres.presence import PostgresPresence, Presences
 from conductorlite.ext.postgres.rows import PostgresReads, PostgresWrites
 from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, lock_of
@@ -55,7 +56,7 @@ class PostgresBackend:
     Opening raises StorageUnavailable, AccessDenied, SchemaTooNew, StorageCorrupt, InvalidInput, StorageError, with nothing changed.
     """
 
-    capabilities: frozenset[Capability] = frozenset((Capability.IMMEDIATE, Capability.ONE_COMMIT, Capability.SNAPSHOTS))
+    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.BACKUP}
 
     def __init__(self, url: str, *, schema: str = "conductorlite", busy_timeout_ms: Milliseconds = 5_000) -> None:
         split = urlsplit(url)
@@ -103,8 +104,19 @@ class PostgresBackend:
         return within(_Reading(self))
 
     def writing(self) -> AbstractContextManager[PostgresWrites]:
-        """An atomic change; raises InvariantBroken inside another transaction of this thread."""
+        """An atomic change; inside one of `transaction`, in its thread, a part of that.
+
+        Raises InvariantBroken inside another transaction of this thread.
+        """
+        outer = self._inside()
+        if isinstance(outer, _Writing) and outer.joinable and outer.connection is not None:
+            return within(Part(outer.view, outer.connection))
         return within(_Writing(self))
+
+    def transaction(self) -> AbstractContextManager[PostgresWrites]:
+        """An atomic change of the application's, in which other changes of this thread are parts."""
+        outer = self._inside()
+        return self.writing() if isinstance(outer, _Writing) and outer.joinable else within(_Writing(self, joinable=True))
 
     def data_version(self) -> int:
         """A number that changes when another connection has committed, as far as the server has said; costs no round trip."""
@@ -267,11 +279,11 @@ def _clean(error: BaseException | None) -> bool:
 class _Transaction(Block[Reads]):
     """What a view and a change have in common."""
 
-    __slots__ = ("_backend", "_connection", "view")
+    __slots__ = ("_backend", "connection", "view")
 
     def __init__(self, backend: PostgresBackend) -> None:
         self._backend = backend
-        self._connection: Connection | None = None
+        self.connection: Connection | None = None
         self.view: Reads | None = None
 
     def undo(self, error: BaseException | None = None) -> None:
@@ -283,7 +295,7 @@ class _Transaction(Block[Reads]):
             return  # forked inside the block: the transaction is the parent's
         if backend._current.block is self:
             backend._current.block = None
-        connection, self._connection = self._connection, None
+        connection, self.connection = self.connection, None
         if connection is None:
             return
         if clean and not ended:
@@ -308,7 +320,7 @@ class _Reading(_Transaction[PostgresReads]):
             view: PostgresReads = outer.view
             return view
         backend._current.block = self
-        self._connection = connection = backend._take()
+        self.connection = connection = backend._take()
         connection.execute(_VIEW)
         self.view = PostgresReads(connection, backend._numbers)
         return self.view
@@ -321,7 +333,12 @@ class _Reading(_Transaction[PostgresReads]):
 class _Writing(_Transaction[PostgresWrites]):
     """The block of one change."""
 
-    __slots__ = ()
+    __slots__ = ("joinable",)
+
+    def __init__(self, backend: PostgresBackend, *, joinable: bool = False) -> None:
+        super().__init__(backend)
+        #: Whether others of this thread are parts of it.
+        self.joinable = joinable
 
     def begin(self) -> PostgresWrites:
         backend = self._backend
@@ -329,11 +346,13 @@ class _Writing(_Transaction[PostgresWrites]):
             backend._check_open()
             raise InvariantBroken("writing() inside another transaction of the same thread")
         backend._current.block = self
-        self._connection = connection = backend._take()
+        self.connection = connection = backend._take()
         for text in backend._begin:
             connection.execute(text)
         others, backend._others = backend._others, backend.data_version()
-        self.view = view = PostgresWrites(connection, backend.path, backend._numbers, alone=others == backend._others)
+        self.view = view = PostgresWrites(
+            *(connection, backend.path, backend._numbers), schema=backend.schema, alone=others == backend._others
+        )
         return view
 
     def end(self, error: BaseException | None) -> None:
@@ -344,7 +363,7 @@ class _Writing(_Transaction[PostgresWrites]):
             return
         clean = ended = False
         try:
-            connection = self._connection
+            connection = self.connection
             if error is None and connection is not None:
                 connection.execute(backend._notify)
                 connection.execute("COMMIT")

@@ -10,6 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
+from conductorlite.ext.postgres.own_rows import OwnRows
 from conductorlite.ext.postgres.statements import (
     FENCED,
     FILE_BYTES,
@@ -98,13 +99,17 @@ class PostgresWrites(PostgresReads, SQLiteWrites):
 
     _ahead = False
 
-    def __init__(self, connection: Connection, path: str, numbers: dict[str, int], *, alone: bool) -> None:
+    def __init__(self, connection: Connection, path: str, numbers: dict[str, int], *, schema: str, alone: bool) -> None:
         SQLiteWrites.__init__(self, connection, path, numbers)  # type: ignore[arg-type]
-        self._alone = alone
+        self._schema, self._alone = schema, alone
         self._wire = connection
         self._first = {}
         self._late = False
         self._begun: list[tuple[str, Cursor]] = []
+
+    def own_rows(self) -> OwnRows:  # type: ignore[override]
+        """See `JoinedTransaction`."""
+        return OwnRows(self._wire, self._schema)
 
     def defer(self) -> None:
         """What refuses a decision is raised when the block ends: everything is sent with the commit."""

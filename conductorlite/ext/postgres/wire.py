@@ -12,6 +12,7 @@ import os
 import select
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import psycopg
@@ -303,6 +304,23 @@ class Connection:
             return StorageUnavailable(f"{self.place}: the connection was lost ({str(error).strip()})")
         return StorageError(f"{self.place}: the database could not be used ({str(error).strip()})")
 
+    @contextmanager
+    def plain(self) -> Iterator[psycopg.Connection[Any]]:
+        """psycopg's own connection for a while, all answers awaited."""
+        self.sync()
+        self._pg.exit_pipeline_mode()
+        self._pg.nonblocking = 0
+        try:
+            yield self._kept
+        except psycopg.OperationalError as error:
+            if self.usable:
+                raise
+            raise self._lost(error) from error
+        finally:
+            if self._pg.status == pq.ConnStatus.OK:
+                self._pg.enter_pipeline_mode()
+                self._pg.nonblocking = 1
+
     def notices(self) -> list[bytes]:
         """What other connections have notified since, without a wait; raises StorageUnavailable when the server is gone."""
         found = []
@@ -337,6 +355,7 @@ def connect(url: str, place: str, name: str, count: Callable[[], None], **option
     except psycopg.Error as error:
         text = str(error).strip()
         raise meaning(getattr(error, "sqlstate", None) or _state(text), text, place) from error
+    made.prepare_threshold = None  # when it forgets what it has prepared, it has the server forget ours too
     return Connection(place, made, count)
 
 
