@@ -1,4 +1,4 @@
-"""What may become of one call of a worker, as plain values.
+"""What may become of one call of a worker, as plain values; and the verbs that may be used.
 
     may = {"charge": ["ok", "fails", "late"], "quote": [{"price": 7}, {"price": None}, "takes 2h"]}
 
@@ -16,7 +16,9 @@ from conductorlite.model.errors import InvalidInput
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean, to_span
 
-__all__ = ["OUTCOMES", "Outcome", "outcomes_of"]
+__all__ = ["OUTCOMES", "Outcome", "outcomes_of", "verb_fits", "verb_names"]
+
+_VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "rerun from", "skip")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -87,3 +89,21 @@ def _outcome(said: object, task: str, output: Mapping[str, Any]) -> Outcome:
         return attrs.evolve(found, output=output) if found.status is TaskStatus.COMPLETED else found
     hint = did_you_mean(said, OUTCOMES) if isinstance(said, str) else ""
     raise InvalidInput(f"{task!r} cannot come to {said!r:.80}{hint}; use an output or one of {', '.join(OUTCOMES)}")
+
+
+def verb_names(verbs: Sequence[str]) -> tuple[str, ...]:
+    """Verbs as a search is given them; raises InvalidInput for what is none."""
+    for verb in verbs:
+        name, _, ref = verb.rpartition(" ")
+        if verb not in _VERBS[:-2] and (name not in _VERBS[-2:] or not ref):
+            raise InvalidInput(f"there is no verb {verb!r:.80}; use {', '.join(_VERBS[:-2])}, 'rerun from REF' or 'skip REF'")
+    return tuple(verbs)
+
+
+def verb_fits(verb: str, *, over: bool, paused: bool) -> bool:
+    """Whether a verb may be tried on an execution that is over, or paused."""
+    if verb in ("retry", "restart"):
+        return over
+    if verb.startswith("rerun"):
+        return not paused
+    return not over and (verb == "resume") == paused if verb in ("pause", "resume") else not over

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from conductorlite.model import attrs
@@ -71,13 +71,12 @@ class ExplorationFailed(AssertionError):
         super().__init__(str(explored))
 
 
-def paste(name: str, said: Mapping[str, Any], executions: int, found: Problem) -> str:
-    """A test that runs a problem's schedule, with the definition or flow and the invariants under the names they might have."""
+def paste(name: str, said: Mapping[str, Any], named: Sequence[str], found: Problem) -> str:
+    """A test that runs a problem's schedule, with what is `named`, the definition and the invariants under names they may have."""
     given = {key: value for key, value in said.items() if value}
-    if executions != 1:
-        given["executions"] = executions
     called = re.sub(r"\W+", "_", f"{name} {found.name}".lower()).strip("_")
     options = "".join(f"        {key}={value!r},\n" for key, value in given.items())
+    options += "".join(f"        {key}={key.upper()},\n" for key in named)
     schedule = "".join(f"            {step!r},\n" for step in found.schedule)
     return (
         f"def test_{called[:60].strip('_')}() -> None:\n"

@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any, Final
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.config import EngineConfig
+from conductorlite.ext.sinks import event_worker
 from conductorlite.model import attrs
 from conductorlite.model.clock import to_instant
 from conductorlite.model.decisions import Decision, Event, Message
-from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.errors import Conflict, InvalidInput, LimitReached, NotFound, StaleLease
+from conductorlite.model.definitions import TaskType, WorkflowDef
+from conductorlite.model.errors import ConductorliteError, Conflict, InvalidInput, LimitReached, NotFound, StaleLease
 from conductorlite.model.executions import HistoryEvent, Task, TaskResult
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
@@ -27,10 +29,10 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.memory.rows import Store
 from conductorlite.testing.exploration.content import content, copied
 from conductorlite.testing.exploration.invariants import Act
-from conductorlite.testing.exploration.outcomes import Outcome
+from conductorlite.testing.exploration.outcomes import Outcome, verb_fits
 from conductorlite.testing.steps import SettableClock
 
-__all__ = ["END", "ROOT", "Action", "Case", "Endless", "Sandbox", "Snapshot", "verb_names"]
+__all__ = ["END", "ROOT", "Action", "Case", "Endless", "Sandbox", "Snapshot"]
 
 #: The id of the execution that is looked at; further ones have a number.
 ROOT: Final = "run"
@@ -42,8 +44,6 @@ _COMMITS: Final = 200
 
 _REFUSED: Final = (NotFound, Conflict, StaleLease, LimitReached)
 
-_VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "rerun from", "skip")
-
 
 #: An id that is derived from another one's says nothing to people.
 _DERIVED: Final = re.compile("[0-9a-f]{32}")
@@ -51,15 +51,6 @@ _DERIVED: Final = re.compile("[0-9a-f]{32}")
 
 class Endless(Exception):
     """Internal: what one action has led to does not come to rest."""
-
-
-def verb_names(verbs: Sequence[str]) -> tuple[str, ...]:
-    """Verbs as a search is given them; raises InvalidInput for what is none."""
-    for verb in verbs:
-        name, _, ref = verb.rpartition(" ")
-        if verb not in _VERBS[:-2] and (name not in _VERBS[-2:] or not ref):
-            raise InvalidInput(f"there is no verb {verb!r:.80}; use {', '.join(_VERBS[:-2])}, 'rerun from REF' or 'skip REF'")
-    return tuple(verbs)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -74,6 +65,8 @@ class Case:
     #: What a signal to a task may bring, by reference.
     signals: Mapping[str, Sequence[object]] = attrs.field(factory=dict)
     verbs: tuple[str, ...] = ()
+    #: Messages from outside, by event, each handed to the event handlers once.
+    messages: Mapping[str, Any] = attrs.field(factory=dict)
     #: Tasks whose effect happens once, however often their worker is called: they hand on the idempotency key.
     idempotent: frozenset[str] = frozenset()
     executions: int = 1
@@ -120,7 +113,7 @@ class _Situation:
     keys: frozenset[tuple[str, str]] = frozenset()
     #: How a task goes on, once an outcome was chosen for good.
     always: tuple[tuple[str, str, Outcome], ...] = ()
-    signaled: tuple[tuple[str, int], ...] = ()
+    signaled: tuple[tuple[tuple[str, str], int], ...] = ()
     used: tuple[str, ...] = ()
     started: int = 0
     picked: int = 0
@@ -135,6 +128,8 @@ class Sandbox:
 
     def __init__(self, case: Case) -> None:
         self.case = case
+        #: Whether orders in which tasks are picked up are distinguished.
+        self.orders = case.orders
         self.clock = SettableClock(_BEGIN)
         self._backend = MemoryBackend()
         self._commits = 0
@@ -217,8 +212,9 @@ class Sandbox:
         signals = self._signals()
         verbs = self._verbs(busy=bool(found))
         # Work that is there is done before time passes, unless it was said that it may not be.
-        usual = [*found, *signals[0], *verbs[0], *(() if found else self._passing())]
-        return [*(usual or [END]), *signals[1], *verbs[1]]
+        comes = self._messages()
+        usual = [*found, *signals[0], *verbs[0], *(() if found else [*comes, *self._passing()])]
+        return [*(usual or [END]), *signals[1], *verbs[1], *(comes if found else ())]
 
     def _starts(self) -> list[Action]:
         number = self._now.started + 1
@@ -236,9 +232,10 @@ class Sandbox:
                 message=message,
                 outcome=outcome,
                 number=self._next()[0] or self._now.now,
+                name=name,
             )
-            for message in (offered if self.case.orders else offered[:1])
-            for outcome in self._outcomes(message)
+            for message in (offered if self.orders else offered[:1])
+            for name, outcome in self._ways(message)
         ]
 
     def _place(self, message: Message) -> tuple[int, str, int]:
@@ -258,14 +255,20 @@ class Sandbox:
         row = self._backend._store.workflows.get(workflow_id)
         return f"{row.name if row is not None and _DERIVED.fullmatch(workflow_id) else workflow_id}/"
 
-    def _outcomes(self, message: Message) -> tuple[Outcome, ...]:
-        for owner, ref, outcome in self._now.always:
-            if (owner, ref) == (message.workflow_id, message.ref):
-                return (outcome,)
+    def _ways(self, message: Message) -> list[tuple[str, Outcome]]:
+        """What may become of it, each under the reference for which it is so from now on: in a loop, an output may never change."""
         task = self._task(message)
-        kind = message.queue.rpartition(":")[2]
         base = message.ref if task is None else task.base_ref
-        return self.case.may.get(base) or self.case.may.get(kind) or self.case.others
+        for owner, ref, outcome in self._now.always:
+            if owner == message.workflow_id and ref in (base, message.ref):
+                return [(ref, outcome)]
+        kind = message.queue.rpartition(":")[2]
+        found = self.case.may.get(base) or self.case.may.get(kind) or self.case.others
+        ways = [(message.ref, one) for one in found]
+        if base != message.ref:
+            stays = [one for one in found[1:] if one.output and one.status is TaskStatus.COMPLETED and not one.always]
+            ways += [(base, attrs.evolve(one, name=f"{one.name}, ever after", always=True)) for one in stays]
+        return ways
 
     def _reports(self) -> list[Action]:
         due = sorted(
@@ -285,34 +288,47 @@ class Sandbox:
         usual: list[Action] = []
         early: list[Action] = []
         sent = dict(self._now.signaled)
-        for ref, values in self.case.signals.items():
-            outputs = [one for one in values if not isinstance(one, str)] or [{}]
-            most = 2 if "twice" in values else 1
+        asked = [(ref, owner) for ref in self.case.signals for owner in self._owners(ref)] if self._now.started else []
+        for ref, owner in asked:
+            values, tasks = self.case.signals[ref], self._tasks(owner, ref)
             first = [one.removeprefix("after ") for one in values if isinstance(one, str) and one.startswith("after ")]
-            if self._now.started == 0 or sent.get(ref, 0) >= most or not all(self._done(one) for one in first):
+            count = sent.get((owner, ref), 0)
+            if not all(self._done(owner, one, count) for one in first):
                 continue
+            waits = [one for one in tasks if one.status is TaskStatus.IN_PROGRESS]
+            # In a loop it is asked for again, and may come before that as well.
+            times = max(1, len(tasks) + any(one.ref != one.base_ref for one in tasks)) * (2 if "twice" in values else 1)
+            called = f"signal to {self._of(owner)}{waits[0].ref if waits else ref}"
+            outputs = [one for one in values if not isinstance(one, str)] or [{}]
             made = [
-                Action(kind="signal", label=f"signal to {ref}" + (f" ({number})" if number > 1 else ""), name=ref, value=output)
+                Action(kind="signal", label=called + (f" ({number})" if number > 1 else ""), name=ref, value=(owner, output))
                 for number, output in enumerate(outputs, 1)
             ]
-            if not sent.get(ref) and self._open(ref):
+            if waits and count < len(tasks):
                 usual += made
                 if "never" in values:
-                    usual.append(Action(kind="no signal", label=f"no signal to {ref}", name=ref))
-            else:
+                    usual.append(Action(kind="no signal", label=f"no {called}", name=ref, value=(owner, None)))
+            elif count < times:
                 early += made
         return usual, early
 
-    def _statuses(self, ref: str) -> list[TaskStatus]:
-        execution = self._backend._store.executions.get(ROOT)
-        tasks = () if execution is None else execution.attempts.values()
-        return [one.status for one in tasks if ref in (one.ref, one.base_ref)]
+    def _owners(self, ref: str) -> list[str]:
+        """The executions in which something waits for such a signal, or did; the first one as long as there is none."""
+        return [one for one in self._backend._store.executions if self._tasks(one, ref)] or [ROOT]
 
-    def _open(self, ref: str) -> bool:
-        return TaskStatus.IN_PROGRESS in self._statuses(ref)
+    def _tasks(self, owner: str, ref: str) -> list[Task]:
+        execution = self._backend._store.executions.get(owner)
+        return [] if execution is None else [one for one in execution.attempts.values() if ref in (one.ref, one.base_ref)]
 
-    def _done(self, ref: str) -> bool:
-        return any(status.successful for status in self._statuses(ref))
+    def _done(self, owner: str, ref: str, before: int) -> bool:
+        """Whether a task is done; in a loop, once more than signals were sent `before`."""
+        done = [task for one in {owner: 0, ROOT: 0} for task in self._tasks(one, ref) if task.status.successful]
+        return len(done) > (before if any(task.ref != task.base_ref for task in done) else 0)
+
+    def _messages(self) -> list[Action]:
+        """Messages from outside that have not come yet."""
+        left = {f"message {event}": payload for event, payload in self.case.messages.items()} if self._now.started else {}
+        return [Action(kind="message", label=one, name=one, value=left[one]) for one in left if one not in self._now.used]
 
     def _verbs(self, *, busy: bool) -> tuple[list[Action], list[Action]]:
         """What is paused goes on in the ordinary course; every other verb is out of the ordinary."""
@@ -323,7 +339,7 @@ class Sandbox:
         if row.status is WorkflowStatus.PAUSED and not busy:
             usual = [Action(kind="verb", label="resume", name="resume")]
         over, left = row.status.terminal, [verb for verb in self.case.verbs if verb not in self._now.used]
-        fits = [verb for verb in left if _fits(verb, over=over, paused=row.status is WorkflowStatus.PAUSED)]
+        fits = [verb for verb in left if verb_fits(verb, over=over, paused=row.status is WorkflowStatus.PAUSED)]
         return usual, [Action(kind="verb", label=verb, name=verb) for verb in fits]
 
     def _passing(self) -> list[Action]:
@@ -374,9 +390,25 @@ class Sandbox:
         domain, _, kind = queue.rpartition(":")
         tasks = self.engine.poll(kind, worker_id="worker", domain=domain or None)
         for task in tasks:
-            self._begin(task, outcome)
+            self._begin(task, outcome, action.name)
+            if task.task_type == TaskType.EVENT and outcome.acts:
+                self._publish(task)
 
-    def _begin(self, task: Task, outcome: Outcome) -> None:
+    def _publish(self, task: Task) -> None:
+        """What an EVENT task publishes to the engine's own handlers; every other sink is the world outside."""
+        context: Any = SimpleNamespace(
+            workflow=self.engine.get(task.workflow_id),
+            input=task.input_data,
+            ref=task.ref,
+            workflow_id=task.workflow_id,
+            task_id=task.task_id,
+            first_task_id=f"{task.workflow_id}:{task.ref}",
+            publish=self.engine.events.publish,
+        )
+        with suppress(ConductorliteError):
+            event_worker({})(context)
+
+    def _begin(self, task: Task, outcome: Outcome, lasting: str) -> None:
         now, key = self._now, (task.workflow_id, task.ref)
         once = task.base_ref in self.case.idempotent or task.task_type in self.case.idempotent
         acts, keys = now.acts, now.keys
@@ -388,7 +420,9 @@ class Sandbox:
             late = max(task.response_timeout_at or 0, now.now) + 1 if outcome.late else 0
             at = None if outcome.status is None else late or now.now + outcome.takes_ms
             calls = (*calls, _Call(task=task, outcome=outcome, at=at, number=now.picked))
-        always = (*now.always, (*key, outcome)) if outcome.always and not any(one[:2] == key for one in now.always) else now.always
+        always = now.always
+        if outcome.always and not any(one[:2] == (task.workflow_id, lasting) for one in always):
+            always = (*always, (task.workflow_id, lasting, outcome))
         self._now = attrs.evolve(now, acts=acts, keys=keys, calls=calls, always=always, picked=now.picked + 1)
 
     def _do_report(self, action: Action) -> None:
@@ -408,16 +442,22 @@ class Sandbox:
                 self.engine.update_task(result)
 
     def _do_signal(self, action: Action) -> None:
-        self._count_signal(action.name, 1)
+        owner, output = action.value
+        self._count_signal(owner, action.name, 1)
         with suppress(*_REFUSED):
-            self.engine.signal(ROOT, action.value, task=action.name)
+            self.engine.signal(owner, output, task=action.name)
 
     def _do_no_signal(self, action: Action) -> None:
-        self._count_signal(action.name, 2)
+        self._count_signal(action.value[0], action.name, 1_000_000)
 
-    def _count_signal(self, ref: str, number: int) -> None:
+    def _count_signal(self, owner: str, ref: str, number: int) -> None:
         sent = dict(self._now.signaled)
-        self._now = attrs.evolve(self._now, signaled=tuple(sorted({**sent, ref: sent.get(ref, 0) + number}.items())))
+        sent[owner, ref] = sent.get((owner, ref), 0) + number
+        self._now = attrs.evolve(self._now, signaled=tuple(sorted(sent.items())))
+
+    def _do_message(self, action: Action) -> None:
+        self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
+        self.engine.events.publish(action.name.removeprefix("message "), action.value, message_id=action.name)
 
     def _do_verb(self, action: Action) -> None:
         self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
@@ -456,11 +496,3 @@ def _id(number: int) -> str:
 def _again(generation: int) -> str:
     """What distinguishes a task from itself before a retry or a rerun."""
     return "" if not generation else " again" if generation == 1 else f" again ({generation})"
-
-
-def _fits(verb: str, *, over: bool, paused: bool) -> bool:
-    if verb in ("retry", "restart"):
-        return over
-    if verb.startswith("rerun"):
-        return not paused
-    return not over and (verb == "resume") == paused if verb in ("pause", "resume") else not over

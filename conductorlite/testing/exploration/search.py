@@ -22,9 +22,9 @@ from conductorlite.model.texts import to_span
 from conductorlite.plan.tree import walk
 from conductorlite.runtime.engine import Engine
 from conductorlite.testing.exploration.invariants import Invariant, RunState
-from conductorlite.testing.exploration.outcomes import outcomes_of
+from conductorlite.testing.exploration.outcomes import outcomes_of, verb_names
 from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem, paste
-from conductorlite.testing.exploration.sandbox import END, ROOT, Action, Case, Endless, Sandbox, Snapshot, verb_names
+from conductorlite.testing.exploration.sandbox import END, ROOT, Action, Case, Endless, Sandbox, Snapshot
 from conductorlite.testing.steps import render_history
 
 __all__ = ["explore"]
@@ -44,6 +44,7 @@ def explore(
     others: Sequence[Any] = _OTHERS,
     signals: Mapping[str, Any] | None = None,
     verbs: Sequence[str] = (),
+    messages: Mapping[str, Any] | None = None,
     invariants: Sequence[Invariant] = (),
     idempotent: Sequence[str] = (),
     executions: int = 1,
@@ -62,7 +63,8 @@ def explore(
     `may` says what calls of a task may come to, by reference or task type: a list of outputs and of names (`OUTCOMES`, "takes 2h"),
     the ordinary one first; `others` of every other task. `signals` says what a WAIT or HUMAN is sent, by reference: a list of
     outputs, and "never", "twice", "after REF" for one that cannot come before another task is done. `verbs` ("pause",
-    "terminate", "retry", "restart", "rerun", "rerun from REF", "skip REF") are used once each, at any moment. Effects of
+    "terminate", "retry", "restart", "rerun", "rerun from REF", "skip REF") are used once each, at any moment; `messages`, payloads
+    by event, come once each to the event handlers that `setup` registers, at the latest when nothing else is left to do. Effects of
     `idempotent` tasks happen once however often they are tried. So many `executions` are started; `setup(engine)` may register or
     schedule more, then a search ends `until` a length of virtual time.
 
@@ -78,12 +80,22 @@ def explore(
         others=outcomes_of(list(others), "others"),
         signals={ref: _signals(said, ref) for ref, said in (signals or {}).items()},
         verbs=verb_names(verbs),
+        messages=dict(messages or {}),
         idempotent=frozenset(idempotent),
         until_ms=None if until is None else to_span(until),
         orders=any(one.ordered for one in invariants) or any(_limited(one) for one in case.definitions),
     )
-    said = {"may": may, "signals": signals, "verbs": list(verbs), "idempotent": list(idempotent), "until": until, "input": input}
-    search = _Search(case, invariants, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, executions, found))
+    said: dict[str, Any] = {
+        "may": may,
+        "signals": signals,
+        "verbs": verbs,
+        "messages": messages,
+        "idempotent": idempotent,
+        "until": until,
+    }
+    said |= {"input": input, "others": None if others is _OTHERS else others, "executions": executions - 1 and executions}
+    named = [name for name, one in (("registered", registered), ("setup", setup)) if one]
+    search = _Search(case, invariants, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, named, found))
     with closing(search.box):
         if schedule is not None:
             search.rerun(schedule)
@@ -174,7 +186,7 @@ class _Search:
         self._seen: dict[tuple[object, ...], int] = {}
         self._edges: dict[int, set[tuple[int, int, int]]] = {}
         self._tried: set[str] = set()
-        self._dropped = False
+        self._dropped = self._again = False
         self._schedules = 0
         self._reached: set[str] = set()
         self.problems: dict[str, Problem] = {}
@@ -185,13 +197,23 @@ class _Search:
 
     def run(self, schedules: int, enough: int) -> None:
         """Try so many schedules, the ordinary course first, until enough was found."""
-        self._follow((), self._nothing, None, 0, 0)
         self._schedules = 1
-        while self._left and self._schedules < schedules and len(self.problems) < enough:
+        self._follow((), self._nothing, None, 0, 0)
+        while (self._left or self._again) and self._schedules < schedules and len(self.problems) < enough:
+            if self._again:
+                self._begin_again()
+                continue
             _, _, _, branch = heapq.heappop(self._left)
             self.box.restore(branch.snapshot)
             self._schedules += 1
             self._follow(branch.chosen, branch.held, branch, branch.cost, branch.steps)
+
+    def _begin_again(self) -> None:
+        self._again = self._dropped = False
+        for known in (self._left, self._seen, self._edges, self._tried):
+            known.clear()
+        self.box.restore(self._started)
+        self._follow((), self._nothing, None, 0, 0)
 
     def _follow(self, chosen: tuple[str, ...], held: tuple[bool, ...], branch: _Branch | None, cost: int, steps: int) -> None:
         """Go on from here in the ordinary course, after a first choice; note each moment that was not seen before."""
@@ -269,6 +291,10 @@ class _Search:
     def _ask_for_order(self) -> None:
         """An invariant looks at the order of effects: from now on moments that differ in it are distinguished."""
         self._ordered = True
+        if not self.box.orders:
+            # From the beginning: orders that were not distinguished so far have been passed by.
+            self.box.orders = True
+            self._again = True
 
     def _at_end(self, held: tuple[bool, ...]) -> list[_Wrong]:
         """What is wrong when nothing is left to happen."""
