@@ -100,7 +100,7 @@ def test_a_step_that_stays_broken_fails_the_night(
     night = BATCH.night_of(engine, FIRST, tmp_path)
     engine.run_until_idle()
     assert len(workers[step].calls) == tries
-    assert night.status is WorkflowStatus.FAILED
+    assert (night.status, night.tasks[-1].ref) == (WorkflowStatus.FAILED, step)
 
 
 def test_a_worker_may_be_silent_for_half_a_minute(engine: Engine, workers: ScriptedWorkers, tmp_path: Path) -> None:

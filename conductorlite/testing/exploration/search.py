@@ -73,27 +73,10 @@ def explore(
     ExplorationFailed with what was found, shrunk, unless `check` is false; InvalidInput for what cannot happen. With a `schedule`,
     as a failure printed it, only that is run.
     """
-    case = _case(workflow, input, registered, executions, setup)
-    case = attrs.evolve(
-        case,
-        may={task: outcomes_of(said, task) for task, said in (may or {}).items()},
-        others=outcomes_of(list(others), "others"),
-        signals={ref: _signals(said, ref) for ref, said in (signals or {}).items()},
-        verbs=verb_names(verbs),
-        messages=dict(messages or {}),
-        idempotent=frozenset(idempotent),
-        until_ms=None if until is None else to_span(until),
-        orders=any(one.ordered for one in invariants) or any(_limited(one) for one in case.definitions),
-    )
-    said: dict[str, Any] = {
-        "may": may,
-        "signals": signals,
-        "verbs": verbs,
-        "messages": messages,
-        "idempotent": idempotent,
-        "until": until,
-    }
-    said |= {"input": input, "others": None if others is _OTHERS else others, "executions": executions - 1 and executions}
+    said: dict[str, Any] = {"may": may, "signals": signals, "verbs": verbs, "messages": messages, "idempotent": idempotent}
+    said |= {"until": until, "input": input, "others": None if others is _OTHERS else others}
+    case = _having(_case(workflow, input, registered, executions, setup), said, invariants)
+    said["executions"] = executions - 1 and executions
     named = [name for name, one in (("registered", registered), ("setup", setup)) if one]
     search = _Search(case, invariants, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, named, found))
     with closing(search.box):
@@ -105,6 +88,21 @@ def explore(
     if check and explored.problems:
         raise ExplorationFailed(explored)
     return explored
+
+
+def _having(case: Case, said: Mapping[str, Any], invariants: Sequence[Invariant]) -> Case:
+    """What may happen in it, as it was said."""
+    return attrs.evolve(
+        case,
+        may={task: outcomes_of(one, task) for task, one in (said["may"] or {}).items()},
+        others=outcomes_of(list(_OTHERS if said["others"] is None else said["others"]), "others"),
+        signals={ref: _signals(one, ref) for ref, one in (said["signals"] or {}).items()},
+        verbs=verb_names(said["verbs"]),
+        messages=dict(said["messages"] or {}),
+        idempotent=frozenset(said["idempotent"]),
+        until_ms=None if said["until"] is None else to_span(said["until"]),
+        orders=any(one.ordered for one in invariants) or any(_limited(one) for one in case.definitions),
+    )
 
 
 def _signals(said: Any, ref: str) -> list[object]:
