@@ -47,6 +47,7 @@ from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
 from conductorlite.decide.operators.do_while import next_round, with_rounds
 from conductorlite.decide.operators.join import choose, look_again, one_less, pass_over_join, schedule_branch
 from conductorlite.decide.operators.scripts import CHOOSES, chosen_head
+from conductorlite.decide.plain import completed, polled, scheduled
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.reports import (
     on_extend_lease,
@@ -101,6 +102,8 @@ def schedule_item(
     """
     node = (changeset.plan_of(grafts) if grafts else changeset.plan).nodes[ref]
     place = tuple(iterations)
+    if given is None and node.plain and not grafts and scheduled(changeset, node, place):
+        return
     printed = printed_ref(ref, place) if place else ref
     if changeset.reopening or changeset.workflow.skips or grafts:
         existing = changeset.task(printed)
@@ -217,7 +220,11 @@ def executed(changeset: Changeset, ref: str) -> None:
     if node.compensates is not None:
         if is_last_compensation(changeset, task):
             end_compensated(changeset)
-        return
+    else:
+        _leave(changeset, node, task)
+
+
+def _leave(changeset: Changeset, node: Node, task: Task) -> None:
     # Only now: a JOIN that this task's own end has scheduled counted it as live.
     for join in changeset.joins_of(task) if node.joins else ():
         one_less(changeset, join)
@@ -312,29 +319,30 @@ def decide(
         if changeset.more:
             break
         for one in (*changeset.overtaken(event), event) if event.sender else (event,):
-            _read(changeset, one)
-            _settle(changeset)
+            _settle(changeset, _read(changeset, one))
     if hand_out is not None and not changeset.more and not any(one.outcome in _REFUSED for one in changeset.replies.values()):
         polls = hand_out(changeset.offered())
         if len(polls) > 1:
             changeset.known_tasks([event.ref for event in polls if event.ref is not None])  # read in one batch
         for event in polls:
-            _read(changeset, event)
-            _settle(changeset)
+            _settle(changeset, _read(changeset, event))
     return changeset.decision()
 
 
-def _read(changeset: Changeset, event: Event) -> None:
-    """Take one event, unless it was taken already, before one that had overtaken it."""
+def _read(changeset: Changeset, event: Event) -> int:
+    """Take one event, unless it was taken already, before one that had overtaken it; how many steps were done with it."""
     if event.event_id in changeset.replies:
-        return
+        return 0
     if event.posted_at > changeset.now:
         changeset.now = event.posted_at
     if event.stored:
         changeset.consume(event)
         if changeset.replaced(event):
             changeset.reply(event, Outcome.IGNORED, "the turn that read it has dated it again")
-            return
+            return 0
+    steps = _read_plain(changeset, event)
+    if steps is not None:
+        return steps
     changeset.caused_by(cause_of(changeset, event))
     _HANDLERS[event.kind](changeset, event)
     if changeset.lost is not None:
@@ -343,6 +351,34 @@ def _read(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.DONE)
     elif event.kind in REOPENING and changeset.workflow.status.terminal and not changeset.workflow.rate_limited:
         leave_limit(changeset)  # it was refused after all
+    return 0
+
+
+#: Of the list, for a plain task that was completed: advance, schedule, executed.
+_PLAIN_STEPS: Final = 3
+
+
+def _read_plain(changeset: Changeset, event: Event) -> int | None:
+    """Take what mostly happens to a plain task, and do what follows; None, with nothing done, for anything else."""
+    if event.kind is EventKind.POLL:
+        return 0 if polled(changeset, event) else None
+    bounds = changeset.bounds
+    if event.kind is not EventKind.REPORT or bounds.steps < _PLAIN_STEPS or len(changeset.inserted) + 1 >= bounds.rows:
+        return None
+    task: Any = completed(changeset, event)
+    if task is None:
+        return None
+    node = changeset.plan.nodes[task.base_ref]
+    if node.successor is not None:
+        successor = changeset.plan.nodes[node.successor]
+        if not (successor.plain and scheduled(changeset, successor, task.iterations)):
+            changeset.queue.append(("executed", task.ref))
+            changeset.follow(task, node.successor, task.iterations)
+            return 1
+    task.executed = True
+    changeset.count(task, -1)
+    _leave(changeset, node, task)
+    return _PLAIN_STEPS
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:
@@ -355,9 +391,9 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
     return 0 if unborn and event.kind is EventKind.START else 1
 
 
-def _settle(changeset: Changeset) -> None:
-    """Work the list off, or hold it while the workflow is paused, or cut the turn."""
-    steps, stack, queue, bounds, made = 0, changeset.stack, changeset.queue, changeset.bounds, changeset.inserted
+def _settle(changeset: Changeset, steps: int) -> None:
+    """Work the list off, or hold it while the workflow is paused, or cut the turn; `steps` are done already."""
+    stack, queue, bounds, made = changeset.stack, changeset.queue, changeset.bounds, changeset.inserted
     while stack or queue:
         if changeset.workflow.status is not WorkflowStatus.RUNNING:
             _put_aside(changeset)

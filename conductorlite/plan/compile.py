@@ -170,6 +170,8 @@ class Node:
     #: What its input and its output are checked against.
     input_check: SchemaCheck | None = None
     output_check: SchemaCheck | None = None
+    #: Whether it is a worker's task whose beginning and end are like those of most: see `decide.plain`.
+    plain: bool = False
 
     @property
     def unreachable(self) -> bool:
@@ -334,15 +336,20 @@ def _node(
     operator = task.type in OPERATOR_TYPES
     static = task.type == TaskType.FORK_JOIN
     fork = static or task.type == TaskType.FORK_JOIN_DYNAMIC
-    definition = task.task_definition
+    definition, policy = task.task_definition, task_policy(task, semantics, operator=operator)
     merges = definition is not None and (not operator or task.type in _MERGES)
+    input_check = None if operator or definition is None else _checked(definition, definition.input_schema)
+    limit = NO_LIMIT if operator else task_limit(task)
+    special = (
+        task.async_complete or task.start_delay_ms or policy.total_timeout_ms > 0 or limit or input_check or "compensates" in around
+    )
     return Node(
         ref=task.task_reference_name,
         task=task,
         task_type=task.name if task.type == TaskType.SIMPLE else "FORK" if fork else str(task.type),
-        policy=task_policy(task, semantics, operator=operator),
+        policy=policy,
         operator=operator,
-        limit=NO_LIMIT if operator else task_limit(task),
+        limit=limit,
         template=compile_input(_inputs(task), dict(definition.input_template) if merges and definition is not None else {}),
         successor=None if fork else successor,
         join=successor if fork else None,
@@ -356,8 +363,9 @@ def _node(
         items=_items(task),
         params=_params(task),
         compensation=None if task.compensation is None else task.compensation.task_reference_name,
-        input_check=None if operator or definition is None else _checked(definition, definition.input_schema),
+        input_check=input_check,
         output_check=None if definition is None else _checked(definition, definition.output_schema),
+        plain=not (operator or special),
         **around,
     )
 

@@ -36,14 +36,14 @@ def some_live_rows_pass_for_all(patch: Patch) -> None:
 
 def counted_twice(patch: Patch) -> None:
     """A counter goes down by two when a task of a loop ends."""
-    real = Changeset._count
+    real = Changeset.count
 
     def count(self: Changeset, task: Task, change: int) -> None:
         real(self, task, change)
         if change < 0 and task.iterations and self.known(self.owner(task) or "").open > 0:
             real(self, task, change)
 
-    patch.setattr(Changeset, "_count", count)
+    patch.setattr(Changeset, "count", count)
 
 
 def timer_not_cancelled(patch: Patch) -> None:

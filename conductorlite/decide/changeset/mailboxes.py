@@ -125,7 +125,7 @@ class Mailboxes(View):
         if event is None or (event.ref, event.attempt) not in self.inserted:
             self._cancelled[event_id] = None
 
-    def _drop_timers(self, row: Any) -> None:
+    def drop_timers(self, row: Any) -> None:
         """Cancel the timers of a row that the turn writes."""
         for (name, kind), at in zip(_TIMERS, _dates(row), strict=True):
             if at is not None:

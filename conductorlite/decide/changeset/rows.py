@@ -45,7 +45,7 @@ class Changeset(Admissions):
         self, status: WorkflowStatus, *, reason: str | None = None, payload: Payload | None = None, verb: bool = False
     ) -> None:
         """Change the workflow's status and journal it; raises InvariantBroken when the table forbids it."""
-        before = None if self._created and not self._history else self.workflow.status
+        before = None if self._created and not self.history else self.workflow.status
         allowed = WORKFLOW_TRANSITIONS[before]
         if verb and before is not None:
             allowed = allowed | WORKFLOW_VERB_TRANSITIONS.get(before, frozenset())
@@ -66,14 +66,14 @@ class Changeset(Admissions):
         payload: Payload | None = None,
     ) -> None:
         """Add a line to the journal."""
-        cause = self._cause
-        if self.clock != self.now and ("kind" in cause or not self._history):
+        cause = self.cause
+        if self.clock != self.now and ("kind" in cause or not self.history):
             cause["clock"] = self.clock
-        self._cause = {}
-        self._history_seq += 1
-        self._history.append(
+        self.cause = {}
+        self.history_seq += 1
+        self.history.append(
             HistoryEvent(
-                n=self._history_seq,
+                n=self.history_seq,
                 at=self.now,
                 kind=kind,
                 status=status,
@@ -88,10 +88,10 @@ class Changeset(Admissions):
 
     def caused_by(self, cause: dict[str, Any] | None) -> None:
         """Have the next line of the journal record what led to it; what the turn does by itself has no cause."""
-        before = self._cause
-        self._cause = {} if cause is None else cause
+        before = self.cause
+        self.cause = {} if cause is None else cause
         if "used" in before:
-            self._cause["used"] = before["used"]
+            self.cause["used"] = before["used"]
 
     def create(
         self,
@@ -146,15 +146,15 @@ class Changeset(Admissions):
             updated_at=self.now,
             **fields,
         )
-        self.inserted[ref, attempt] = self._last[ref] = thaw(task)
-        self._newest[node.ref] = ref
+        self.inserted[ref, attempt] = self.last[ref] = thaw(task)
+        self.newest[node.ref] = ref
         self.settle(task, None, None, False)
         return task
 
     def _begin(self, task: Task, status: TaskStatus, input: Payload, fields: dict[str, Any]) -> Task:
         """What would be created stands there already, and its delay is over."""
         if status.terminal:
-            self._drop_timers(self._own(task))
+            self.drop_timers(self._own(task))
         changes = {**fields, "status": status, "input": self.keep(input), "updated_at": self.now}
         return self.put(task, **{**changes, "start_delay_ms": task.start_delay_ms})
 
@@ -180,15 +180,15 @@ class Changeset(Admissions):
 
     def _own(self, task: Task) -> Task:
         """The row as the turn writes it: a copy of what the reader has answered, made once."""
-        row, place = self._last.get(task.ref), (task.ref, task.attempt)
+        row, place = self.last.get(task.ref), (task.ref, task.attempt)
         if row is None:  # nothing of this reference is written yet
             row = self.known(task.ref)
             if row.attempt == task.attempt:
-                row = self._updated[place] = self._last[row.ref] = writable_copy(row)
+                row = self.updated[place] = self.last[row.ref] = writable_copy(row)
                 return row
         elif row.attempt == task.attempt:
             return row
-        row = self._updated.get(place) or self.inserted.get(place)
+        row = self.updated.get(place) or self.inserted.get(place)
         if row is None:
             raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
         return row
@@ -240,9 +240,9 @@ class Changeset(Admissions):
             )
         live = task.live
         if live is not was_live and self.counting:
-            self._count(task, live - was_live)
+            self.count(task, live - was_live)
 
-    def _count(self, task: Task, change: int) -> None:
+    def count(self, task: Task, change: int) -> None:
         owner = self.owner(task) if task.grafts or self.plan.nodes[task.base_ref].scopes else None
         if owner is None:
             count = self.open = self.open + change
@@ -259,10 +259,10 @@ class Changeset(Admissions):
             if task.live:
                 raise InvariantBroken(f"task {task.ref!r} is dropped while it is live")
             self._dropped[task.ref] = None
-            self._last.pop(task.ref, None)
-            if self._newest.get(task.base_ref) == task.ref:
-                del self._newest[task.base_ref]
-        for rows in (self.inserted, self._updated):
+            self.last.pop(task.ref, None)
+            if self.newest.get(task.base_ref) == task.ref:
+                del self.newest[task.base_ref]
+        for rows in (self.inserted, self.updated):
             for key in [key for key in rows if key[0] in gone]:
                 del rows[key]
 
@@ -321,7 +321,7 @@ class Changeset(Admissions):
         if problem is not None:
             status, output, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, EMPTY, problem
         row, before = self.opened(task)
-        self._drop_timers(row)
+        self.drop_timers(row)
         if not child_ended and (row.sub_workflow_id is not None or row.task_type == "START_WORKFLOW"):
             self._end_child(row, f"parent workflow {row.workflow_id}: {reason or f'its task {row.ref!r} is {status}'}")
         if row.status is not TaskStatus.IN_PROGRESS:
@@ -357,11 +357,11 @@ class Changeset(Admissions):
         """Take out the PENDING row of the first task, for what it stands for is scheduled now, in its place."""
         self.open -= 1
         self._task_seq = task.seq - 1
-        self._last.pop(task.ref, None)
-        self._newest.pop(task.base_ref, None)
+        self.last.pop(task.ref, None)
+        self.newest.pop(task.base_ref, None)
         if self.inserted.pop((task.ref, task.attempt), None) is None:
             self._dropped[task.ref] = None
-        self._updated.pop((task.ref, task.attempt), None)
+        self.updated.pop((task.ref, task.attempt), None)
 
     def started_id(self, task: Task) -> str:
         """Id of the execution that an attempt of START_WORKFLOW starts."""
@@ -385,7 +385,7 @@ class Changeset(Admissions):
         """End an open attempt because its execution ends, or what is around it: nothing follows. `because` goes to its child."""
         self._end_child(task, because or f"parent workflow {task.workflow_id}: its task {task.ref!r} is canceled")
         self._leave_queue(task)
-        self._drop_timers(self._own(task))
+        self.drop_timers(self._own(task))
         gone: dict[str, Any] = {"lease": 0, "holder": None, "ended_at": self.now, "updated_at": self.now}
         return self._leave_limit(self.put(task, status=TaskStatus.CANCELED, **gone))
 
@@ -424,7 +424,7 @@ class Changeset(Admissions):
 
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
-        for rows in (self.inserted, self._updated):
+        for rows in (self.inserted, self.updated):
             for task in rows.values():
                 task.__class__ = Task
         workflow = self.workflow
@@ -432,7 +432,7 @@ class Changeset(Admissions):
         self._row.open = self.open
         self._row.task_seq = self._task_seq
         self._row.sequence = self._sequence
-        self._row.history_seq = self._history_seq
+        self._row.history_seq = self.history_seq
         self._row.broken_turns = 0
         self._row.parked = None
         self._row.__class__ = Workflow
@@ -444,12 +444,12 @@ class Changeset(Admissions):
             workflow=workflow,
             created=self._created,
             inserted=tuple(self.inserted.values()),
-            updated=tuple(self._updated.values()),
+            updated=tuple(self.updated.values()),
             dropped=tuple(self._dropped),
             renamed=tuple(self._renamed),
             texts=tuple(self._texts.values()) if self._texts else (),
             definitions=self._definitions,
-            history=tuple(self._history),
+            history=tuple(self.history),
             consumed=tuple(self._consumed),
             cancelled=tuple([event_id for event_id in self._cancelled if event_id not in self._timers]) if self._cancelled else (),
             timers=(*self._timers.values(), *own),

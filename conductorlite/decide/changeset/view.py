@@ -17,7 +17,7 @@ from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLos
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
 from conductorlite.plan.compile import Node, Plan
 
-__all__ = ["Bounds", "Item", "LostInput", "View"]
+__all__ = ["SMALL", "Bounds", "Item", "LostInput", "View"]
 
 #: One entry of the work list: what to do, and the JSON-able arguments to do it with.
 Item = tuple[str, *tuple[Any, ...]]
@@ -33,7 +33,7 @@ class Bounds:
 
 
 #: Characters that no hard barrier refuses, whatever they are: the least one is 1 KB.
-_SMALL: Final = 256
+SMALL: Final = 256
 
 
 class LostInput(InvalidInput):
@@ -84,20 +84,20 @@ class View:
         self._task_seq = self.workflow.task_seq
         self._sequence = self.workflow.sequence
         #: Lines of the journal so far.
-        self._history_seq = self.workflow.history_seq
+        self.history_seq = self.workflow.history_seq
         #: The attempts that the turn has made, by reference and number, and that it has changed: written until it is decided.
         self.inserted: dict[tuple[str, int], Task] = {}
-        self._updated: dict[tuple[str, int], Task] = {}
-        self._last: dict[str, Task] = {}
+        self.updated: dict[tuple[str, int], Task] = {}
+        self.last: dict[str, Task] = {}
         self._dropped: dict[str, None] = {}
         self._renamed: list[Renamed] = []
-        self._newest: dict[str, str] = {}
+        self.newest: dict[str, str] = {}
         self._ids: dict[tuple[str, int, int], str] = {}
         self._texts: dict[str, Payload] = {}
         self._definitions: dict[str, str] = {}
-        self._history: list[HistoryEvent] = []
+        self.history: list[HistoryEvent] = []
         #: What led to the lines to come, until the first of them records it.
-        self._cause: dict[str, Any] = {}
+        self.cause: dict[str, Any] = {}
         self._consumed: list[str] = []
         self._timers: dict[str, Event] = {}
         self._cancelled: dict[str, None] = {}
@@ -108,14 +108,14 @@ class View:
 
     def task(self, ref: str) -> Task | None:
         """The last attempt at a printed reference as this turn sees it; None when there is none."""
-        found = self._last.get(ref)
+        found = self.last.get(ref)
         if found is not None:
             return found
         return None if ref in self._dropped else self.reader.task(ref)
 
     def known(self, ref: str) -> Task:
         """The last attempt at a printed reference that must exist; raises InvariantBroken."""
-        task = self._last.get(ref)
+        task = self.last.get(ref)
         if task is None and ref not in self._dropped:
             task = self.reader.task(ref)
         if task is None:
@@ -125,9 +125,9 @@ class View:
     def known_tasks(self, refs: Iterable[str]) -> list[Task | None]:
         """The last attempts at many printed references, read in one batch."""
         wanted = list(refs)
-        stored = [ref for ref in wanted if ref not in self._last and ref not in self._dropped]
+        stored = [ref for ref in wanted if ref not in self.last and ref not in self._dropped]
         found = dict(zip(stored, self.reader.tasks(stored), strict=True)) if stored else {}
-        return [found[ref] if ref in found else self._last.get(ref) for ref in wanted]
+        return [found[ref] if ref in found else self.last.get(ref) for ref in wanted]
 
     def latest(self, base_ref: str) -> Task | None:
         """The row of a definition reference that was scheduled last, of any round; None when there is none.
@@ -142,14 +142,14 @@ class View:
             here = forked if self.task(forked) is not None else None
         if here is not None:
             return self.task(here)
-        ref = self._newest.get(base_ref)
+        ref = self.newest.get(base_ref)
         if ref is not None:
-            return self._last[ref]
-        last = self._last.get(base_ref) if node is None else None
+            return self.last[ref]
+        last = self.last.get(base_ref) if node is None else None
         if last is not None and not last.iterations:
             return last  # made at run time, outside every loop: the reference has this one row
         stored = self.reader.latest(base_ref)
-        return None if stored is None or stored.ref in self._dropped else self._last.get(stored.ref, stored)
+        return None if stored is None or stored.ref in self._dropped else self.last.get(stored.ref, stored)
 
     def prefetch_latest(self, base_refs: Iterable[str]) -> None:
         """Have the reader load the rows of definition references in one batch, save those of this turn."""
@@ -158,9 +158,9 @@ class View:
             ref = self.seen_as(base_ref)
             if ref is not None:
                 refs.append(ref)
-            elif base_ref in self.plan.nodes and base_ref not in self._newest:
+            elif base_ref in self.plan.nodes and base_ref not in self.newest:
                 latest.append(base_ref)
-        self.reader.prefetch(refs=[ref for ref in refs if ref not in self._last], latest=latest)
+        self.reader.prefetch(refs=[ref for ref in refs if ref not in self.last], latest=latest)
 
     def seen_as(self, base_ref: str) -> str | None:
         """The printed reference that a definition reference stands for; None when it is that of the newest round."""
@@ -200,7 +200,7 @@ class View:
     def refusal(self, place: PayloadField, payload: Payload | None) -> str | None:
         """Why what was made cannot stand in its place: something it was made of cannot be read, or it is too large."""
         problem, self.lost = self.lost, None
-        if problem is not None or payload is None or payload.text is None or len(payload.text) <= _SMALL:
+        if problem is not None or payload is None or payload.text is None or len(payload.text) <= SMALL:
             return problem
         return self.bounds.barriers.refusal(place, payload)
 
@@ -224,7 +224,7 @@ class View:
 
     def _overlaid(self, stored: Sequence[Task], wanted: Any) -> list[Task]:
         rows = {task.ref: task for task in stored if task.ref not in self._dropped}
-        rows.update(self._last)
+        rows.update(self.last)
         return sorted((task for task in rows.values() if wanted(task)), key=lambda task: (task.seq, task.ref))
 
     def plan_of(self, grafts: Sequence[str]) -> Plan:
@@ -264,18 +264,18 @@ class View:
 
     def _so_far(self, name: str) -> Sequence[Any]:
         """What the last line of this turn, or the next one if there is none yet, records under a name of its cause."""
-        cause = self._cause if not self._history else parse(self._history[-1].cause or "{}")
+        cause = self.cause if not self.history else parse(self.history[-1].cause or "{}")
         found: Sequence[Any] = cause.get(name, ())
         return found
 
     def _append(self, name: str, what: object) -> None:
         """Have the journal record more under a name of a cause: in the last line of this turn, or in the next one."""
         entries = [*self._so_far(name), what]
-        if not self._history:
-            self._cause[name] = entries
+        if not self.history:
+            self.cause[name] = entries
             return
-        last = self._history[-1]
-        self._history[-1] = changed(last, cause=encoded({**parse(last.cause or "{}"), name: entries}))
+        last = self.history[-1]
+        self.history[-1] = changed(last, cause=encoded({**parse(last.cause or "{}"), name: entries}))
 
     def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
         """What a script answers that is seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when

@@ -1,0 +1,206 @@
+"""The short way: what mostly happens to a plain task, written out.
+
+A task is plain when its definition asks for nothing special (`Node.plain`, found out when it is compiled). That it is scheduled,
+polled and completed is most of what ever happens, and the general way through the changeset takes hundreds of calls for it. What is
+done here is what that way would do, field by field and in its order. Whatever is not as it mostly is, is left to it: each function
+says whether it has done the work, and has changed nothing when it has not. tests/plan/test_plain.py compares the decisions of both.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from conductorlite.decide.changeset.rows import Changeset, attempt_id
+from conductorlite.decide.changeset.view import SMALL
+from conductorlite.decide.operators.document import ExpressionContext
+from conductorlite.model.attrs import thaw, writable_copy
+from conductorlite.model.canonical import Payload, encoded
+from conductorlite.model.decisions import Event, EventKind, Outcome
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, printed_ref
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.plan.compile import Node
+
+__all__ = ["completed", "polled", "scheduled"]
+
+#: All that a line of the journal says of a report, mostly.
+_REPORTED: Final = encoded({"kind": str(EventKind.REPORT)})
+
+
+@lru_cache(maxsize=256)
+def _polled_by(worker: str | None) -> str:
+    """What a line of the journal says of a poll."""
+    return encoded({"kind": str(EventKind.POLL), **({"worker": worker} if worker else {})})
+
+
+def _usual(changeset: Changeset) -> bool:
+    """Whether neither the execution nor the turn is in an unusual state."""
+    workflow = changeset.workflow
+    return not (
+        workflow.status is not WorkflowStatus.RUNNING
+        or workflow.rate_limited
+        or workflow.skips
+        or changeset.clock != changeset.now
+        or changeset.plan.limited
+        or changeset.reopening
+        or changeset.given
+        or changeset.lost is not None
+        or not changeset.counting
+    )
+
+
+def _line(changeset: Changeset, task: Task, payload: Payload | None, cause: str | None) -> None:
+    """A line of the journal on the status that a task has now."""
+    number = changeset.history_seq = changeset.history_seq + 1
+    line = HistoryEvent(
+        n=number,
+        at=changeset.now,
+        kind=HistoryKind.TASK,
+        status=task.status,
+        ref=task.ref,
+        attempt=task.attempt,
+        reason=task.reason if task.status is TaskStatus.COMPLETED else None,
+        payload=payload,
+        cause=cause,
+    )
+    changeset.history.append(line)
+
+
+def completed(changeset: Changeset, event: Event) -> Task | None:
+    """The plain task that its worker's report has completed; what follows from that is the caller's. None: nothing is done."""
+    data, ref = event.data, event.ref
+    if event.sender or ref is None or data.text is None or changeset.cause or not _usual(changeset):
+        return None
+    said = data.value
+    task = changeset.task(ref)
+    if (
+        task is None
+        or task.status is not TaskStatus.IN_PROGRESS
+        or task.grafts
+        or task.limit_key is not None
+        or task.sub_workflow_id is not None
+        or task.succeeded_before
+        or not (event.attempt == task.attempt and event.generation == task.generation == changeset.workflow.generation)
+        or said.get("lease", task.lease) != task.lease
+        or said["status"] != "COMPLETED"
+        or said.get("merge")
+    ):
+        return None
+    node = changeset.plan.nodes[task.base_ref]
+    if not node.plain or node.output_check is not None:
+        return None
+    output = Payload.of(said.get("output") or {})
+    if output.text is None or (len(output.text) > SMALL and changeset.bounds.barriers.refusal("task_output", output) is not None):
+        return None
+    row = changeset.last.get(ref)
+    if row is None:
+        row = changeset.updated[ref, task.attempt] = changeset.last[ref] = writable_copy(task)
+    _complete(changeset, row, output, said)
+    changeset.reply(event, Outcome.DONE)
+    return row
+
+
+def _complete(changeset: Changeset, row: Any, output: Payload, said: dict[str, Any]) -> None:
+    if row.timeout_at is not None or row.response_timeout_at is not None or row.total_timeout_at is not None:
+        changeset.drop_timers(row)
+    worker, callback = said.get("workerId"), said.get("callbackAfterMs")
+    row.status, row.reason = TaskStatus.COMPLETED, said.get("reason") or None
+    row.ended_at = row.updated_at = changeset.now
+    row.lease, row.holder = 0, None
+    row.output = changeset.keep(output) if output.large else output
+    row.worker_id, row.traceback = worker or row.worker_id, said.get("traceback")
+    cause = _REPORTED
+    if worker or callback:
+        given = {"worker": worker, "callback": callback}
+        cause = encoded({"kind": str(EventKind.REPORT), **{name: value for name, value in given.items() if value}})
+    _line(changeset, row, output, cause)
+
+
+def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...]) -> bool:
+    """Schedule the first attempt at a plain node and offer it at once."""
+    workflow = changeset.workflow
+    if workflow.task_to_domain.text != "{}" or not _usual(changeset) or "used" in changeset.cause:
+        return False
+    ref = printed_ref(node.ref, place) if place else node.ref
+    task_id = attempt_id(workflow, ref, 0, workflow.generation)
+    changeset.strict = True
+    try:
+        given = Payload.of(node.template.render(ExpressionContext(changeset, node.template.reads, task_id)))
+    except InvalidInput:
+        return False
+    finally:
+        changeset.strict = False
+    if given.text is None or (len(given.text) > SMALL and changeset.bounds.barriers.refusal("task_input", given) is not None):
+        return False
+    now, policy = changeset.now, node.policy
+    task = Task(
+        workflow_id=workflow.workflow_id,
+        ref=ref,
+        base_ref=node.ref,
+        task_id=task_id,
+        task_type=node.task_type,
+        name=node.task.name,
+        status=TaskStatus.SCHEDULED,
+        iterations=place,
+        generation=workflow.generation,
+        seq=changeset.next_place(ref),
+        input=changeset.keep(given) if given.large else given,
+        scheduled_at=now,
+        first_scheduled_at=now,
+        due_at=now,
+        updated_at=now,
+        poll_timeout_at=now + policy.poll_timeout_ms if policy.poll_timeout_ms > 0 else None,
+    )
+    changeset.inserted[ref, 0] = changeset.last[ref] = thaw(task)
+    changeset.newest[node.ref] = ref
+    cause, changeset.cause = changeset.cause, {}
+    _line(changeset, task, given, encoded(cause) if cause else None)
+    changeset.count(task, 1)
+    if task.poll_timeout_at is not None:
+        default = policy.defaults.get("poll_timeout_ms", 0)
+        changeset.set_timer(task, EventKind.POLL_TIMEOUT, task.poll_timeout_at, default_ms=default)
+    changeset.offer(task)
+    return True
+
+
+def polled(changeset: Changeset, event: Event) -> bool:
+    """Hand an offered task to the worker that has polled for it."""
+    workflow, ref = changeset.workflow, event.ref
+    if ref is None or event.owner != workflow.owner or changeset.cause or not _usual(changeset):
+        return False
+    task = changeset.task(ref)
+    if (
+        task is None
+        or task.status is not TaskStatus.SCHEDULED
+        or task.grafts
+        or task.deaths
+        or task.limit_key is not None
+        or task.due_at > changeset.now
+        or not (event.attempt == task.attempt and event.generation == task.generation)
+        or event.data.text is None
+    ):
+        return False
+    said, policy, now = event.data.value, changeset.plan.nodes[task.base_ref].policy, changeset.now
+    row: Any = changeset.last.get(ref)
+    if row is None:
+        row = changeset.updated[ref, task.attempt] = changeset.last[ref] = writable_copy(task)
+    if row.poll_timeout_at is not None:
+        changeset.cancel_timer(f"POLL_TIMEOUT:{ref}")
+    starts = row.timeout_at is None and policy.timeout_ms > 0 and not row.started_at
+    row.status, row.poll_count = TaskStatus.IN_PROGRESS, row.poll_count + 1
+    row.worker_id, row.holder = said.get("workerId"), said.get("holder")
+    row.lease = changeset.next_number()
+    row.started_at, row.updated_at = row.started_at or now, now
+    row.callback_after_ms, row.poll_timeout_at = 0, None
+    row.response_timeout_at = now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None
+    _line(changeset, row, None, _polled_by(row.worker_id))
+    changeset.remove_message(row)
+    if starts:
+        row.timeout_at = row.started_at + policy.timeout_ms
+        changeset.set_timer(row, EventKind.TASK_TIMEOUT, row.timeout_at, default_ms=policy.defaults.get("timeout_ms", 0))
+    if row.response_timeout_at is not None:
+        length = policy.defaults.get("response_timeout_ms", 0)
+        changeset.set_timer(row, EventKind.RESPONSE_TIMEOUT, row.response_timeout_at, default_ms=length)
+    changeset.reply(event, Outcome.DONE)
+    return True
