@@ -319,14 +319,22 @@ def decide(
         if changeset.more:
             break
         for one in (*changeset.overtaken(event), event) if event.sender else (event,):
-            _settle(changeset, _read(changeset, one))
-    if hand_out is not None and not changeset.more and not any(one.outcome in _REFUSED for one in changeset.replies.values()):
+            steps = _read(changeset, one)
+            if changeset.stack or changeset.queue:
+                _settle(changeset, steps)
+    if hand_out is not None and not changeset.more and not _refused(changeset):
         polls = hand_out(changeset.offered())
         if len(polls) > 1:
             changeset.known_tasks([event.ref for event in polls if event.ref is not None])  # read in one batch
         for event in polls:
-            _settle(changeset, _read(changeset, event))
+            steps = _read(changeset, event)
+            if changeset.stack or changeset.queue:
+                _settle(changeset, steps)
     return changeset.decision()
+
+
+def _refused(changeset: Changeset) -> bool:
+    return not _REFUSED.isdisjoint([reply.outcome for reply in changeset.replies.values()])
 
 
 def _read(changeset: Changeset, event: Event) -> int:
@@ -377,7 +385,8 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
             return 1
     task.executed = True
     changeset.count(task, -1)
-    _leave(changeset, node, task)
+    if node.joins or node.scopes or not changeset.open:
+        _leave(changeset, node, task)
     return _PLAIN_STEPS
 
 

@@ -70,7 +70,7 @@ def _line(changeset: Changeset, task: Task, payload: Payload | None, cause: str 
 def completed(changeset: Changeset, event: Event) -> Task | None:
     """The plain task that its worker's report has completed; what follows from that is the caller's. None: nothing is done."""
     data, ref = event.data, event.ref
-    if event.sender or ref is None or data.text is None or changeset.cause or not _usual(changeset):
+    if event.sender or ref is None or (event.stored and data.text is None) or changeset.cause or not _usual(changeset):
         return None
     said = data.value
     task = changeset.task(ref)

@@ -149,6 +149,11 @@ def kept_result(result: TaskResult) -> TaskResult:
     Its output is looked at where it is made JSON.
     """
     try:
+        if type(result) is TaskResult and type(result.output_data) is Document:  # as our own workers make it
+            status, after = result.status, result.callback_after_ms
+            said = result.reason or result.traceback or result.worker_id or result.logs
+            if status is TaskStatus.COMPLETED and type(after) is int and after == 0 and not said:
+                return result
         return _kept(result)
     except (InvalidInput, MemoryError):
         raise
@@ -356,6 +361,10 @@ class Reports(Part):
             result = _scrubbed(task, result, scrubber)
         if result.reason or result.traceback or result.worker_id:
             result = cut_result(result)
+        elif type(result.output_data) is Document and result.lease and result.status is TaskStatus.COMPLETED and not merge:
+            said = {"taskId": task.task_id, "status": "COMPLETED", "callbackAfterMs": result.callback_after_ms}
+            said |= {"lease": result.lease, "output": result.output_data}
+            return self._task_event(task, EventKind.REPORT, Payload.made(said), f"lease {result.lease}")
         given: dict[str, Any] = {"taskId": task.task_id, "status": str(result.status)}
         if result.reason is not None:
             given["reason"] = result.reason
@@ -408,11 +417,12 @@ class Reports(Part):
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
         return reply is not None and reply.outcome is Outcome.DONE
 
-    def _task_event(self, task: Task, kind: EventKind, data: Payload) -> Event:
+    def _task_event(self, task: Task, kind: EventKind, data: Payload, key: str = "") -> Event:
+        """An event about a task; of those with the same `key` (by default: data) at one instant there is only one."""
         now = self._clock.now()
         return Event(
             workflow_id=task.workflow_id,
-            event_id=f"{kind}@{now}:{task.ref}:{data.digest[:16]}",
+            event_id=f"{kind}@{now}:{task.ref}:{key or data.digest[:16]}",
             kind=kind,
             due_at=now,
             posted_at=now,

@@ -320,26 +320,30 @@ class Joined(threading.local):
 _CALLERS: Final[ContextVar[tuple[Caller, ...]]] = ContextVar("conductorlite_callers", default=())
 
 
-def called_by(caller: Caller) -> AbstractContextManager[Caller]:
-    """While inside, that code is running in this thread or coroutine."""
-    return within(_Called(caller))
+def called_by(caller: Caller, holding: set[object] | None = None) -> AbstractContextManager[Caller]:
+    """While inside, that code is running in this thread or coroutine, and is in a set of what runs."""
+    return within(_Called(caller, holding))
 
 
 class _Called(Block[Caller]):
     """The block of a call."""
 
-    __slots__ = ("_caller", "_token")
+    __slots__ = ("_caller", "_holding", "_token")
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    def __init__(self, caller: Caller, holding: set[object] | None) -> None:
+        self._caller, self._holding = caller, holding
         self._token: Token[tuple[Caller, ...]] | None = None
 
     def begin(self) -> Caller:
+        if self._holding is not None:
+            self._holding.add(self)
         self._token = _CALLERS.set((*_CALLERS.get(), self._caller))
         return self._caller
 
     def undo(self, error: BaseException | None = None) -> None:
         self._caller.running = False
+        if self._holding is not None:
+            self._holding.discard(self)
         token, self._token = self._token, None
         if token is not None:
             try:

@@ -12,7 +12,6 @@ import json
 import json.encoder
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from math import inf
 from typing import Any, Final
 
 from conductorlite.model import attrs
@@ -72,8 +71,7 @@ def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     `MAX_SIZE`.
     """
     try:
-        if not (type(value) is dict and _flat_size(value) <= MAX_SIZE):
-            _check(value, where, MAX_SIZE if bounded else _UNBOUNDED)
+        _check(value, where, MAX_SIZE if bounded else _UNBOUNDED)
         text = encoded(value)
     except (InvalidInput, MemoryError):
         raise
@@ -90,15 +88,20 @@ def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     return text
 
 
-def _flat_size(value: dict[Any, Any]) -> float:
-    """The size of a map of texts, whole numbers, booleans and nulls, as most documents are; of any other it is infinite."""
-    size = _ENTRY * len(value)
+def _flat_text(value: dict[Any, Any]) -> str | None:
+    """The text of a map of texts, whole numbers, booleans and nulls, as most documents are; None for any other."""
+    size = 0
     for key, entry in value.items():
-        if type(entry) is str:
-            size += len(entry)
-        if type(key) is not str or type(entry) not in _SCALARS:
-            return inf
-    return size
+        size += _ENTRY if type(entry) is not str else _ENTRY + len(entry)
+        if type(entry) not in _SCALARS or type(key) is not str or size > MAX_SIZE:
+            return None
+    try:
+        text = encoded(value)
+        if not text.isascii():
+            text.encode()
+    except ValueError:  # a number of too many digits, half a character: `canonical` says so
+        return None
+    return text
 
 
 def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop over the kinds of JSON values, on the hot path
@@ -240,6 +243,10 @@ class Payload:
         """What is worked out when it is first asked for, and is an attribute like any other from then on."""
         if name == "value":
             found = _kept(self.whole())
+        elif name == "text":
+            found = encoded(self.value)
+        elif name == "large":
+            found = self.text is None or len(self.text) > INLINE_LIMIT
         elif name != "digest":
             raise AttributeError(name)
         elif self.text is None:
@@ -259,11 +266,18 @@ class Payload:
         if type(value) is not dict:
             return cls(canonical(value, where=where, bounded=bounded))
         value = value.copy()  # whatever becomes of it, the text says the same
-        payload = cls(canonical(value, where=where, bounded=bounded))
-        for entry in value.values():
-            if type(entry) not in _SCALARS:
-                return payload
+        text = _flat_text(value)
+        if text is None:
+            return cls(canonical(value, where=where, bounded=bounded))
+        payload = cls(text)
         payload.value, payload.flat = value, True
+        return payload
+
+    @classmethod
+    def made(cls, value: Mapping[str, Any]) -> Payload:
+        """The payload of a map of ours that is JSON for certain; its text is written when it is asked for."""
+        payload = cls.__new__(cls)
+        payload.value, payload.flat, payload.external = value, False, None
         return payload
 
     @classmethod

@@ -113,7 +113,8 @@ class VirtualClock:
 
     def __init__(self, start: Instant = "2030-01-01T00:00:00+00:00") -> None:
         self._now = to_instant(start)
-        self._running: set[_Running] = set()
+        #: What runs meanwhile: workers, or the blocks of `held`.
+        self.running: set[object] = set()
         self._moving = Mutex()
 
     def now(self) -> int:
@@ -127,8 +128,8 @@ class VirtualClock:
         """
         target = to_instant(instant)
         with self._moving.held():
-            if self._running:
-                raise ClockError(f"cannot move the clock while {len(self._running)} worker(s) run")
+            if self.running:
+                raise ClockError(f"cannot move the clock while {len(self.running)} worker(s) run")
             if target < self._now:
                 raise ClockError(f"time cannot go back from {self._now} to {target}")
             self._now = target
@@ -138,7 +139,7 @@ class VirtualClock:
 
     def held(self) -> AbstractContextManager[None]:
         """While inside, a worker is running and the time cannot be moved."""
-        return within(_Running(self._running))
+        return within(_Running(self.running))
 
     def __repr__(self) -> str:
         return f"VirtualClock({datetime.fromtimestamp(self._now / 1000, UTC).isoformat()!r})"
@@ -149,7 +150,7 @@ class _Running(Block[None]):
 
     __slots__ = ("_all",)
 
-    def __init__(self, running: set[_Running]) -> None:
+    def __init__(self, running: set[object]) -> None:
         self._all = running
 
     def begin(self) -> None:

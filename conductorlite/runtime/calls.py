@@ -219,7 +219,14 @@ def returned_value(task: Task, returned: Any) -> TaskResult:
     """
     try:
         if type(returned) in _PLAIN:
-            return _result(task, TaskStatus.COMPLETED, output_data=_kept(returned))
+            output = _kept(returned)
+            return TaskResult(
+                workflow_id=task.workflow_id,
+                task_id=task.task_id,
+                status=TaskStatus.COMPLETED,
+                lease=task.lease,
+                output_data=output,
+            )
         if isinstance(returned, TaskResult):
             return _own_report(task, returned)
         if inspect.iscoroutine(returned):
@@ -259,7 +266,7 @@ def refused(task: Task, result: TaskResult, error: Exception) -> TaskResult:
 
 def _kept(returned: Any) -> Document:
     """The output that a returned value is; raises InvalidInput when it cannot be made JSON, and what its own methods raise."""
-    output = _output(returned)
+    output = returned if type(returned) is dict else _output(returned)
     try:
         payload = Payload.of(output, where="output")
     except InvalidInput:  # not JSON as it is: records, dates and enums can be made so

@@ -121,9 +121,9 @@ class Workshop:
         clock = self._engine.clock
         self.begin(running)  # it counts, for what it may wait for itself
         try:
+            if not running.worker.is_async:
+                return self._carry(running)
             with clock.held() if isinstance(clock, VirtualClock) else nullcontext():
-                if not running.worker.is_async:
-                    return self._carry(running)
                 result = self._loop.run(partial(self._carry_async, running))
         finally:
             self.end(running)
@@ -200,7 +200,7 @@ class Workshop:
     def _carry(self, running: Call) -> TaskResult | Deferred:
         clock = self._engine.clock
         if clock.virtual:
-            with called_by(self._caller(running)):
+            with called_by(self._caller(running), clock.running if isinstance(clock, VirtualClock) else None):
                 return self._called(running)
         begun = clock.now()
         try:

@@ -806,7 +806,7 @@ def test_any_error_in_a_turn_is_a_broken_invariant(bench: Bench, monkeypatch: py
     def boom(*_: object) -> None:
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr(progress, "schedule", boom)
+    monkeypatch.setattr(progress, "scheduled", boom)
     for _ in range(3):
         with pytest.raises(InvariantBroken, match=r"w1: ZeroDivisionError: boom"):
             bench.report(task)

@@ -6,13 +6,12 @@ A timer of a timeout that no definition sets carries its length, for it counts o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import Any, Final
 
-from conductorlite.decide.changeset.view import Item, View
+from conductorlite.decide.changeset.view import Item, Timer, View
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.decisions import TIMERS, Event, EventKind, Message, Outcome, Reply, queue_name
+from conductorlite.model.decisions import Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.executions import Task
 
 __all__ = ["TIMEOUTS", "Mailboxes", "counted", "driven_time"]
@@ -33,10 +32,6 @@ def counted(event: Event) -> Mapping[str, Any] | None:
     return (event.data.value or None) if event.kind in TIMEOUTS else None
 
 
-#: The instants of all timers of a task, and their names and kinds.
-_dates: Final = attrgetter(*TIMERS)
-_TIMERS: Final = tuple(TIMERS.items())
-
 #: The answers that say no more.
 _REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
 
@@ -55,19 +50,34 @@ class Mailboxes(View):
         With `default_ms` it is a timeout of that length that no definition sets: it counts only time in which the store was driven.
         """
         self._sequence += 1
+        self._timers[f"{kind}:{task.ref}"] = (
+            task.ref,
+            task.attempt,
+            task.generation,
+            kind,
+            at,
+            default_ms,
+            self._sequence,
+            self.now,
+        )
+
+    def event_of(self, event_id: str, timer: Event | Timer) -> Event:
+        """A timer as an event."""
+        if isinstance(timer, Event):
+            return timer
+        ref, attempt, generation, kind, at, default_ms, sequence, now = timer
         workflow = self.workflow
-        event_id = f"{kind}:{task.ref}"
-        self._timers[event_id] = Event(
+        return Event(
             workflow_id=workflow.workflow_id,
             event_id=event_id,
             kind=kind,
             due_at=at,
-            posted_at=self.now,
+            posted_at=now,
             sender=workflow.workflow_id,
-            sender_seq=self._sequence,
-            ref=task.ref,
-            attempt=task.attempt,
-            generation=task.generation,
+            sender_seq=sequence,
+            ref=ref,
+            attempt=attempt,
+            generation=generation,
             data=driven_time(at - default_ms, default_ms, workflow.owner) if default_ms > 0 else EMPTY,
             stored=True,
         )
@@ -121,18 +131,27 @@ class Mailboxes(View):
 
     def cancel_timer(self, event_id: str) -> None:
         """Take an event out of the inbox; one that this turn has put there for a task of its own making is nowhere else."""
-        event = self._timers.pop(event_id, None)
-        if event is None or (event.ref, event.attempt) not in self.inserted:
+        timer = self._timers.pop(event_id, None)
+        if timer is None or ((timer.ref, timer.attempt) if isinstance(timer, Event) else timer[:2]) not in self.inserted:
             self._cancelled[event_id] = None
 
     def drop_timers(self, row: Any) -> None:
         """Cancel the timers of a row that the turn writes."""
-        for (name, kind), at in zip(_TIMERS, _dates(row), strict=True):
-            if at is not None:
-                self.cancel_timer(f"{kind}:{row.ref}")
-                # A WAIT keeps the instant it waited for: a retry of the execution waits for the same one.
-                if kind is not EventKind.WAIT_ENDS:
-                    setattr(row, name, None)
+        ref = row.ref
+        if row.total_timeout_at is not None:
+            self.cancel_timer(f"TOTAL_TIMEOUT:{ref}")
+            row.total_timeout_at = None
+        if row.timeout_at is not None:
+            self.cancel_timer(f"TASK_TIMEOUT:{ref}")
+            row.timeout_at = None
+        if row.poll_timeout_at is not None:
+            self.cancel_timer(f"POLL_TIMEOUT:{ref}")
+            row.poll_timeout_at = None
+        if row.response_timeout_at is not None:
+            self.cancel_timer(f"RESPONSE_TIMEOUT:{ref}")
+            row.response_timeout_at = None
+        if row.wait_until is not None:  # which it keeps: a retry of the execution waits for the same instant
+            self.cancel_timer(f"WAIT_ENDS:{ref}")
 
     def offer(self, task: Task) -> None:
         """Put a task into its workers' queue, visible from `task.due_at` on."""
@@ -229,7 +248,7 @@ class Mailboxes(View):
         """Date every held event now, those that were held in this turn too: they came due while it was still paused."""
         self._release_held = True
         for event_id, event in self._timers.items():
-            if event.held:
+            if isinstance(event, Event) and event.held:
                 self._timers[event_id] = changed(event, held=False, due_at=max(event.due_at, self.clock))
 
     def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:

@@ -452,7 +452,7 @@ class Changeset(Admissions):
             history=tuple(self.history),
             consumed=tuple(self._consumed),
             cancelled=tuple([event_id for event_id in self._cancelled if event_id not in self._timers]) if self._cancelled else (),
-            timers=(*self._timers.values(), *own),
+            timers=(*[self.event_of(event_id, timer) for event_id, timer in self._timers.items()], *own),
             release_held=self._release_held,
             released_at=self.clock,
             outgoing=Outgoing(removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted))
@@ -466,7 +466,8 @@ class Changeset(Admissions):
 
 def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> str:
     """Id of an attempt. The head is the workflow's."""
-    return attempt_head(workflow.workflow_id) + derive_id(workflow.seed, workflow.workflow_id, ref, attempt, generation)[:24]
+    workflow_id = workflow.workflow_id
+    return attempt_head(workflow_id) + derive_id(workflow.seed, workflow_id, ref, attempt, generation)[:24]
 
 
 def _is_attempt(task: Task, event: Event) -> bool:

@@ -12,15 +12,19 @@ from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed, writable_copy
 from conductorlite.model.canonical import Payload, encoded, parse
-from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
+from conductorlite.model.decisions import Embedding, Event, EventKind, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
 from conductorlite.plan.compile import Node, Plan
 
-__all__ = ["SMALL", "Bounds", "Item", "LostInput", "View"]
+__all__ = ["SMALL", "Bounds", "Item", "LostInput", "Timer", "View"]
 
 #: One entry of the work list: what to do, and the JSON-able arguments to do it with.
 Item = tuple[str, *tuple[Any, ...]]
+
+
+#: A timer of a task: its reference, attempt and generation, its kind, instant and default length, its number, and when it was set.
+Timer = tuple[str, int, int, EventKind, int, int, int, int]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -70,7 +74,7 @@ class View:
         self.workflow: Workflow = writable_copy(reader.workflow)
         self._row: Any = self.workflow
         #: What rows are stamped with: never before the workflow's last change, even if the clock was set back.
-        self.now = max(now, self.workflow.updated_at)
+        self.now = now if now >= self.workflow.updated_at else self.workflow.updated_at
         #: The raw clock, by which events and messages come due.
         self.clock = now
         self.stack: list[Item] = []
@@ -99,7 +103,8 @@ class View:
         #: What led to the lines to come, until the first of them records it.
         self.cause: dict[str, Any] = {}
         self._consumed: list[str] = []
-        self._timers: dict[str, Event] = {}
+        #: Those of tasks are made events at the end: most of what a turn dates for a task of its own it also cancels.
+        self._timers: dict[str, Event | Timer] = {}
         self._cancelled: dict[str, None] = {}
         self._put: dict[tuple[str, str], Message] = {}
         self._removed: dict[tuple[str, str], None] = {}
