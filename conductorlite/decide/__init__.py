@@ -283,9 +283,6 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "admitted": step_admitted,
 }
 
-#: A report that is refused frees no worker.
-_REFUSED: Final = frozenset({Outcome.STALE, Outcome.CONFLICT})
-
 _NOWHERE: Final[Mapping[str, str]] = {}
 
 
@@ -322,7 +319,7 @@ def decide(
             steps = _read(changeset, one)
             if changeset.stack or changeset.queue:
                 _settle(changeset, steps)
-    if hand_out is not None and not changeset.more and not _refused(changeset):
+    if hand_out is not None and not changeset.more and not changeset.refused:
         polls = hand_out(changeset.offered())
         if len(polls) > 1:
             changeset.known_tasks([event.ref for event in polls if event.ref is not None])  # read in one batch
@@ -331,10 +328,6 @@ def decide(
             if changeset.stack or changeset.queue:
                 _settle(changeset, steps)
     return changeset.decision()
-
-
-def _refused(changeset: Changeset) -> bool:
-    return not _REFUSED.isdisjoint([reply.outcome for reply in changeset.replies.values()])
 
 
 def _read(changeset: Changeset, event: Event) -> int:

@@ -54,13 +54,16 @@ _ENDED_BADLY: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT
 #: What is logged if anybody listens to warnings.
 _NOTED: Final = _FAILED | _ENDED_BADLY
 
+#: `logging.DEBUG`, which is not looked up for each turn.
+_DEBUG: Final = 10
+
 #: Tasks that fail because one in them, or one they wait for, has failed.
 _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.SUB_WORKFLOW})
 
 
 def log_decision(decision: Decision) -> None:
     """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
-    debug = "logging" in sys.modules and _TURNS.isEnabledFor(logging.DEBUG)
+    debug = "logging" in sys.modules and _TURNS.isEnabledFor(_DEBUG)
     noted = [line for line in decision.history if line.status in _NOTED or line.kind is HistoryKind.ALERT]
     if not debug and not noted:
         return

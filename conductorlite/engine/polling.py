@@ -20,7 +20,7 @@ Source of the rule: Conductor's `ExecutionService.poll`; a lease and a holder ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -344,7 +344,7 @@ class Polling(Part):
     # ------------------------------------------------------------------ handed over
 
     def hand_over(
-        self, free: Mapping[str, int], most: int, again: Iterable[str], polls: Sequence[PollData], data: Payload
+        self, free: Mapping[str, int], most: int, again: Collection[str], polls: Sequence[PollData], data: Payload
     ) -> Taking:
         """What has a turn give tasks of its execution to an open engine's own workers that are `free`, by queue; see `Taking`.
 
@@ -364,7 +364,7 @@ class Polling(Part):
             queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=self._clock.now()
         )  # fmt: skip
         queue = queue_name(task_type, domain or None, self._owner)
-        taking = self.hand_over({queue: count}, count, [queue], [poll], said(worker_id, None))
+        taking = self.hand_over({queue: count}, count, {queue}, [poll], said(worker_id, None))
         taking.in_order, taking.noted = True, []
         try:
             report = self._reports.prepared(task, result)

@@ -451,11 +451,8 @@ class Reports(Part):
 
 def _asked(reports: Sequence[Report], taking: Taking | None) -> Asked:
     """The turn that takes reports on tasks of one execution, with the lines for their logs."""
-    events, lines = [], False
-    for one in reports:
-        events.append(one.event)
-        lines = lines or bool(one.lines)
-    write = partial(_keep_lines, reports) if lines else None
+    events = [one.event for one in reports]
+    write = partial(_keep_lines, reports) if [one for one in reports if one.lines] else None
     return Asked(workflow_id=reports[0].task.workflow_id, events=events, extra_write=write, taking=taking)
 
 

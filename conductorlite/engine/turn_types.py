@@ -11,7 +11,7 @@ function starts by itself is not known.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from itertools import takewhile
@@ -152,7 +152,7 @@ class Taking:
     free: Mapping[str, int] = attrs.field(factory=dict)
     most: int = 0
     #: Queues whose workers are free because of the turn: what was offered there before is looked at too.
-    again: Iterable[str] = ()
+    again: Collection[str] = frozenset()
     #: Nothing that comes after what another execution offers: a caller takes that, and the rest, by a poll.
     in_order: bool = False
     #: Of the last decision; once the turn has been taken, what was handed out.
@@ -177,7 +177,7 @@ class Taking:
         return event
 
     def hand_out(
-        self, workflow_id: str, now: int, first: Callable[[str, int], Sequence[Message] | None], offered: Iterable[Message]
+        self, workflow_id: str, now: int, first: Callable[[str, int], Sequence[Message] | None], offered: Sequence[Message]
     ) -> list[Event]:
         """The polls of free workers for what an execution offers in a turn at `now`, and has offered before.
 
@@ -185,6 +185,12 @@ class Taking:
         """
         self.polls, self.taken = {}, []
         free = self.free
+        if len(offered) == 1:  # as mostly: what a turn offers is of the queue whose worker is free because of it
+            (message,) = offered
+            if message.due_at <= now and self.most > 0 and self.again == {message.queue} and free.get(message.queue, 0) > 0:
+                others = first(message.queue, 1)
+                if not others:
+                    return [] if others is None else [self.poll(message, now)]
         queues: dict[str, list[Message]] = {queue: [] for queue in self.again if queue in free}
         for message in offered:
             if message.due_at <= now and message.queue in free:

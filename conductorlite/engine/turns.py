@@ -302,7 +302,8 @@ class Turns(Parking):
                 raise StorageBusy(f"{workflow_id}: others were first {_TRIES} times; it was not started")
             return self._post_to_inbox(workflow_id, events)
         finally:
-            self._locking.release(workflow_id, token)
+            if self.lock is not None:
+                self._locking.release(workflow_id, token)
 
     def _clear(self, workflow_id: str) -> None:
         """Drop events to an execution that was removed, or ended before it began. Its start may be yet to come."""
@@ -339,7 +340,7 @@ class Turns(Parking):
             if not events:  # it is due: what is in its inbox is to be held
                 self.hold_inbox(workflow_id)
             return TurnResult(decision=None, replies={}, parked=workflow.parked)
-        if not decision.empty:
+        if decision.history or not decision.empty:
             self.announce(decision)
         return TurnResult(decision=decision, replies=decision.replies)
 
@@ -347,7 +348,7 @@ class Turns(Parking):
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
-        memo.resident = False
+        memo.resident = memo.entered = False
         within = inside or self.backend is self._memory
         if within and (found := self._committed_inside(workflow_id, events, memo, anyway=inside)) is not None:
             return found
@@ -368,23 +369,22 @@ class Turns(Parking):
         """The same in one block; None, unless `anyway`, for what takes long: foreign code, large documents put elsewhere."""
         with self.backend.writing() as tx:
             number = self.quiet.enter(tx, self.clock.now())
+            memo.entered = number > 0
             workflow, turn = self.prepared(tx, workflow_id, events, memo)
+            memo.entered = False
             if turn is None:
                 return workflow, None
             if turn.plan.foreign and not anyway:
                 return None
             decision = self.decide(turn)
-            refuse_rejected(decision, memo.started)
-            if decision.empty:
+            if memo.started is not None:
+                refuse_rejected(decision, memo.started)
+            if not decision.history and decision.empty:
                 return workflow, decision
-            if (
-                decision.texts
-                and not anyway
-                and self.payload_store.storage is not None
-                and self.bounds.barriers.past_soft(decision)
-            ):
-                return None
-            decision = self.store_payloads(decision, memo, tx)
+            if decision.texts:
+                if not anyway and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
+                    return None
+                decision = self.store_payloads(decision, memo, tx)
             self._apply(tx, decision, memo)
         self.quiet.committed(number)
         return workflow, decision
@@ -454,12 +454,13 @@ class Turns(Parking):
                     tx.embed(digest, text)
         for digest, text in decision.definitions.items():
             tx.embed(digest, text)
-        self._locking.confirm(workflow.workflow_id, memo.token)
+        if self.lock is not None:
+            self._locking.confirm(workflow.workflow_id, memo.token)
         if not self.fencing and not decision.created:
             stored = tx.workflow(workflow.workflow_id)
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
-        if self.residents and memo.known is not None:
+        if memo.known is not None and self.residents:
             version = self.quiet.version if self.joined.decisions is None else self.backend.data_version()
             if memo.resident and (memo.version != version or self.quiet.is_due(tx, workflow, self.clock.now())):
                 raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")

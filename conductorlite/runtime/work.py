@@ -56,23 +56,23 @@ class Reports:
         self._engine = engine
         self._handing = handing
         #: Results, and lines for the logs of tasks.
-        self._in_hand: deque[tuple[Task, TaskResult | tuple[str, ...], int, bool]] = deque()
+        self.in_hand: deque[tuple[Task, TaskResult | tuple[str, ...], int, bool]] = deque()
 
     def __len__(self) -> int:
-        return len(self._in_hand)
+        return len(self.in_hand)
 
     def add(self, task: Task, result: TaskResult, times: int = 1, *, lost: bool = False) -> None:
         """Take a result, and report all that is kept; raises as `flush` does. A lost lease was reported already."""
-        self._in_hand.extend([(task, result, self._engine.clock.now(), lost)] * times)
+        self.in_hand.extend([(task, result, self._engine.clock.now(), lost)] * times)
         self.flush()
 
     def tasks(self) -> list[Task]:
         """Of which something is kept."""
-        return [task for task, *_ in self._in_hand.copy()]
+        return [task for task, *_ in self.in_hand.copy()]
 
     def log(self, task: Task, *lines: str) -> None:
         """Take lines for a task's log; they are stored with the next `flush`."""
-        self._in_hand.append((task, lines, 0, True))
+        self.in_hand.append((task, lines, 0, True))
 
     def take_lines(self, calls: Iterable[Call], now: int) -> None:
         """Take what running functions have logged, of each once a second."""
@@ -86,10 +86,10 @@ class Reports:
 
         Raises StorageErrors and EngineClosed, with what is left kept.
         """
-        found = bool(self._in_hand)
-        while self._in_hand:
+        found = bool(self.in_hand)
+        while self.in_hand:
             try:
-                task, said, at, lost = self._in_hand[0]
+                task, said, at, lost = self.in_hand[0]
                 if isinstance(said, tuple):
                     self._engine.tasks.log(task, *said)
                 else:
@@ -97,9 +97,9 @@ class Reports:
             except (StorageError, EngineClosed):
                 raise  # kept: the store could not be written
             except Exception:
-                self._in_hand.popleft()
+                self.in_hand.popleft()
                 raise
-            self._in_hand.popleft()
+            self.in_hand.popleft()
         return found
 
     def report(self, task: Task, result: TaskResult, at: int | None, *, lost: bool = False, ended: Sequence[Worker] = ()) -> None:
@@ -223,7 +223,9 @@ class Work:
         self._over: deque[str] = deque()
         self._noting = False
         self._handing_out = False
-        self._rest = Rest(engine, asked=bool(self.listening))
+        #: Whether there are sources of messages.
+        self._asks = bool(self.listening)
+        self._rest = Rest(engine, asked=self._asks)
 
     def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
         """A block that drives, which learns whether it does: not when another thread has driven for `timeout` seconds.
@@ -259,9 +261,12 @@ class Work:
         """
         self.handing.most, self.handing.threads = int(ahead), False
         self.engine.core.driven.look()
-        if self.reports.flush() or (self._feeds() and self._feed()):
+        self._unfed += 1
+        if (self.reports.in_hand and self.reports.flush()) or (self._unfed >= _INDEX_EVERY and self._feed()):
             return True
-        return self._take_turn() or self.listening.take(1) or self._report_due() or self._run_one() or self._feed()
+        if self._take_turn() or (self._asks and self.listening.take(1)) or (self._timeline and self._report_due()):
+            return True
+        return self._run_one() or self._feed()
 
     def _feeds(self) -> bool:
         """Whether the index has been kept waiting for so many units."""

@@ -368,9 +368,8 @@ class HandOut:
             return None
         free = dict.fromkeys(served, most)
         for queue, worker in served.items():
-            own = self._workshop.room_for(worker)
-            if own is not None:
-                free[queue] = own + ended.count(worker)
+            if worker.concurrency is not None:
+                free[queue] = (self._workshop.room_for(worker) or 0) + ended.count(worker)
         owner = self._engine.config.owner
         again = {queue_name(task.task_type, task.domain, owner) for task in tasks}
         return self._engine.core.polling.hand_over(free, most, again, self._polls(served.values()), self._said())

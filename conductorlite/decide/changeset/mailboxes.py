@@ -35,6 +35,9 @@ def counted(event: Event) -> Mapping[str, Any] | None:
 #: The answers that say no more.
 _REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
 
+#: A report that is refused frees no worker.
+_REFUSED: Final = frozenset({Outcome.STALE, Outcome.CONFLICT})
+
 
 class Mailboxes(View):
     """What a turn posts, takes back and answers."""
@@ -253,4 +256,5 @@ class Mailboxes(View):
 
     def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:
         """Answer an event."""
+        self.refused = self.refused or outcome in _REFUSED
         self.replies[event.event_id] = Reply(outcome=outcome, message=message) if message else _REPLIES[outcome]

@@ -54,6 +54,8 @@ class View:
     #: Cleared while a verb rearranges rows; then the counters are counted again.
     counting = True
     more = False
+    #: Whether an event was refused.
+    refused = False
     #: While a compensation is scheduled: the loops and rounds from which its expressions look.
     standpoint: tuple[tuple[str, ...], tuple[int, ...]] | None = None
     #: Whether a document that cannot be read is an error at once: while a task's input is made.

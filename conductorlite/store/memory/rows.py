@@ -19,7 +19,7 @@ from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
 from conductorlite.store.tables import Archived, EventPlace, Feed, FeedKind, HolderRow, RelayItem, ScheduleRow
 
-__all__ = ["MISSING", "DueKey", "Execution", "Ordered", "Store"]
+__all__ = ["ADDED", "DISCARDED", "MISSING", "DueKey", "Execution", "Ordered", "Store"]
 
 #: Keys per block; a full block is cut in two.
 _BLOCK: Final = 1024
@@ -130,7 +130,7 @@ V = TypeVar("V")
 MISSING: Any = object()
 
 #: What was done to a list or an index.
-_APPENDED, _ADDED, _DISCARDED = object(), object(), object()
+APPENDED, ADDED, DISCARDED = object(), object(), object()
 
 #: (due_at, workflow_id, posted_at, sender, sender_seq, event_id): place among all events of an owner.
 DueKey = tuple[int, str, int, str, int, str]
@@ -257,17 +257,17 @@ class Store:
 
     def extend(self, entries: list[V], more: Iterable[V]) -> None:
         """Add to the end of a list."""
-        self.undo_log.append((entries, len(entries), _APPENDED))
+        self.undo_log.append((entries, len(entries), APPENDED))
         entries.extend(more)
 
     def add(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
         """Put a key into an index it is not in."""
-        self.undo_log.append((index, key, _ADDED))
+        self.undo_log.append((index, key, ADDED))
         index.add(key)
 
     def discard(self, index: Ordered[Any], key: tuple[Any, ...]) -> None:
         """Take a key out of an index it is in."""
-        self.undo_log.append((index, key, _DISCARDED))
+        self.undo_log.append((index, key, DISCARDED))
         index.discard(key)
 
     def mark(self) -> int:
@@ -280,11 +280,11 @@ class Store:
             changed, key, old = self.undo_log[-1]
             if old is MISSING:
                 changed.pop(key, None)
-            elif old is _APPENDED:
+            elif old is APPENDED:
                 del changed[key:]
-            elif old is _ADDED:
+            elif old is ADDED:
                 changed.discard(key)
-            elif old is _DISCARDED:
+            elif old is DISCARDED:
                 changed.discard(key)
                 changed.add(key)
             else:

@@ -13,7 +13,7 @@ from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, I
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, stored_task, stored_workflow
 from conductorlite.model.limits import LimitChange
 from conductorlite.store.memory.reads import LimitWrites, MemoryReads
-from conductorlite.store.memory.rows import MISSING, DueKey, Execution, Ordered, Store
+from conductorlite.store.memory.rows import ADDED, DISCARDED, MISSING, Execution, Ordered, Store
 from conductorlite.store.memory.tables import TableWrites
 from conductorlite.store.ports import OwnRows
 from conductorlite.store.tables import RelayItem
@@ -27,8 +27,8 @@ def _thin_line(event: HistoryEvent) -> HistoryEvent:
     return event if event.payload is None else changed(event, payload=event.payload.stored())
 
 
-def _due_key(event: Event) -> DueKey:
-    return (event.due_at, event.workflow_id, event.posted_at, event.sender, event.sender_seq, event.event_id)
+#: A `DueKey`.
+_due_key: Final = attrgetter("due_at", "workflow_id", "posted_at", "sender", "sender_seq", "event_id")
 
 
 def _ordered(tables: dict[Any, Ordered[Any]], key: object) -> Ordered[Any]:
@@ -214,7 +214,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             store.task_ids[new.task_id] = (new.workflow_id, *key)
             if execution.last.get(new.ref, -1) < new.attempt:
                 store.put(execution.last, new.ref, new.attempt)
-        if new.holder is not None or (old is not None and old.holder is not None):
+        if new.holder != (None if old is None else old.holder):
             self._hold(old, new)
         for keys, listed in ((execution.live, new.live), (execution.failed, new.failed)):
             if listed is not (key in keys):
@@ -233,8 +233,10 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def _events(self, decision: Decision, execution: Execution) -> None:
+        inbox = execution.inbox
         for event_id in decision.consumed + decision.cancelled:
-            self._drop_event(execution, event_id)
+            if event_id in inbox:
+                self._drop_event(execution, event_id)
         if decision.release_held:
             self._release_held(execution, decision.released_at)
         owner = decision.workflow.owner
@@ -254,16 +256,19 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             self._put_event(changed(event, due_at=max(event.due_at, at), held=False))
 
     def _drop_event(self, execution: Execution, event_id: str) -> None:
-        store = self._store
-        event = execution.inbox.get(event_id)
-        if event is None:
+        store, inbox = self._store, execution.inbox
+        if event_id not in inbox:
             return
-        store.note((execution.inbox, event_id, event))
-        del execution.inbox[event_id]
+        event = inbox[event_id]
+        store.note((inbox, event_id, event))
+        del inbox[event_id]
         if event.held:
             store.drop(execution.held, event_id)
         else:
-            store.discard(store.due[event.owner], _due_key(event))
+            due = store.due[event.owner]
+            key = _due_key(event)
+            store.note((due, key, DISCARDED))
+            due.discard(key)
 
     def _put_event(self, event: Event) -> None:
         store = self._store
@@ -282,7 +287,10 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         if event.held:
             store.put(execution.held, event_id, True)
         else:
-            store.add(_ordered(store.due, owner), _due_key(event))
+            due = store.due[owner] if owner in store.due else _ordered(store.due, owner)
+            key = _due_key(event)
+            store.note((due, key, ADDED))
+            due.add(key)
 
     def post(self, events: Iterable[Event]) -> None:
         for event in events:
