@@ -204,6 +204,8 @@ class Waiters:
 
     def wake(self) -> None:
         """Wake all."""
+        if not self._known:
+            return
         for known in self._known.copy():
             waiter = known()
             if waiter is not None:

@@ -198,13 +198,15 @@ def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskRes
     """Keyword arguments, or the report of what is wrong with the input: trying again would not repair it."""
     task = context.task
     takes = worker.signature
-    given = takes.named(task.input_data)
-    missing = takes.required - given.keys()
+    given: dict[str, Any] = task.input.fresh()
+    if takes.item is not None:
+        given = takes.named(given)
+    missing = takes.required and takes.required - given.keys()
     if missing:
         names = ", ".join(repr(name) for name in sorted(missing))
         return _never(task, f"the input has no {names}, which worker {worker.task_type!r} needs", sep=": ")
     try:
-        arguments = takes.arguments(given)
+        arguments = takes.arguments(given) if takes.parameters is not None or takes.readers or takes.whole is not None else given
     except InvalidInput as error:
         return _never(task, printable(error, RAW_LENGTH), sep=": ")
     if takes.context is not None:

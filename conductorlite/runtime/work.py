@@ -107,21 +107,20 @@ class Reports:
 
         `ended` are workers that are free when it is reported. Raises StorageErrors: then it is to be kept.
         """
+        core = self._engine.core.reports
         try:
-            self._tried(task, result, at, lost=lost, ended=ended)
+            for tried in range(_TRIES):
+                try:
+                    return self._taken([core.prepared(task, result, at=at)], lost=lost, ended=ended)
+                except InvariantBroken:
+                    if tried + 1 == _TRIES:
+                        raise
         except (Conflict, InvariantBroken, NotFound) as error:
             _dropped(task, error, lost=lost)
         except InvalidInput as error:
             with suppress(Conflict, InvariantBroken, NotFound):
-                self._engine.core.reports.report(task, refused(task, result, error), at=at)
-
-    def _tried(self, task: Task, result: TaskResult, at: int | None, *, lost: bool, ended: Sequence[Worker]) -> None:
-        for _ in range(_TRIES - 1):
-            try:
-                return self._taken([self._engine.core.reports.prepared(task, result, at=at)], lost=lost, ended=ended)
-            except InvariantBroken:
-                continue
-        return self._taken([self._engine.core.reports.prepared(task, result, at=at)], lost=lost, ended=ended)
+                core.report(task, refused(task, result, error), at=at)
+        return None
 
     def together(self, groups: Iterable[Sequence[Call]], result: Callable[[Call], TaskResult]) -> Iterator[Call]:
         """Report what calls have returned, those of one execution in one turn, the turns in one write.

@@ -200,7 +200,7 @@ class Workshop:
     def _carry(self, running: Call) -> TaskResult | Deferred:
         clock = self._engine.clock
         if clock.virtual:
-            with called_by(self._caller(running), clock.running if isinstance(clock, VirtualClock) else None):
+            with called_by(self._caller(running), getattr(clock, "running", None)):
                 return self._called(running)
         begun = clock.now()
         try:
@@ -371,8 +371,8 @@ class HandOut:
             if worker.concurrency is not None:
                 free[queue] = (self._workshop.room_for(worker) or 0) + ended.count(worker)
         owner = self._engine.config.owner
-        again = {queue_name(task.task_type, task.domain, owner) for task in tasks}
-        return self._engine.core.polling.hand_over(free, most, again, self._polls(served.values()), self._said())
+        again = {queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type for task in tasks}
+        return self._engine.core.polling.hand_over(free, most, again, self._polls(served), self._said())
 
     def _served(self) -> dict[str, Worker]:
         """The workers by the queues of this engine's owner that they take from."""
@@ -385,22 +385,22 @@ class HandOut:
 
     def _said(self) -> Payload:
         """What the polls of this engine's workers say."""
-        holding = self._engine.core.holding
-        key = (self.worker_id, holding.begin())
+        holding, worker_id = self._engine.core.holding, self.worker_id
+        key = (worker_id, holding.begin())
         if self._spoken[0] != key:
-            self._spoken = key, said(self.worker_id, Hand(holding))
+            self._spoken = key, said(worker_id, Hand(holding))
         return self._spoken[1]
 
-    def _polls(self, workers: Iterable[Worker]) -> list[PollData]:
+    def _polls(self, served: dict[str, Worker]) -> Sequence[PollData]:
         """A worker that is free for what a turn offers has polled; it is noted as often as it would be written."""
         now = self._engine.clock.now()
         if 0 <= now - self._noted_at < POLLS_MS:
-            return []
+            return ()
         self._noted_at = now
         who = self.worker_id
         return [
             PollData(queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=now)
-            for worker in workers
+            for worker in served.values()
         ]
 
     def receive(self, taking: Taking | None) -> None:

@@ -80,7 +80,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         Raises FencedOut, AlreadyExists, KeyTaken; InvariantBroken for rows that contradict the store.
         """
         store = self._store
-        mark = store.mark()
+        mark = len(store.undo_log)
         try:
             if decision.created and decision.workflow.idempotency_key is not None:
                 self._claim(decision.workflow, decision.workflow.idempotency_key, decision.replaces)
