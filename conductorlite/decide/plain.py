@@ -8,13 +8,13 @@ says whether it has done the work, and has changed nothing when it has not. test
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset, attempt_id
 from conductorlite.decide.changeset.view import SMALL
 from conductorlite.decide.operators.document import ExpressionContext
-from conductorlite.model.attrs import thaw, writable_copy
+from conductorlite.model.attrs import new, writable_copy
 from conductorlite.model.canonical import Payload, encoded
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.errors import InvalidInput
@@ -26,6 +26,12 @@ __all__ = ["completed", "polled", "scheduled"]
 
 #: All that a line of the journal says of a report, mostly.
 _REPORTED: Final = encoded({"kind": str(EventKind.REPORT)})
+
+
+@cache
+def _blank() -> Task:
+    """A task of which nothing is known: a copy is made faster than a row of that many fields."""
+    return Task(workflow_id="", ref="", base_ref="", task_id="", task_type="", name="", status=TaskStatus.SCHEDULED)
 
 
 @lru_cache(maxsize=256)
@@ -53,7 +59,7 @@ def _usual(changeset: Changeset) -> bool:
 def _line(changeset: Changeset, task: Task, payload: Payload | None, cause: str | None) -> None:
     """A line of the journal on the status that a task has now."""
     number = changeset.history_seq = changeset.history_seq + 1
-    line = HistoryEvent(
+    line = new[HistoryEvent](
         n=number,
         at=changeset.now,
         kind=HistoryKind.TASK,
@@ -134,25 +140,15 @@ def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...]) -> bool:
     if given.text is None or (len(given.text) > SMALL and changeset.bounds.barriers.refusal("task_input", given) is not None):
         return False
     now, policy = changeset.now, node.policy
-    task = Task(
-        workflow_id=workflow.workflow_id,
-        ref=ref,
-        base_ref=node.ref,
-        task_id=task_id,
-        task_type=node.task_type,
-        name=node.task.name,
-        status=TaskStatus.SCHEDULED,
-        iterations=place,
-        generation=workflow.generation,
-        seq=changeset.next_place(ref),
-        input=changeset.keep(given) if given.large else given,
-        scheduled_at=now,
-        first_scheduled_at=now,
-        due_at=now,
-        updated_at=now,
-        poll_timeout_at=now + policy.poll_timeout_ms if policy.poll_timeout_ms > 0 else None,
-    )
-    changeset.inserted[ref, 0] = changeset.last[ref] = thaw(task)
+    task: Any = writable_copy(_blank())
+    task.workflow_id, task.ref, task.base_ref, task.task_id = workflow.workflow_id, ref, node.ref, task_id
+    task.task_type, task.name, task.iterations = node.task_type, node.task.name, place
+    task.generation, task.seq = workflow.generation, changeset.next_place(ref)
+    task.input = changeset.keep(given) if given.large else given
+    task.scheduled_at = task.first_scheduled_at = task.due_at = task.updated_at = now
+    if policy.poll_timeout_ms > 0:
+        task.poll_timeout_at = now + policy.poll_timeout_ms
+    changeset.inserted[ref, 0] = changeset.last[ref] = task
     changeset.newest[node.ref] = ref
     cause, changeset.cause = changeset.cause, {}
     _line(changeset, task, given, encoded(cause) if cause else None)

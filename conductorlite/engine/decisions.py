@@ -19,6 +19,7 @@ from conductorlite.engine.turn_types import LASTING, Deadly, Taking, missing
 from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import steady
 from conductorlite.model.decisions import Admission, Decision, Event, EventKind
@@ -87,7 +88,7 @@ class TurnDecider(Lookups):
             self.entering(workflow, ordered, memo)
         reader = StoreReader(self, view, workflow, now, memo)
         memo.known = None if plan.foreign else reader
-        return Turn(plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
+        return new[Turn](plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
 
     def prepared(
         self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], memo: TurnMemo
@@ -164,7 +165,7 @@ class TurnDecider(Lookups):
         memo.known = reader
         ordered = tuple(sorted(events, key=lambda event: event.order)) if len(events) > 1 else tuple(events)
         try:
-            decision = self.decide(Turn(plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking))
+            decision = self.decide(new[Turn](plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking))
         except LASTING:
             raise
         except (ConductorliteError, PayloadsRequired, NoHelper):

@@ -32,6 +32,7 @@ from conductorlite.engine.reports import Reports, Secrecy
 from conductorlite.engine.turn_types import Asked, ExtraWrite, Taking, TurnResult, new_event
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.errors import (
@@ -352,7 +353,7 @@ class Polling(Part):
         """
         due = [one for poll in polls for one in self.polls.noted(poll)] if polls else ()
         write = PollWrite(due) if due else None
-        return Taking(data=data, owner=self._owner, write=write, free=free, most=most, again=again)
+        return new[Taking](data=data, owner=self._owner, write=write, free=free, most=most, again=again)
 
     def report_and_take(self, task: Task, result: TaskResult, task_type: str, count: int, domain: str | None) -> list[Task]:
         """Report on a task and poll, in one turn as far as its execution is first in the queue; raises as a report does.

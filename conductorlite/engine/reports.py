@@ -22,6 +22,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Document, Payload, Revealed, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.model.errors import (
@@ -306,7 +307,7 @@ class Reports(Part):
         event = self.report_event(task, result)
         if at is not None and at < event.due_at:
             event = attrs.evolve(event, due_at=at, posted_at=at)
-        return Report(task=task, result=result, event=event, lines=self.lines(task, result.logs) if result.logs else [])
+        return new[Report](task=task, result=result, event=event, lines=self.lines(task, result.logs) if result.logs else [])
 
     def taken(self, reports: Sequence[Report], taking: Taking | None = None) -> TurnResult:
         """Take reports on tasks of one execution, each task once, in one turn; `taking` are workers that are free after it.
@@ -420,7 +421,7 @@ class Reports(Part):
     def _task_event(self, task: Task, kind: EventKind, data: Payload, key: str = "") -> Event:
         """An event about a task; of those with the same `key` (by default: data) at one instant there is only one."""
         now = self._clock.now()
-        return Event(
+        return new[Event](
             workflow_id=task.workflow_id,
             event_id=f"{kind}@{now}:{task.ref}:{key or data.digest[:16]}",
             kind=kind,
@@ -453,7 +454,7 @@ def _asked(reports: Sequence[Report], taking: Taking | None) -> Asked:
     """The turn that takes reports on tasks of one execution, with the lines for their logs."""
     events = [one.event for one in reports]
     write = partial(_keep_lines, reports) if [one for one in reports if one.lines] else None
-    return Asked(workflow_id=reports[0].task.workflow_id, events=events, extra_write=write, taking=taking)
+    return new[Asked](workflow_id=reports[0].task.workflow_id, events=events, extra_write=write, taking=taking)
 
 
 def _keep_lines(reports: Sequence[Report], tx: WritingTransaction, decision: Decision) -> None:

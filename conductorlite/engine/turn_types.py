@@ -18,6 +18,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply
 from conductorlite.model.definitions import IdempotencyStrategy
@@ -161,7 +162,7 @@ class Taking:
 
     def poll(self, message: Message, now: int) -> Event:
         """The poll that takes an offered task."""
-        event = Event(
+        event = new[Event](
             workflow_id=message.workflow_id,
             event_id=f"{EventKind.POLL}@{now}:{message.task_id}",
             kind=EventKind.POLL,

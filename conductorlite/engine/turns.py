@@ -47,6 +47,7 @@ from conductorlite.engine.turn_types import (
 )
 from conductorlite.language.processes import NoHelper
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import (
@@ -342,7 +343,7 @@ class Turns(Parking):
             return TurnResult(decision=None, replies={}, parked=workflow.parked)
         if decision.history or not decision.empty:
             self.announce(decision)
-        return TurnResult(decision=decision, replies=decision.replies)
+        return new[TurnResult](decision=decision, replies=decision.replies)
 
     def _committed(
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool

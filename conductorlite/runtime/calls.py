@@ -18,6 +18,7 @@ from conductorlite.engine.reports import RAW_LENGTH, kept_result
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Document, Payload
 from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
@@ -222,7 +223,7 @@ def returned_value(task: Task, returned: Any) -> TaskResult:
     try:
         if type(returned) in _PLAIN:
             output = _kept(returned)
-            return TaskResult(
+            return new[TaskResult](
                 workflow_id=task.workflow_id,
                 task_id=task.task_id,
                 status=TaskStatus.COMPLETED,

@@ -16,6 +16,7 @@ from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import LASTING, Asked, TurnResult
 from conductorlite.engine.verbs import Verbs
+from conductorlite.model.attrs import new
 from conductorlite.model.decisions import Outcome
 from conductorlite.model.errors import (
     ClockError,
@@ -364,7 +365,7 @@ class Work:
 
     def _run_inline(self, worker: Worker, task: Task) -> None:
         try:
-            running = Call(worker=worker, task=task, inline=True)
+            running = new[Call](worker=worker, task=task, inline=True)
             if self.clock.virtual:
                 result = self.workshop.run(running)
             else:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from conductorlite.engine.turn_types import Caller, called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.runtime.calls import Deferred, call, call_async, call_committing, raised
@@ -195,7 +196,7 @@ class Workshop:
 
     def _caller(self, running: Call) -> Caller:
         what, inline = f"worker {running.worker.task_type!r}", running.inline and self._engine.clock.virtual
-        return Caller(turns=self._engine.core.turns, what=what, task=running.task, inline=inline)
+        return new[Caller](turns=self._engine.core.turns, what=what, task=running.task, inline=inline)
 
     def _carry(self, running: Call) -> TaskResult | Deferred:
         clock = self._engine.clock

@@ -6,6 +6,7 @@ import copy
 import inspect
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -189,3 +190,35 @@ def test_methods_are_made_when_they_are_first_used() -> None:
     kinds.Row(name="a")
     assert isinstance(vars(kinds.Row)["__init__"], type(said))
     assert not isinstance(vars(kinds.Row)["__eq__"], type(said))
+
+
+@pytest.mark.parametrize(
+    ("kind", "places", "names"),
+    [
+        ("Row", (), {"name": "a", "hidden": 5, "size": "7"}),
+        ("Row", (), {"name": "a"}),
+        ("Row", ("a",), {}),
+        ("Point", (1,), {"y": 4}),
+        ("Point", (-1,), {}),
+        ("Deep", (1,), {"z": 9}),
+        ("Heap", (), {}),
+        ("Identity", (), {"value": 3}),
+        ("Open", ("a",), {}),
+        ("Derived", (1,), {}),
+    ],
+)
+def test_new_makes_what_the_class_makes(kind: str, places: tuple[Any, ...], names: dict[str, Any]) -> None:
+    """The same object, frozen if it is to be, or the same kind of error."""
+    of = getattr(declared(ours), kind)
+
+    def made(make: Any) -> object:
+        try:
+            row = make(*places, **names)
+            assert type(row) is of
+            with suppress(AttributeError):
+                row.unheard = 1
+            return repr(row) if kind != "Identity" else row.value
+        except (TypeError, ValueError, AssertionError) as error:
+            return type(error)
+
+    assert made(ours.new[of]) == made(of)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.decide.changeset.view import Item, Timer, View
-from conductorlite.model.attrs import changed
+from conductorlite.model.attrs import changed, new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.executions import Task
@@ -70,7 +70,7 @@ class Mailboxes(View):
             return timer
         ref, attempt, generation, kind, at, default_ms, sequence, now = timer
         workflow = self.workflow
-        return Event(
+        return new[Event](
             workflow_id=workflow.workflow_id,
             event_id=event_id,
             kind=kind,
@@ -159,7 +159,7 @@ class Mailboxes(View):
     def offer(self, task: Task) -> None:
         """Put a task into its workers' queue, visible from `task.due_at` on."""
         plain = task.domain is None and not self.workflow.owner
-        message = Message(
+        message = new[Message](
             queue=task.task_type if plain else queue_name(task.task_type, task.domain, self.workflow.owner),
             workflow_id=task.workflow_id,
             ref=task.ref,

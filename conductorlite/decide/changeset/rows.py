@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
-from conductorlite.model.attrs import changed, thaw, writable_copy
+from conductorlite.model.attrs import changed, new, thaw, writable_copy
 from conductorlite.model.canonical import EMPTY, Payload, attempt_head, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
@@ -72,7 +72,7 @@ class Changeset(Admissions):
         self.cause = {}
         self.history_seq += 1
         self.history.append(
-            HistoryEvent(
+            new[HistoryEvent](
                 n=self.history_seq,
                 at=self.now,
                 kind=kind,
@@ -243,6 +243,7 @@ class Changeset(Admissions):
             self.count(task, live - was_live)
 
     def count(self, task: Task, change: int) -> None:
+        """Have what counts a task, the workflow or a scope around it, count as many live tasks more; raises InvariantBroken."""
         owner = self.owner(task) if task.grafts or self.plan.nodes[task.base_ref].scopes else None
         if owner is None:
             count = self.open = self.open + change
@@ -440,7 +441,7 @@ class Changeset(Admissions):
         if self._alarms:
             for event in self._alarms.values():
                 (own if event.workflow_id == workflow.workflow_id else self._posted).append(event)
-        return Decision(
+        return new[Decision](
             workflow=workflow,
             created=self._created,
             inserted=tuple(self.inserted.values()),
