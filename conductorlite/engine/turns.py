@@ -378,8 +378,7 @@ class Turns(Parking):
             if turn.plan.foreign and not anyway:
                 return None
             decision = self.decide(turn)
-            if memo.started is not None:
-                refuse_rejected(decision, memo.started)
+            refuse_rejected(decision, memo.started)
             if not decision.history and decision.empty:
                 return workflow, decision
             if decision.texts:
