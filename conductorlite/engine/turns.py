@@ -454,8 +454,7 @@ class Turns(Parking):
                     tx.embed(digest, text)
         for digest, text in decision.definitions.items():
             tx.embed(digest, text)
-        if self.lock is not None:
-            self._locking.confirm(workflow.workflow_id, memo.token)
+        self._locking.confirm(workflow.workflow_id, memo.token)
         if not self.fencing and not decision.created:
             stored = tx.workflow(workflow.workflow_id)
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
