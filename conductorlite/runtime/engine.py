@@ -28,6 +28,7 @@ from conductorlite.runtime.idle import Notices
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
 from conductorlite.runtime.signals import Leaving, failed, passes, wait_for
+from conductorlite.store.places import on_queue
 from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
 
 __all__ = ["Engine", "Run", "Transaction"]
@@ -165,6 +166,8 @@ class Engine(Verbs, InNotebook):
     `secrets` is asked for what a task's input names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an
     `EnvironmentSecrets`, or any `SecretProvider`. Without it such a text stays as it is written.
 
+    `queue` is where the queue, timers, limits and lists are of a store that has none, as in Cassandra: a path, a URL, a `Backend`.
+
     `config` has all other settings: see `EngineConfig`, where `lock` (`redis://a,b,c`, a `Lock`) can stand too.
 
     The everyday verbs are the engine's own; the others stand by noun: `definitions`, `schedules`, `events`, `tasks`, `limits`,
@@ -187,12 +190,13 @@ class Engine(Verbs, InNotebook):
         index: IndexDAO | None = None,
         secrets: SecretProvider | None = None,
         lock: str | Lock | None = None,
+        queue: str | os.PathLike[str] | Backend | None = None,
         config: EngineConfig | None = None,
     ) -> None:
         self.workers = all_workers(workers)
         config = (config or EngineConfig()).under(lock)
         super().__init__(
-            store,
+            on_queue(store, queue),
             clock=clock,
             environment=environment,
             payloads=payloads,

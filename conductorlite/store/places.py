@@ -10,7 +10,7 @@ from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
 from conductorlite.store.ports import Backend, Lock
 
-__all__ = ["Place", "open_lock", "opened", "place_of"]
+__all__ = ["Place", "on_queue", "open_lock", "opened", "place_of"]
 
 #: By the scheme of a URL: the module of `ext` and its class.
 _LOCKS: Final = {
@@ -18,7 +18,11 @@ _LOCKS: Final = {
     "rediss": ("redis_lock", "RedisLock"),
     "zookeeper": ("zookeeper_lock", "ZooKeeperLock"),
 }
-_STORES: Final = {"postgresql": ("postgres", "PostgresBackend"), "postgres": ("postgres", "PostgresBackend")}
+_STORES: Final = {
+    "postgresql": ("postgres", "PostgresBackend"),
+    "postgres": ("postgres", "PostgresBackend"),
+    "cassandra": ("cassandra", "CassandraBackend"),
+}
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -88,6 +92,21 @@ def opened(store: str | os.PathLike[str] | Backend | None, lock: str | Lock | No
         if held is not None and isinstance(lock, str):
             held.close()
         raise
+
+
+def on_queue(
+    store: str | os.PathLike[str] | Backend | None, queue: str | os.PathLike[str] | Backend | None
+) -> str | os.PathLike[str] | Backend | None:
+    """A store with its queue in another one, opened if one is given: a file, a URL, a `Backend`.
+
+    Raises InvalidInput for a store that has its queue with the rest, MissingExtra, StorageErrors.
+    """
+    if queue is None:
+        return store
+    if not isinstance(store, str) or not store.startswith("cassandra://"):
+        raise InvalidInput("only a store in Cassandra (cassandra://host/keyspace) has its queue in another store")
+    there: Backend = _adapter("a store", store, _STORES)(store, queue)
+    return there
 
 
 def _opened_store(store: str | os.PathLike[str] | Backend | None) -> Backend:

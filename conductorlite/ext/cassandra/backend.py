@@ -299,7 +299,7 @@ class _Split(Block[Any]):
             backend._settle()
         backend._current.block = self
         self._inner = inner = backend.queue.writing() if self._writes else backend.queue.reading()
-        kind = SplitWrites if self._writes else SplitReads
+        kind: Any = SplitWrites if self._writes else SplitReads
         self.view = kind(inner.__enter__(), backend._partitions, backend._behind)
         return self.view
 

@@ -106,7 +106,7 @@ class SplitReads:
         head = self._head(workflow_id)
         return None if head is None else bool(workflow_from(head.text)[1])
 
-    def _read(self, workflow_id: str, asked: Iterable[Asked]) -> dict[tuple[str, str], Cell]:
+    def _read(self, asked: Iterable[Asked]) -> dict[tuple[str, str], Cell]:
         """Rows by entity and key: of two in different shards the newer one."""
         found: dict[tuple[str, str], Cell] = {}
         questions = list(asked)
@@ -127,19 +127,19 @@ class SplitReads:
         for key in missing if wide else ():
             shards.setdefault(shard_of(key[1]), []).append(key)
         asked = (Asked(workflow_id=workflow_id, shard=shard, keys=tuple(some)) for shard, some in shards.items())
-        found = self._read(workflow_id, asked)
+        found = self._read(asked)
         found |= {key: new[key] for key in keys if key in new}
         return {key: cell for key, cell in found.items() if cell.text is not None}
 
     def _range(self, workflow_id: str, entity: str, prefix: str | None = None, begin: str = "") -> list[Cell]:
         """Rows of an entity in order of their keys: those that begin with a prefix, or from a key on."""
         wide = self._shards(workflow_id)
-        bounds = {"begin": begin} if prefix is None else {"begin": f"{prefix}\x1f", "end": f"{prefix}\x20"}
+        low, high = (begin, "\U0010ffff") if prefix is None else (f"{prefix}\x1f", f"{prefix}\x20")
         shards = [] if wide is None else [0]
         if wide:
             shards += range(1, SHARDS + 1) if prefix is None else [shard_of(prefix)]
-        found = self._read(workflow_id, (Asked(workflow_id=workflow_id, shard=shard, entity=entity, **bounds) for shard in shards))
-        low, high = bounds["begin"], bounds.get("end", "\U0010ffff")
+        asked = (Asked(workflow_id=workflow_id, shard=shard, entity=entity, begin=low, end=high) for shard in shards)
+        found = self._read(asked)
         new = self._new.get(workflow_id, {})
         found |= {key: cell for key, cell in new.items() if key[0] == entity and low <= key[1] < high}
         return [found[key] for key in sorted(found) if found[key].text is not None]
@@ -175,7 +175,7 @@ class SplitReads:
         wide = self._shards(workflow_id)
         new = self._new.get(workflow_id, {})
         if new:  # rows that this change has deleted may have been the last
-            loops = {ref: (self._range(workflow_id, "loop", ref) or [None])[-1] for ref in base_refs}
+            loops = {ref: cells[-1] for ref in base_refs if (cells := self._range(workflow_id, "loop", ref))}
         else:
             asked = {
                 (ref, shard): Asked(
@@ -185,18 +185,18 @@ class SplitReads:
                 for shard in ((0, shard_of(ref)) if wide else (0,))
             }
             loops = {}
-            for (ref, _), cells in zip(asked, self._partitions.read(list(asked.values())) if asked else (), strict=True):
-                for cell in cells:
+            for (ref, _), last in zip(asked, self._partitions.read(list(asked.values())) if asked else (), strict=True):
+                for cell in last:
                     known = loops.get(ref)
                     loops[ref] = cell if known is None or known.key < cell.key else known
-        places = {ref: cell.key.split("\x1f") for ref, cell in loops.items() if cell is not None}
+        places = {ref: cell.key.split("\x1f") for ref, cell in loops.items()}
         rows = self._cells(workflow_id, [("task", _key(place[3], int(place[2]))) for place in places.values()])
         plain = self.tasks(workflow_id, [ref for ref in base_refs if ref not in places])
         found: dict[str, Task | None] = {}
         for ref in base_refs:
             if ref in places:
-                cell = rows.get(("task", _key(places[ref][3], int(places[ref][2]))))
-                found[ref] = None if cell is None else self._task(cell, workflow_id)
+                row = rows.get(("task", _key(places[ref][3], int(places[ref][2]))))
+                found[ref] = None if row is None else self._task(row, workflow_id)
             else:
                 task = plain[ref]
                 found[ref] = None if task is None or task.iterations else task
@@ -230,7 +230,7 @@ class SplitReads:
             if ("text", digest) not in new and self._head(workflow_id) is not None:
                 shards.setdefault(shard_of(digest), []).append(("text", digest))
         asked = (Asked(workflow_id=workflow_id, shard=shard, keys=tuple(some)) for shard, some in shards.items())
-        found = self._read(workflow_id, asked) | {key: cell for key, cell in new.items() if key[0] == "text"}
+        found = self._read(asked) | {key: cell for key, cell in new.items() if key[0] == "text"}
         return {
             digest: stored_text(digest, cell.text)
             for digest in digests

@@ -29,7 +29,7 @@ from cassandra.query import BatchStatement, tuple_factory
 from conductorlite.ext.cassandra.backend import SplitBackend
 from conductorlite.ext.cassandra.partitions import REMOVED, SHARDS, Asked, Cell, Head, Turn
 from conductorlite.model.errors import AccessDenied, EngineClosed, InvalidInput, StorageError, StorageUnavailable
-from conductorlite.model.texts import Span, to_span
+from conductorlite.model.texts import to_span
 from conductorlite.store.places import opened, place_of
 from conductorlite.store.ports import Backend
 
@@ -58,15 +58,14 @@ _TABLES: Final = (
 _HEAD: Final = "workflow_id = ? AND shard = 0 AND entity = '' AND key = ''"
 _ROW: Final = "SELECT entity, key, fence, data FROM workflows WHERE workflow_id = ? AND shard = ? AND"
 _RANGE: Final = f"{_ROW} entity = ? AND key >= ? AND key < ?"
-_CREATE: Final = "INSERT INTO workflows (workflow_id, shard, entity, key, fence, data, item, turn) VALUES (?, 0, '', '', ?, ?, ?, ?) IF NOT EXISTS"
+_CREATE: Final = (
+    "INSERT INTO workflows (workflow_id, shard, entity, key, fence, data, item, turn) VALUES (?, 0, '', '', ?, ?, ?, ?)"
+    " IF NOT EXISTS"
+)
 _PUT: Final = "INSERT INTO workflows (workflow_id, shard, entity, key, fence, data) VALUES (?, ?, ?, ?, ?, ?)"
 _DROP: Final = "WHERE workflow_id = ? AND shard = ? AND entity = ? AND key = ?"
 
 Answer = TypeVar("Answer")
-
-
-class _Refused(Exception):
-    """What the driver has raised, with the question it was about."""
 
 
 @final
@@ -81,7 +80,7 @@ class CassandraPartitions:
         replication, datacenter = place.options.get("replication", "1"), place.options.get("datacenter")
         if not replication.isdecimal() or int(replication) < 1:
             raise InvalidInput(f"{self.path}: replication is a number of copies, not {replication!r:.80}")
-        self._timeout = to_span(_span(place.options.get("timeout", "5s"))) / 1000
+        self._timeout = to_span(place.options.get("timeout", "5s")) / 1000
         policy = DCAwareRoundRobinPolicy(local_dc=datacenter) if datacenter else RoundRobinPolicy()
         profile = ExecutionProfile(
             load_balancing_policy=TokenAwarePolicy(policy),
@@ -156,7 +155,7 @@ class CassandraPartitions:
         self.partitions += 1
         return self._session.execute_async(self._prepared(text), values)
 
-    def _all(self, questions: Iterable[tuple[object, ...]]) -> list[list[Any]]:
+    def _all(self, questions: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
         """The answers to many statements, so many of them at once."""
 
         def ask() -> list[list[Any]]:
@@ -322,7 +321,7 @@ class CassandraPartitions:
             self._cluster.shutdown()
 
 
-def _question(asked: Asked) -> tuple[object, ...]:
+def _question(asked: Asked) -> tuple[Any, ...]:
     if asked.keys:
         return (f"{_ROW} (entity, key) IN ?", asked.workflow_id, asked.shard, list(asked.keys))
     text = f"{_RANGE} ORDER BY entity DESC, key DESC LIMIT 1" if asked.last else _RANGE
@@ -344,15 +343,11 @@ def _portions(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
         yield portion
 
 
-def _span(text: str) -> Span:
-    return int(text) if text.isdecimal() else text
-
-
 def CassandraBackend(url: str, queue: str | os.PathLike[str] | Backend | None = None) -> SplitBackend:  # noqa: N802 - a store's
     """A store with its executions in Cassandra, and its queue, timers, limits and lists in another store.
 
     `url` is `cassandra://user:password@host:port,host/keyspace`; `?datacenter=` names the nearest one, `?replication=` (1) how many
-    copies a keyspace has that is made here, `?timeout=` (5s) bounds each question, `?queue=` says what `queue` does: a file or a URL.
+    copies a keyspace has that is made here, `?timeout=` (5s) bounds each question, `?queue=` is a file or a URL, as `queue` is.
     Raises InvalidInput, StorageUnavailable, AccessDenied, MissingExtra, MissingCapability, and what opening the queue raises.
     """
     if queue is None:

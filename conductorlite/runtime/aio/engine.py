@@ -488,6 +488,7 @@ class AsyncEngine:
         index: IndexDAO | None = None,
         secrets: SecretProvider | None = None,
         lock: str | Lock | None = None,
+        queue: str | os.PathLike[str] | Backend | None = None,
         config: EngineConfig | None = None,
     ) -> None:
         # asyncio is imported by programs that make one of these, not by all that import conductorlite.
@@ -503,6 +504,7 @@ class AsyncEngine:
             index=index,
             secrets=secrets,
             lock=lock,
+            queue=queue,
             config=config,
         )
         self._bridge = Bridge(self._engine)
