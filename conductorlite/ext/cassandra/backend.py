@@ -19,6 +19,7 @@ from conductorlite.ext.cassandra.partitions import (
     Partitions,
     Turn,
     item_of,
+    member_of,
     thin,
     workflow_from,
 )
@@ -37,7 +38,7 @@ from conductorlite.model.errors import (
     StorageError,
 )
 from conductorlite.model.handlers import EventExecution, EventStatus
-from conductorlite.model.limits import LimitChange
+from conductorlite.model.limits import Limit, LimitChange
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.threads import Block, within
 from conductorlite.store.ports import Backend, Capability, Marks, PayloadStorage, Presence, WritingTransaction
@@ -163,7 +164,7 @@ class SplitBackend:
         if other is not None and other.created_at > row.created_at:
             row, holder = changed(row, idempotency_key=None), None
         shards = range(SHARDS + 1) if wide else (0,)
-        asked = [Asked(workflow_id=workflow_id, shard=shard, entity=name) for name in ("far", "sent") for shard in shards]
+        asked = [Asked(workflow_id=workflow_id, shard=shard, entity=name) for name in ("far", "sent", "slot") for shard in shards]
         cells = [cell for found in self._partitions.read(asked) for cell in found if cell.text]
         far = [json.loads(cell.text or "") for cell in cells if cell.entity == "far"]
         children = self._partitions.heads([cell.key for cell in cells if cell.entity == "sent"])
@@ -179,6 +180,10 @@ class SplitBackend:
         )
         _apply(tx, thin(decision))
         tx.post([*inbox, *(event_of(tuple(event)) for event in sent)])
+        for cell in cells:
+            if cell.entity == "slot":
+                member = member_of(json.loads(cell.text or ""))
+                tx.put_limit(_merged(tx, LimitChange(limit=Limit(key=member.key, number=member.number), put=(member,))))
 
     # -- the sweep -----------------------------------------------------------------------------------------------------
 

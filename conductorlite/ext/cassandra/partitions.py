@@ -36,8 +36,10 @@ __all__ = [
     "Item",
     "Partitions",
     "Turn",
+    "fields_of",
     "item_of",
     "item_text",
+    "member_of",
     "shard_of",
     "task_cell",
     "task_from",
@@ -227,14 +229,15 @@ def _written(item: Item) -> dict[str, Any]:
         "put": [message_row(message) for message in outgoing.put],
         "posted": [event_row(event) for event in outgoing.posted],
         "limits": [
-            [_fields(change.limit), [_fields(member) for member in change.put], change.gone, change.dated]
+            [fields_of(change.limit), [fields_of(member) for member in change.put], change.gone, change.dated]
             for change in decision.limits
         ],
         "cells": [[shard, cell.entity, cell.key, cell.text, cell.fence] for shard, cell in item.cells],
     }
 
 
-def _fields(one: Limit | Member) -> dict[str, Any]:
+def fields_of(one: Limit | Member) -> dict[str, Any]:
+    """The fields of a limit or a member, as JSON has them."""
     return {field.name: getattr(one, field.name) for field in attrs.fields(type(one))}
 
 
@@ -266,10 +269,15 @@ def _item(said: dict[str, Any]) -> Item:
     return Item(fence=said["fence"], decision=decision, cells=cells)
 
 
+def member_of(fields: dict[str, Any]) -> Member:
+    """The member of such fields."""
+    return Member(**fields | {"state": MemberState(fields["state"])})
+
+
 def _limit_change(limit: dict[str, Any], put: list[dict[str, Any]], gone: list[str], dated: int | None) -> LimitChange:
     return LimitChange(
         limit=Limit(**limit | {"log": tuple(limit["log"]), "unpolled": tuple(limit["unpolled"])}),
-        put=tuple(Member(**member | {"state": MemberState(member["state"])}) for member in put),
+        put=tuple(member_of(member) for member in put),
         gone=tuple(gone),
         dated=dated,
     )

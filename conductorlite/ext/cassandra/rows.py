@@ -18,6 +18,7 @@ from conductorlite.ext.cassandra.partitions import (
     Item,
     Partitions,
     Turn,
+    fields_of,
     item_text,
     shard_of,
     task_cell,
@@ -30,7 +31,7 @@ from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, EventKind, Message
-from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken
+from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.model.handlers import EventExecution
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
@@ -330,7 +331,7 @@ class SplitWrites(SplitReads):
         fits = listed is None if decision.created else listed is not None and listed.fence == workflow.fence
         if fits and head is not None and decision.created and workflow_id not in self.removed:
             self._behind.add(workflow_id)
-            raise AlreadyExists(f"an execution {workflow_id!r} exists already")
+            raise FencedOut(f"{workflow_id}: a start that was not delivered is there")
         if fits and made.problem:
             raise InvariantBroken(f"{workflow_id}: rows contradict the store: {made.problem}")
         small = thin(decision)
@@ -474,6 +475,10 @@ class _Made:
         self._journal(decision.history)
         for one in decision.externals:
             self.new["far", one.digest] = json.dumps([one.digest, one.size, one.key])
+        for change in decision.limits:
+            self.new |= {("slot", f"{change.limit.key}\x1f{holder}"): None for holder in change.gone}
+            mine = (member for member in change.put if member.workflow_id == self._id)
+            self.new |= {("slot", f"{change.limit.key}\x1f{member.holder}"): json.dumps(fields_of(member)) for member in mine}
         for event in decision.outgoing.posted:
             if event.kind is EventKind.START:
                 self.new["sent", event.workflow_id] = json.dumps(event_row(event), ensure_ascii=False)
