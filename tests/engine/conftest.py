@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,12 @@ def locally(kind: str, folder: Path) -> NewStore:
 @contextmanager
 def on_server() -> Iterator[NewStore]:
     """Makes empty stores on the server, each in a schema of its own, which are removed at the end."""
+    if (SERVER or "").startswith("cassandra://"):
+        from tests.servers.places import cassandra_of
+
+        with ExitStack() as stack:
+            yield lambda: stack.enter_context(closing(cassandra_of(Path(uuid.uuid4().hex))))
+        return
     from conductorlite.ext.postgres import PostgresBackend
     from tests.servers.places import dropped, own_schema
 

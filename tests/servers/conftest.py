@@ -19,6 +19,12 @@ def redis_url() -> str:
 
 
 @pytest.fixture
+def cassandra_url() -> str:
+    """A cluster of Cassandra: one node."""
+    return url_of("cassandra")
+
+
+@pytest.fixture
 def zookeeper_url() -> str:
     """A ZooKeeper server."""
     return url_of("zookeeper")

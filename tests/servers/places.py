@@ -17,6 +17,7 @@ VARIABLES = {
     "postgres": "CONDUCTORLITE_TEST_POSTGRES",
     "redis": "CONDUCTORLITE_TEST_REDIS",
     "zookeeper": "CONDUCTORLITE_TEST_ZOOKEEPER",
+    "cassandra": "CONDUCTORLITE_TEST_CASSANDRA",
 }
 
 
@@ -39,6 +40,8 @@ def own_schema(url: str) -> str:
 
 def store_of(folder: Path) -> Backend:
     """The store on the server of `CONDUCTORLITE_TEST_STORE` that belongs to a folder: removed when the tests end."""
+    if os.environ["CONDUCTORLITE_TEST_STORE"].startswith("cassandra://"):
+        return cassandra_of(folder)
     from conductorlite.ext.postgres import PostgresBackend
 
     url = f"{os.environ['CONDUCTORLITE_TEST_STORE']}?schema=test_{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"
@@ -46,6 +49,29 @@ def store_of(folder: Path) -> Backend:
         _of_folders.add(url)
         atexit.register(dropped, url)
     return PostgresBackend(url)
+
+
+#: Queues of the stores in Cassandra, by the folder they belong to; the keyspace of each is its number modulo this.
+_queues: dict[Path, tuple[int, Backend]] = {}
+_KEYSPACES = 4
+
+
+def cassandra_of(folder: Path) -> Backend:
+    """The store in Cassandra that belongs to a folder, its queue in memory; of one process, and four at a time."""
+    from conductorlite.ext.cassandra.backend import SplitBackend
+    from conductorlite.ext.cassandra.server import CassandraPartitions
+    from conductorlite.store.memory.backend import MemoryBackend
+
+    number, queue = _queues.get(folder) or (len(_queues) % _KEYSPACES, None)
+    place = os.environ.get("CONDUCTORLITE_TEST_STORE") or os.environ[VARIABLES["cassandra"]]
+    partitions = CassandraPartitions(f"{place}/test_{number}?timeout=20s")
+    if queue is None:
+        for table in ("workflows", "task_lookup", "definitions", "event_executions"):
+            partitions._session.execute(f"TRUNCATE {table}", timeout=60)
+        queue = MemoryBackend()
+    _queues[folder] = (number, queue)
+    queue._closed = False  # type: ignore[attr-defined] # the last process that had it has closed it
+    return SplitBackend(partitions, queue)
 
 
 def dropped(url: str) -> None:
