@@ -195,8 +195,8 @@ def forked(branches: int) -> WorkflowDef:
 def test_a_wide_execution_spans_shards(branches: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows are not in the partition of its head, and a step of it touches no more partitions than one of another."""
     if branches < 1_000:
-        monkeypatch.setattr("conductorlite.ext.cassandra.rows._WIDE", 60)
-        monkeypatch.setattr("conductorlite.ext.cassandra.rows._MANY", 30)
+        monkeypatch.setattr("conductorlite.ext.cassandra.changes._WIDE", 60)
+        monkeypatch.setattr("conductorlite.ext.cassandra.changes._MANY", 30)
     world = World()
     with world.engine() as engine:
         engine.start(forked(branches), workflow_id="w")

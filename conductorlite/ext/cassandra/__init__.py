@@ -17,7 +17,7 @@ feeds are the ones that are there already: this is a composition, no third imple
                       IF fence < that of this turn; refused → FencedOut, and the queue store's write is undone
                    3. rows of other partitions (an execution that is wide has sixteen shards): plain, dated by the fence
                    4. the queue store commits
-      death        after 2, before 4: the head is ahead of the queue store's row by one. Whoever looks at the execution next, the
+      death        after 2, before 4: the head is ahead of the queue store's row by one. The next look at the execution, the
                    turn that the death of its holder causes, or the sweep after a death sees that, and *delivers*: 3 and 4 from the
                    outbox. The queue store's fence says what was delivered: at least once delivered, once acted upon.
 
@@ -32,7 +32,7 @@ its row goes back into the list with its key, what it has sent goes out again, a
 rows, as it does anywhere. What only the queue store had is gone: see docs/how-to/use-cassandra.md.
 
 Files: `partitions` is what is asked of Cassandra, as rows of text by key, and how a decision is written; `server` asks
-cassandra-driver for it, and is its only importer; `rows` is a view and a change; `backend` is the blocks, delivery and the sweep.
+cassandra-driver for it, and is its only importer; `rows` is a view, `changes` a change; `backend` is the blocks, delivery and the sweep.
 """
 
 from typing import TYPE_CHECKING

@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, final
 
 from conductorlite.engine.invariants import slots_taken
+from conductorlite.ext.cassandra.changes import SplitWrites
 from conductorlite.ext.cassandra.partitions import (
     REMOVED,
     SHARDS,
@@ -23,7 +24,7 @@ from conductorlite.ext.cassandra.partitions import (
     thin,
     workflow_from,
 )
-from conductorlite.ext.cassandra.rows import SplitReads, SplitWrites
+from conductorlite.ext.cassandra.rows import SplitReads
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import ExternalPayload, Payload, attempt_head
 from conductorlite.model.decisions import Decision, Outgoing
@@ -113,7 +114,7 @@ class SplitBackend:
                 self._behind.add(workflow_id)
                 raise
             except ConductorliteError:
-                continue  # whoever looks at it next notes it again
+                continue  # the next look at it notes it again
 
     # -- delivery ------------------------------------------------------------------------------------------------------
 
@@ -339,7 +340,7 @@ class _Split(Block[Any]):
             raise
         for workflow_id, head in tx.removed.items():
             if workflow_id not in tx.pending:
-                with suppress(StorageError):  # whoever looks at it next finishes it
+                with suppress(StorageError):  # the next look at it finishes it
                     self._backend._partitions.forget(workflow_id, head.fence)
 
     def undo(self, error: BaseException | None = None) -> None:

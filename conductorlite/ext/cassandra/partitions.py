@@ -71,7 +71,7 @@ class Head:
 
     fence: int
     text: str
-    #: Which turn has written it, drawn anew for each; REMOVED.
+    #: Which turn has written it, by a number drawn for each; REMOVED.
     turn: str = ""
     #: The outbox, where it was asked for.
     item: str = ""

@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, final
-from uuid import uuid4
 
 from cassandra import (
     AuthenticationFailed,
@@ -283,7 +282,7 @@ class CassandraPartitions:
         row = self._all([("SELECT data FROM definitions WHERE key = ?", "identity")])[0]
         if row:
             return str(row[0][0])
-        self._all([("INSERT INTO definitions (key, data) VALUES (?, ?) IF NOT EXISTS", "identity", uuid4().hex)])
+        self._all([("INSERT INTO definitions (key, data) VALUES (?, ?) IF NOT EXISTS", "identity", os.urandom(16).hex())])
         return self.identity()
 
     def register(self, head: str, workflow_id: str) -> None:

@@ -1,0 +1,323 @@
+"""A change: applied in the queue store at once, in the partitions at its end. And the rows of a decision."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+from conductorlite.ext.cassandra.partitions import (
+    Cell,
+    Head,
+    Item,
+    Partitions,
+    Turn,
+    fields_of,
+    item_text,
+    shard_of,
+    task_cell,
+    task_from,
+    thin,
+    workflow_cell,
+    workflow_from,
+)
+from conductorlite.ext.cassandra.rows import NEVER, SplitReads, held_queue, task_key
+from conductorlite.model import attrs
+from conductorlite.model.attrs import changed
+from conductorlite.model.decisions import Decision, EventKind, Message
+from conductorlite.model.errors import FencedOut, InvariantBroken
+from conductorlite.model.executions import HistoryEvent, Task
+from conductorlite.model.handlers import EventExecution
+from conductorlite.store.ports import WritingTransaction
+from conductorlite.store.sqlite.history import history_rows
+from conductorlite.store.sqlite.rows import event_row
+from conductorlite.store.tables import FeedKind, ScheduleRow
+
+__all__ = ["SplitWrites"]
+
+#: From so many scheduled tasks on, or changed rows in one turn, an execution is wide: its rows go to shards.
+_WIDE: Final = 1_000
+_MANY: Final = 500
+
+_identity: Final = attrgetter("task_id", "base_ref", "iterations", "grafts")
+
+
+def _loop_key(task: Task) -> str:
+    return f"{task.base_ref}\x1f{task.seq:010d}\x1f{task.attempt:06d}\x1f{task.ref}"
+
+
+@attrs.define(slots=True, kw_only=True)
+class _Pending:
+    """What a change will do to one partition."""
+
+    created: bool
+    #: The stored fence must be less than this.
+    limit: int
+    head: Head
+    cells: dict[tuple[str, str], Cell] = attrs.field(factory=dict)
+    texts: list[tuple[int, Cell]] = attrs.field(factory=list)
+    items: list[Item] = attrs.field(factory=list)
+
+
+class SplitWrites(SplitReads):
+    """A change: applied in the queue store at once, in the partitions at its end."""
+
+    _view: WritingTransaction
+
+    def __init__(self, view: WritingTransaction, partitions: Partitions, behind: set[str]) -> None:
+        super().__init__(view, partitions, behind)
+        self.pending: dict[str, _Pending] = {}
+        #: Executions that are removed, with the fences of their heads.
+        self.removed: dict[str, Head] = {}
+        self.kept: list[tuple[str, str, str | None]] = []
+
+    # -- executions ----------------------------------------------------------------------------------------------------
+
+    def apply(self, decision: Decision) -> None:
+        """Store a decision under its fence; on any error it alone is undone."""
+        workflow = decision.workflow
+        workflow_id = workflow.workflow_id
+        listed = self._view.workflow(workflow_id)
+        head = self._head(workflow_id)
+        made = _Made(self, decision, head)
+        fits = listed is None if decision.created else listed is not None and listed.fence == workflow.fence
+        if fits and head is not None and decision.created and workflow_id not in self.removed:
+            self._behind.add(workflow_id)
+            raise FencedOut(f"{workflow_id}: a start that was not delivered is there")
+        if fits and made.problem:
+            raise InvariantBroken(f"{workflow_id}: rows contradict the store: {made.problem}")
+        small = thin(decision)
+        outgoing = small.outgoing
+        small = changed(
+            small, outgoing=changed(outgoing, removed=(*outgoing.removed, *made.freed), put=(*outgoing.put, *made.held))
+        )
+        try:
+            self._view.apply(small)
+        except FencedOut:
+            self._behind.add(workflow_id)
+            raise
+        if decision.dropped or decision.renamed:
+            for kind in FeedKind:
+                self._view.mark_pending(kind, [workflow_id])
+        row = self._view.workflow(workflow_id)
+        self._pend(decision, small, made, workflow.fence + 1 if row is None else row.fence)
+
+    def _pend(self, decision: Decision, small: Decision, made: _Made, fence: int) -> None:
+        workflow_id = decision.workflow.workflow_id
+        cells = {place: Cell(*place, text, fence) for place, text in made.new.items()}
+        outer = tuple((shard_of(cell.key), cell) for cell in cells.values()) if made.wide else ()
+        known = self.pending.get(workflow_id)
+        pending = known or _Pending(created=decision.created, limit=fence, head=Head(fence=fence, text=""))
+        pending.items.append(Item(fence=fence, decision=small, cells=outer))
+        pending.head = Head(fence=fence, text=workflow_cell(decision.workflow, wide=made.wide, lines=made.lines))
+        # Of a wide execution what is deleted may be in the partition of its head, too.
+        pending.cells |= {place: cell for place, cell in cells.items() if cell.text is None or not made.wide}
+        texts = [Cell("text", one.digest, one.text, fence) for one in decision.texts if one.text is not None]
+        pending.texts += [(shard_of(cell.key), cell) for cell in texts]
+        self.pending[workflow_id] = pending
+        self._heads[workflow_id] = pending.head
+        self._new.setdefault(workflow_id, {}).update(cells | {("text", cell.key): cell for cell in texts})
+
+    def turns(self) -> list[Turn]:
+        """The transactions of this change."""
+        return [
+            Turn(
+                workflow_id=workflow_id,
+                created=one.created,
+                fence=one.limit,
+                head=changed(one.head, item=item_text(one.items), turn=os.urandom(16).hex()),
+                cells=tuple(one.cells.values()),
+            )
+            for workflow_id, one in self.pending.items()
+        ]
+
+    def remove(self, workflow_id: str) -> None:
+        """Delete an execution with all that belongs to it."""
+        self._view.remove(workflow_id)
+        head = self._head(workflow_id)
+        known = self.pending.pop(workflow_id, None)
+        if head is not None and (known is None or not known.created):
+            self.removed[workflow_id] = head
+        self._heads[workflow_id] = None
+        self._new.pop(workflow_id, None)
+
+    # -- what is kept in Cassandra as well, for the sweep --------------------------------------------------------------
+
+    def embed(self, digest: str, text: str) -> None:
+        """Keep a definition under its content hash; nothing happens when it is there."""
+        if self._view.definition(digest) is None:
+            self._view.embed(digest, text)
+            self._keep("embed", digest, text)
+
+    def put_workflow_def(self, name: str, version: int, text: str) -> None:
+        """Register or replace a workflow definition."""
+        self._view.put_workflow_def(name, version, text)
+        self._keep("put_workflow_def", name, version, text)
+
+    def put_task_def(self, name: str, text: str) -> None:
+        """Register or replace a task definition."""
+        self._view.put_task_def(name, text)
+        self._keep("put_task_def", name, text)
+
+    def drop_workflow_def(self, name: str, version: int) -> None:
+        """Delete a registered workflow definition."""
+        self._view.drop_workflow_def(name, version)
+        self._keep("put_workflow_def", name, version, None)
+
+    def drop_task_def(self, name: str) -> None:
+        """Delete a registered task definition."""
+        self._view.drop_task_def(name)
+        self._keep("put_task_def", name, None)
+
+    def put_schema_def(self, name: str, version: int, text: str) -> None:
+        """Register or replace a schema."""
+        self._view.put_schema_def(name, version, text)
+        self._keep("put_schema_def", name, version, text)
+
+    def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
+        """Register or replace an event handler."""
+        self._view.put_event_handler(name, event, active, text)
+        self.kept.append(("definitions", f"put_event_handler\x1f{name}", json.dumps([name, event, active, text])))
+
+    def drop_event_handler(self, name: str) -> None:
+        """Delete an event handler."""
+        self._view.drop_event_handler(name)
+        self.kept.append(("definitions", f"put_event_handler\x1f{name}", None))
+
+    def add_event_execution(self, execution: EventExecution) -> None:
+        """Keep a record of what became of a message."""
+        self._view.add_event_execution(execution)
+        said = [*execution.key, execution.status.value, execution.action, execution.created, execution.output.text]
+        self.kept.append(("event_executions", json.dumps(execution.key), json.dumps(said)))
+
+    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Any]) -> None:
+        """Store a schedule under its fence."""
+        self._view.put_schedule(row, consumed, events)
+        said = [row.name, row.address, row.text, row.progress, row.waits, row.owner, [event_row(event) for event in events]]
+        self.kept.append(("definitions", f"put_schedule\x1f{row.name}", json.dumps(said)))
+
+    def drop_schedule(self, name: str) -> None:
+        """Delete a schedule with its inbox."""
+        self._view.drop_schedule(name)
+        self.kept.append(("definitions", f"put_schedule\x1f{name}", None))
+
+    def _keep(self, verb: str, *said: str | int | None) -> None:
+        key = "\x1f".join(map(str, (verb, *said[:-1])))
+        self.kept.append(("definitions", key, None if said[-1] is None else json.dumps(said)))
+
+
+class _Made:
+    """The rows of one decision, made of those that are stored; what contradicts them is a `problem`."""
+
+    def __init__(self, reads: SplitWrites, decision: Decision, head: Head | None) -> None:
+        self._reads = reads
+        self._id = decision.workflow.workflow_id
+        self.problem = ""
+        #: Rows by entity and key, None: deleted.
+        self.new: dict[tuple[str, str], str | None] = {}
+        self.held: list[Message] = []
+        self.freed: list[tuple[str, str]] = []
+        _, wide, self.lines = (None, False, 0) if head is None or decision.created else workflow_from(head.text)
+        changes = len(decision.updated) + len(decision.inserted)
+        self.wide = wide or decision.workflow.task_seq > _WIDE or changes > _MANY
+        self._drop(decision.dropped)
+        self._put(decision)
+        for renamed in decision.renamed:
+            self._rename(renamed.ref, renamed.new_ref, renamed.new_base_ref)
+        self._journal(decision.history)
+        for one in decision.externals:
+            self.new["far", one.digest] = json.dumps([one.digest, one.size, one.key])
+        for change in decision.limits:
+            self.new |= {("slot", f"{change.limit.key}\x1f{holder}"): None for holder in change.gone}
+            mine = (member for member in change.put if member.workflow_id == self._id)
+            self.new |= {("slot", f"{change.limit.key}\x1f{member.holder}"): json.dumps(fields_of(member)) for member in mine}
+        for event in decision.outgoing.posted:
+            if event.kind is EventKind.START:
+                self.new["sent", event.workflow_id] = json.dumps(event_row(event), ensure_ascii=False)
+
+    def _stored(self, ref: str) -> list[Task]:
+        """The attempts at a reference, with what this decision has made of them."""
+        rows = {cell.key: cell.text for cell in self._reads._range(self._id, "task", ref)}
+        rows |= {key: text for (entity, key), text in self.new.items() if entity == "task" and key.startswith(f"{ref}\x1f")}
+        return [task_from(text, self._id) for _, text in sorted(rows.items()) if text is not None]
+
+    def _drop(self, refs: Sequence[str]) -> None:
+        for ref in refs:
+            for task in self._stored(ref):
+                self._forget(task)
+            self.new["again", ref] = None
+
+    def _forget(self, task: Task) -> None:
+        self.new["task", task_key(task.ref, task.attempt)] = self.new["id", task.task_id] = None
+        if task.iterations:
+            self.new["loop", _loop_key(task)] = None
+        if task.holder is not None:
+            self.freed.append((task.workflow_id, "~" + task_key(task.ref, task.attempt)))
+
+    def _put(self, decision: Decision) -> None:
+        asked = [("task", task_key(task.ref, task.attempt)) for task in (*decision.updated, *decision.inserted)]
+        asked += [place for task in decision.inserted for place in (("id", task.task_id), ("again", task.ref))]
+        cells = self._reads._cells(self._id, [place for place in asked if place not in self.new]) if not decision.created else {}
+        known = {place: cell.text for place, cell in cells.items()}
+        for task in decision.updated:
+            place = ("task", task_key(task.ref, task.attempt))
+            text = self.new.get(place, known.get(place))
+            old = None if text is None else task_from(text, self._id)
+            if old is None or _identity(old) != _identity(task):
+                self.problem = f"an updated task has no row of that identity: {task.ref}"
+                return
+            self._set(old, task)
+        for task in decision.inserted:
+            places = ("task", task_key(task.ref, task.attempt)), ("id", task.task_id)
+            if any(self.new.get(place, known.get(place)) is not None for place in places):
+                self.problem = f"{task.ref} exists"
+                return
+            again = self.new.get(("again", task.ref), known.get(("again", task.ref)))
+            if task.attempt > int(again or 0):
+                self.new["again", task.ref] = str(task.attempt)
+            self._set(None, task)
+
+    def _set(self, old: Task | None, new: Task) -> None:
+        key = task_key(new.ref, new.attempt)
+        self.new["task", key] = task_cell(new)
+        if old is None:
+            self.new["id", new.task_id] = key
+        elif old.iterations and old.seq != new.seq:
+            self.new["loop", _loop_key(old)] = None
+        if new.iterations and (old is None or old.seq != new.seq):
+            self.new["loop", _loop_key(new)] = ""
+        if new.holder is not None and (old is None or old.holder != new.holder):
+            message = Message(
+                queue=held_queue(new.holder),
+                workflow_id=new.workflow_id,
+                ref="~" + key,
+                attempt=new.attempt,
+                generation=0,
+                task_id=new.task_id,
+                due_at=NEVER,
+            )
+            self.held.append(message)
+        elif new.holder is None and old is not None and old.holder is not None:
+            self.freed.append((new.workflow_id, "~" + key))
+
+    def _rename(self, ref: str, new_ref: str, new_base_ref: str) -> None:
+        if self._stored(new_ref):
+            self.problem = self.problem or f"{new_ref} exists"
+            return
+        rows = self._stored(ref)
+        for task in rows:
+            self._forget(task)
+        self.new["again", ref] = None
+        for task in rows:
+            self._set(None, attrs.evolve(task, ref=new_ref, base_ref=new_base_ref))
+        if rows and rows[-1].attempt:
+            self.new["again", new_ref] = str(rows[-1].attempt)
+
+    def _journal(self, lines: Sequence[HistoryEvent]) -> None:
+        if lines and lines[0].n <= self.lines:
+            self.problem = self.problem or f"line {lines[0].n} exists"
+        for first, at, texts in history_rows(0, lines) if lines else ():
+            self.lines = first + texts.count("\x1e")
+            self.new["line", f"{self.lines:010d}"] = json.dumps([first, at, texts], ensure_ascii=False)
