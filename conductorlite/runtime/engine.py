@@ -162,21 +162,18 @@ class Engine(Verbs, InNotebook):
     Large inputs and outputs are stored in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a
     `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory. `index` is an
     `IndexDAO` elsewhere that `search` asks; without one the store's own file has an index, made by the first search.
-
     `secrets` is asked for what a task's input names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an
     `EnvironmentSecrets`, or any `SecretProvider`. Without it such a text stays as it is written.
 
     `queue` is where the queue, timers, limits and lists are of a store that has none, as in Cassandra: a path, a URL, a `Backend`.
-
     `config` has all other settings: see `EngineConfig`, where `lock` (`redis://a,b,c`, a `Lock`) can stand too.
 
-    The everyday verbs are the engine's own; the others stand by noun: `definitions`, `schedules`, `events`, `tasks`, `limits`,
-    `payloads`, and `admin` for the store as a whole.
+    Everyday verbs are the engine's own; others stand by noun: `definitions`, `schedules`, `events`, `tasks`, `limits`, `payloads`,
+    and `admin` for the store as a whole.
 
     Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
     or, step by step, by `tick`, `settle` and `advance`. Opened in the main thread with a real clock, it answers SIGTERM and SIGHUP
-    where no other code does, so that the process still dies of them, but not of the tasks it holds. Raises StorageErrors when
-    the store cannot be opened.
+    where no other code does, so that the process still dies of them, but not of the tasks it holds. Raises StorageErrors.
     """
 
     def __init__(
@@ -455,7 +452,6 @@ class Engine(Verbs, InNotebook):
 
     def _until(self, workflow_id: str, reached: Callable[[], bool], deadline: int | None = None) -> None:
         """Drive, or wait for the thread that does, until something holds of an execution."""
-
         once = False
 
         def over() -> bool:

@@ -32,7 +32,8 @@ its row goes back into the list with its key, what it has sent goes out again, a
 rows, as it does anywhere. What only the queue store had is gone: see docs/how-to/use-cassandra.md.
 
 Files: `partitions` is what is asked of Cassandra, as rows of text by key, and how a decision is written; `server` asks
-cassandra-driver for it, and is its only importer; `rows` is a view, `changes` a change; `backend` is the blocks, delivery and the sweep.
+cassandra-driver for it, and is its only importer; `rows` is a view, `changes` a change; `backend` is the blocks, delivery and the
+sweep.
 """
 
 from typing import TYPE_CHECKING
