@@ -577,6 +577,52 @@ def verbs_by_status() -> str:
     )
 
 
+#: The published schemas, and what each is of.
+_SCHEMAS: Final = {
+    "workflow-def": "a `WorkflowDef`, with all its tasks",
+    "task-def": "a `TaskDef`",
+    "event-handler": "an `EventHandler`",
+    "schedule": "a `WorkflowSchedule`",
+    "schema-def": "a `SchemaDef`",
+    "export": "what `engine.admin.export` gives and `replay` takes",
+}
+
+
+@cache
+def _schema_texts() -> dict[str, str]:
+    made: dict[str, str] = runpy.run_path(str(Path(__file__).parent / "schemas.py"))["schemas"](EFFECTS)
+    return made
+
+
+def _schema(name: str) -> str:
+    return _schema_texts()[f"schemas/{name}.json"]
+
+
+def schemas_page() -> str:
+    """Where the JSON Schemas are, and how an editor uses them."""
+    return "\n".join(
+        [
+            "# JSON Schemas",
+            "",
+            _NOTE,
+            "Of every document there is a JSON Schema (2020-12), with what each field does as its description:",
+            "",
+            *(f"- [{name}.json](schemas/{name}.json): {what}" for name, what in _SCHEMAS.items()),
+            "",
+            'They take what `from_json` reads, leniency included (`"5"` for 5), and refuse what it refuses for its type or',
+            "because something is missing; a test changes documents by chance and compares the two. What depends on more than",
+            "one place, such as a JOIN that waits for a task that is not there, is found by `conductorlite lint`.",
+            "",
+            "In Visual Studio Code, with the files beside your definitions:",
+            "",
+            "```json",
+            '{"json.schemas": [{"fileMatch": ["workflows/*.json"], "url": "./schemas/workflow-def.json"}]}',
+            "```",
+            "",
+        ]
+    )
+
+
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "statuses.md": statuses,
     "errors.md": errors_page,
@@ -585,6 +631,8 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "verbs-by-status.md": verbs_by_status,
     **{f"api/{noun}.md": partial(_service_page, noun) for noun in _nouns()},
     **{f"api/{name}.md": partial(_class_page, name) for name in _CLASSES},
+    "schemas.md": schemas_page,
+    **{f"schemas/{name}.json": partial(_schema, name) for name in _SCHEMAS},
 }
 
 
@@ -603,7 +651,8 @@ def _flow_of(code: str) -> WorkflowDef:
 def main() -> None:
     """Write every generated page."""
     (FOLDER.parent / "assets" / "trip.svg").write_text(home_picture(), encoding="utf-8")
-    (FOLDER / "api").mkdir(parents=True, exist_ok=True)
+    for folder in ("api", "schemas"):
+        (FOLDER / folder).mkdir(parents=True, exist_ok=True)
     for name, write in PAGES.items():
         (FOLDER / name).write_text(write(), encoding="utf-8")
 

@@ -220,14 +220,14 @@ def _details(task: Task, limit: int, logs: Sequence[TaskLog]) -> Iterator[Html]:
         yield element("p", task.reason, class_="reason")
     for name, payload in (("Input", task.input), ("Output", task.output)):
         if payload.shown not in ("", "{}"):
-            yield element("h4", name)
+            yield element("h3", name)
             yield payload_text(payload, limit)
     if logs:
         lines = (f"{instant_in_words(line.at)}  {line.text}\n" for line in logs)
-        yield element("h4", "Log")
+        yield element("h3", "Log")
         yield element("pre", *lines, tabindex="0")
     if task.traceback:
-        yield element("h4", "Traceback")
+        yield element("h3", "Traceback")
         yield element("pre", task.traceback[:_WHOLE], tabindex="0")
 
 

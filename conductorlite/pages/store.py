@@ -27,6 +27,9 @@ _REASON: Final = 300
 #: What differs between two failures of the same kind: ids and numbers.
 _PARTICULAR: Final = re.compile(r"\b[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b|\d+")
 
+#: What Conductor puts around the reason of the task that an execution failed for.
+_OF_TASK: Final = re.compile(r"Task \S+ failed with status: [A-Z_]+ and reason: '(?P<reason>.+)'", re.DOTALL)
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class StoreView:
@@ -92,7 +95,9 @@ def _why(row: Workflow) -> str:
     if row.parked is not None:
         return f"parked: {cut(row.parked, _REASON)}"
     failed = row.status.terminal and row.status is not WorkflowStatus.COMPLETED
-    return " ".join(cut(row.reason or f"{row.status} without a reason", _REASON).split()) if failed else ""
+    reason = row.reason or f"{row.status} without a reason"
+    of_task = _OF_TASK.fullmatch(reason)
+    return " ".join(cut(reason if of_task is None else of_task["reason"], _REASON).split()) if failed else ""
 
 
 def _failures(view: StoreView) -> Html:

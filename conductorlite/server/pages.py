@@ -160,7 +160,7 @@ class EnginePages:
             links.append(element("form", hidden, element("button", "Sign out"), method="post", action=f"{root}/logout"))
         elif not self.safety.read_only and self.safety.token is not None:
             links.append(element("a", "Sign in to act", href=f"{root}/login"))
-        return element("div", *links, element("output", id="said", role="status"), class_="site")
+        return element("nav", *links, element("output", id="said", role="status"), class_="site", aria_label="Site")
 
     # ------------------------------------------------------------------ changes
 
