@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 from types import ModuleType
 
 import pytest
@@ -33,6 +34,18 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
 def test_the_picture_of_the_home_page_is_its_code() -> None:
     """Drawn from the flow that stands above it."""
     assert (DOCS / "assets" / "trip.svg").read_text(encoding="utf-8") == GENERATOR.home_picture()
+
+
+def test_the_recording_is_drawn_of_what_happened() -> None:
+    """The terminal on the home page shows the lines that were recorded, which end well; it needs nothing from elsewhere."""
+    recorder = runpy.run_path(str(DOCS / "record.py"))
+    lines = recorder["read"]()
+    drawn = (DOCS / "assets" / "recording.svg").read_text(encoding="utf-8")
+    assert drawn == recorder["drawn"](lines)
+    assert [kind for _, kind, _ in lines if kind != "said"] == ["typed", "killed", "typed"]
+    assert lines[-1][2] == "{'good': 80, 'broken': 0}"
+    assert "(assets/recording.svg)" in (DOCS / "index.md").read_text(encoding="utf-8")
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_every_field_has_its_effect_written_down() -> None:
