@@ -154,3 +154,23 @@ def test_a_type_that_nothing_reads_is_known_at_once() -> None:
     with pytest.raises(TypeError, match="nothing here reads"):
         structured({}, dict[str, Any])
     assert structured({"a": 1}, Mapping[str, Any]) == {"a": 1}
+
+
+def test_a_report_hands_over_the_next_task_in_one_commit(engine: Engine) -> None:
+    """`update-v2` reports and takes the next task of its type and domain at once; of one that goes on nothing is taken."""
+    steps = tuple(WorkflowTask(name="step", task_reference_name=ref) for ref in "xyz")
+    engine.register(WorkflowDef(name="three", tasks=steps))
+
+    async def test(ask: Ask) -> None:
+        run = (await ask("POST", "/api/workflow", {"name": "three", "taskToDomain": {"*": "d"}})).text
+        task = (await ask("GET", "/api/tasks/poll/step?domain=d")).json()
+        for ref in "yz":
+            report = {"workflowInstanceId": run, "taskId": task["taskId"], "workerId": "vm"}
+            before = engine.core.turns.commits
+            task = (await ask("POST", "/api/tasks/update-v2", report | {"status": "COMPLETED"})).json()
+            assert (task["referenceTaskName"], task["workerId"], task["domain"]) == (ref, "vm", "d")
+            assert engine.core.turns.commits == before + 1
+        report = {"workflowInstanceId": run, "taskId": task["taskId"], "status": "IN_PROGRESS"}
+        assert (await ask("POST", "/api/tasks/update-v2", report)).status_code == 204
+
+    asking(engine, test)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from conductorlite.model.decisions import queue_name
@@ -82,12 +83,10 @@ async def batch_poll(
 
 async def polled(api: Waiting, task_type: str, worker_id: str | None, domain: str | None, count: int, timeout: int) -> Polled:
     """Tasks, as documents for the worker that takes them."""
-    tasks = await api.poll(task_type, worker_id=worker_id, domain=domain, count=count, timeout=timeout / 1000)
-    try:
-        return Polled(await api.call(_for_worker, api.engine, tasks) if tasks else [], tasks)
-    except BaseException:
-        api.give_up(tasks)
-        raise
+    tasks, documents = await api.poll(
+        task_type, _for_worker, worker_id=worker_id, domain=domain, count=count, timeout=timeout / 1000
+    )
+    return Polled(documents, tasks)
 
 
 def _for_worker(engine: Engine, tasks: list[Task]) -> list[Json]:
@@ -105,11 +104,17 @@ def update_task(engine: Engine, body: Json) -> str:
 async def update_and_poll(api: Waiting, body: Json) -> Polled:
     """Report on a task, and take the next one of its type; 204 when there is none."""
     result = reported(body)
-    after = await api.call(report, api.engine, result, extend_lease=body.get("extendLease") is True)
-    if not after.status.terminal:
-        return Polled(None, [])
-    taken = await polled(api, after.task_type, result.worker_id, after.domain, 1, 0)
-    return Polled(taken.value[0] if taken.value else None, taken.tasks)
+    tasks, documents = await api.taken(partial(_next_of, api.engine, result, body.get("extendLease") is True), _for_worker)
+    return Polled(documents[0] if documents else None, tasks)
+
+
+def _next_of(engine: Engine, result: TaskResult, extend_lease: bool) -> list[Task]:
+    """The next task of its type for who reports that one has ended, in one turn where its execution has it."""
+    if extend_lease or not result.status.terminal:
+        report(engine, result, extend_lease=extend_lease)
+        return []
+    one = engine.tasks.get(result.task_id)
+    return engine.update_task(result, poll=one.task_type, domain=one.domain)[1]
 
 
 def report(engine: Engine, result: TaskResult, *, extend_lease: bool = False) -> Task:

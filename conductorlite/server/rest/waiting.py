@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final, ParamSpec, TypeVar
 
 from conductorlite.model.decisions import queue_name
@@ -22,6 +23,7 @@ __all__ = ["Waiting"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Shown = Callable[[Engine, list[Task]], list[T]]
 
 #: Seconds between looks for what other processes have committed, and between looks at one execution at most.
 _GLANCE: Final = 0.1
@@ -59,16 +61,19 @@ class Waiting:
 
     # ------------------------------------------------------------------ tasks
 
-    async def poll(self, task_type: str, *, worker_id: str | None, domain: str | None, count: int, timeout: float) -> list[Task]:
-        """Tasks as `Engine.poll` takes them, waited for up to `timeout` seconds; canceled, it gives back what it has taken."""
+    async def poll(
+        self, task_type: str, shown: Shown[T], *, worker_id: str | None, domain: str | None, count: int, timeout: float
+    ) -> tuple[list[Task], list[T]]:
+        """Tasks as `Engine.poll` takes them, waited for up to `timeout` seconds, and what is shown of them."""
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout
         queue = queue_name(task_type, domain or None, self.engine.config.owner)
         while True:
             seen = self.engine.core.turns.commits
-            taken = await self._taken(task_type, worker_id, domain, count)
-            if taken or loop.time() >= until:
-                self._call_next(queue if taken else "")
+            take = partial(self.engine.poll, task_type, worker_id=worker_id, domain=domain, count=count)
+            taken = await self.taken(take, shown)
+            if taken[0] or loop.time() >= until:
+                self._call_next(queue if taken[0] else "")
                 return taken
             waiter: asyncio.Future[None] = loop.create_future()
             self._queues.setdefault(queue, deque()).append(waiter)
@@ -88,14 +93,23 @@ class Waiting:
                 elif waiter.done() and loop.time() >= until:
                     self._call_next(queue)  # it was called, and goes
 
-    async def _taken(self, task_type: str, worker_id: str | None, domain: str | None, count: int) -> list[Task]:
+    async def taken(self, take: Callable[[], list[Task]], shown: Shown[T]) -> tuple[list[Task], list[T]]:
+        """What a verb takes, and what is shown of it, in one thread; canceled, it gives back what it has taken."""
         loop = self._loop = asyncio.get_running_loop()
-        polled = self._threads.submit(self.engine.poll, task_type, worker_id=worker_id, domain=domain, count=count)
+        polled = self._threads.submit(self._shown, take, shown)
         try:
             return await asyncio.shield(asyncio.wrap_future(polled, loop=loop))
         except asyncio.CancelledError:
             if not polled.cancel():
-                polled.add_done_callback(lambda done: self.give_up([] if done.exception() else done.result()))
+                polled.add_done_callback(lambda done: self.give_up([] if done.exception() else done.result()[0]))
+            raise
+
+    def _shown(self, take: Callable[[], list[Task]], shown: Shown[T]) -> tuple[list[Task], list[T]]:
+        tasks = take()
+        try:
+            return tasks, shown(self.engine, tasks) if tasks else []
+        except BaseException:
+            self.engine.core.polling.give_up(tasks)
             raise
 
     def _call_next(self, queue: str) -> None:
