@@ -79,7 +79,8 @@ class Plans:
 
     def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
         """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
-        return self._plan(view, workflow, workflow.definition_hash, {})
+        kept = self._plans.get((workflow.definition_hash, workflow.semantics))
+        return self._plan(view, workflow, workflow.definition_hash, {}) if kept is None else kept
 
     def made(self, view: ReadingTransaction, workflow: Workflow, digest: str) -> WorkflowDef:
         """A definition that an execution made at run time; raises StorageCorrupt when it is missing."""

@@ -137,7 +137,7 @@ class Quiet:
 
     def nothing_due(self, now: int) -> bool:
         """Whether no event is due, as far as this process knows."""
-        return now < self.due_at and self._holds(self._backend.commits())
+        return now < self.due_at and self._commits == self._backend.commits() and self._joined.decisions is None
 
     def next_event(self) -> tuple[int, str] | None:
         """When an event may come due, not before that; where is not said."""

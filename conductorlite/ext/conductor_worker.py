@@ -350,7 +350,7 @@ class _RemoteContext(TaskContext):
     def __init__(self, task: Task, document: Mapping[str, Any], server: Server) -> None:
         self.task = task
         self.lost = False
-        self._notes, self._noted, self.observers, self.interceptors = None, 0, (), ()
+        self.notes, self._noted, self.observers, self.interceptors = None, 0, (), ()
         self.document = document
         self._server = server
         self._lines: list[tuple[int, str]] = []

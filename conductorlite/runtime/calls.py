@@ -187,6 +187,8 @@ async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Defer
 
 def _with_lines(context: TaskContext, result: TaskResult | Deferred) -> TaskResult | Deferred:
     """What is reported, with the lines that were logged; those of a call that takes virtual time are stored at once."""
+    if not context.notes:
+        return result
     lines = context.noted()
     if lines and type(result) is TaskResult:
         return attrs.evolve(result, logs=(*result.logs, *lines))

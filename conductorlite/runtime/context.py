@@ -23,7 +23,7 @@ _LINES: Final = 1_000
 class TaskContext:
     """Handed to a worker function that has a parameter annotated with this class."""
 
-    __slots__ = ("_engine", "_noted", "_notes", "interceptors", "lost", "observers", "task")
+    __slots__ = ("_engine", "_noted", "interceptors", "lost", "notes", "observers", "task")
     #: The default of that parameter, for type checkers: flows call the function without it.
     given: ClassVar[TaskContext] = None  # type: ignore[assignment]
 
@@ -33,7 +33,7 @@ class TaskContext:
         #: Set when the lease was lost: the task timed out or its execution ended, the report will be ignored.
         self.lost = False
         #: What `TaskLogHandler` has noted and is not stored yet, and how many lines that were in all.
-        self._notes: deque[str] | None = None
+        self.notes: deque[str] | None = None
         self._noted = 0
         #: Those that look at the engine.
         self.observers: Sequence[Observer] = engine.core.turns.observers
@@ -42,17 +42,17 @@ class TaskContext:
 
     def note(self, text: str) -> None:
         """Keep a line for the task's log, which is stored within a second, or with the report; of very many the first."""
-        if self._notes is None:
-            self._notes = deque()
+        if self.notes is None:
+            self.notes = deque()
         self._noted += 1
         if self._noted <= _LINES:
-            self._notes.append(text)
+            self.notes.append(text)
         elif self._noted == _LINES + 1:
-            self._notes.append(f"… more than {_LINES} lines: the others are not kept")
+            self.notes.append(f"… more than {_LINES} lines: the others are not kept")
 
     def noted(self) -> tuple[str, ...]:
         """Take the lines that are not stored yet; any thread may."""
-        lines, taken = self._notes, []
+        lines, taken = self.notes, []
         if lines is None:
             return ()
         with suppress(IndexError):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
 from conductorlite.model.attrs import changed, new, thaw, writable_copy
-from conductorlite.model.canonical import EMPTY, Payload, attempt_head, encoded
+from conductorlite.model.canonical import EMPTY, Payload, attempt_head, digest, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
@@ -468,7 +468,8 @@ class Changeset(Admissions):
 def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> str:
     """Id of an attempt. The head is the workflow's."""
     workflow_id = workflow.workflow_id
-    return attempt_head(workflow_id) + derive_id(workflow.seed, workflow_id, ref, attempt, generation)[:24]
+    identity = f"{workflow.seed}\x1f{workflow_id}\x1f{ref}\x1f{attempt}\x1f{generation}"  # as `derive_id` puts it together
+    return attempt_head(workflow_id) + digest(identity)[:24]
 
 
 def _is_attempt(task: Task, event: Event) -> bool:
