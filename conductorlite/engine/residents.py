@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from conductorlite.engine.turn_types import Joined, Taking
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
@@ -101,7 +102,7 @@ class Residents:
                 tasks[ref] = tasks.pop(ref)
         while len(tasks) > _TASKS:
             del tasks[next(iter(tasks))]
-        self._held[workflow.workflow_id] = Resident(stored_workflow(workflow), tasks, latest, version, commits)
+        self._held[workflow.workflow_id] = new[Resident](stored_workflow(workflow), tasks, latest, version, commits)
         while len(self._held) > self._most:
             try:
                 del self._held[next(iter(self._held))]

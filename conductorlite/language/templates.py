@@ -400,7 +400,7 @@ def _render_plain(inside: str, path: Path) -> _Render:
             return None
         for step in rest:
             if isinstance(step, str):
-                if not isinstance(value, dict):
+                if type(value) is not dict and not isinstance(value, dict):
                     return None
                 value = value.get(step)
             elif isinstance(value, list) and -len(value) <= step < len(value):

@@ -100,7 +100,7 @@ class Mailboxes(View):
         """Put an event into the workflow's own inbox, replacing one of the same id."""
         self._sequence += 1
         workflow_id = self.workflow.workflow_id
-        self._timers[event_id] = Event(
+        self._timers[event_id] = new[Event](
             workflow_id=workflow_id,
             event_id=event_id,
             kind=kind,

@@ -128,7 +128,7 @@ class Changeset(Admissions):
             self.put(previous, retried=True)
         elif "first_scheduled_at" not in fields:
             fields["first_scheduled_at"] = self.now
-        task = Task(
+        task = new[Task](
             workflow_id=self.workflow.workflow_id,
             ref=ref,
             base_ref=node.ref,
@@ -456,7 +456,7 @@ class Changeset(Admissions):
             timers=(*[self.event_of(event_id, timer) for event_id, timer in self._timers.items()], *own),
             release_held=self._release_held,
             released_at=self.clock,
-            outgoing=Outgoing(removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted))
+            outgoing=new[Outgoing](removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted))
             if self._removed or self._put or self._posted
             else _NOTHING,
             more=self.more,

@@ -85,7 +85,8 @@ class ExpressionContext:
         if member == "output":
             if task.round and self._wants_rounds(task):
                 return loop_output(self._changeset, task)
-            return self._changeset.value(task.output)
+            output = task.output
+            return self._changeset.value(output) if output.text is None else output.value
         return _task_member(self._changeset, task, member)
 
     def root(self, root: str) -> Json | Missing:
