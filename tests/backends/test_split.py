@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from partitions_kit import MemoryPartitions
 
-from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef
+from conductorlite import Engine, EngineConfig, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef
 from conductorlite.errors import InvalidInput, KeyTaken, MissingCapability, StorageUnavailable
 from conductorlite.ext.cassandra.backend import SplitBackend
 from conductorlite.model.clock import Clock
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.tables import Life
 from conductorlite.testing.conformance import BackendConformance
 from conductorlite.testing.conformance.samples import started
@@ -271,3 +272,29 @@ def test_what_cannot_be_a_queue(tmp_path: Path) -> None:
             engine.admin.backup(tmp_path / "copy.db")
         with pytest.raises(MissingCapability, match="takes no transactions"), engine.transaction():
             pass
+
+
+@pytest.mark.parametrize("number", range(1, 3))
+def test_a_turn_that_comes_between_two_reads(number: int, tmp_path: Path) -> None:
+    """Another engine commits after the head was read: what is decided on the old one is fenced out, and nothing is lost."""
+    world = World()
+    stores = [SplitBackend(world.partitions, SQLiteBackend(tmp_path / "queue.db")) for _ in range(2)]
+    one, other = (Engine(store, clock=world.clock, config=EngineConfig(resident_bytes=0)) for store in stores)
+    with one, other:
+        one.start(forked(2), workflow_id="v")
+        results = [
+            TaskResult(workflow_id="v", task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease)
+            for task in one.poll("b", count=2)
+        ]
+        heads, reads = world.partitions.heads, count(1)
+
+        def late(*asked: Any, **options: Any) -> Any:
+            found = heads(*asked, **options)
+            if next(reads) == number:
+                other.update_task(results[1])
+            return found
+
+        vars(world.partitions)["heads"] = late
+        one.update_task(results[0])
+        assert [str(task.status) for task in one.get("v").tasks if task.task_type == "b"] == ["COMPLETED"] * 2
+        assert one.admin.check() == []

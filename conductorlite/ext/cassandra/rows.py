@@ -68,6 +68,8 @@ class SplitReads:
 
     def _head(self, workflow_id: str) -> Head | None:
         if workflow_id not in self._heads:
+            # First what the view of the queue store says, which is fixed from then on: an older head would pass for that turn's.
+            self._view.workflow(workflow_id)
             self._heads[workflow_id] = self._partitions.heads([workflow_id]).get(workflow_id)
         return self._heads[workflow_id]
 
