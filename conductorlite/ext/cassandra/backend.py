@@ -24,7 +24,7 @@ from conductorlite.ext.cassandra.partitions import (
     thin,
     workflow_from,
 )
-from conductorlite.ext.cassandra.rows import SplitReads
+from conductorlite.ext.cassandra.rows import Memory, SplitReads
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import ExternalPayload, Payload, attempt_head
 from conductorlite.model.decisions import Decision, Outgoing
@@ -78,6 +78,7 @@ class SplitBackend:
         self._behind: set[str] = set()
         #: How far the sweep after a death has come.
         self._swept: str | None = None
+        self._memory = Memory()
         self._current = _Current()
         self._pid = os.getpid()
         self._bind()
@@ -306,7 +307,7 @@ class _Split(Block[Any]):
         backend._current.block = self
         self._inner = inner = backend.queue.writing() if self._writes else backend.queue.reading()
         kind: Any = SplitWrites if self._writes else SplitReads
-        self.view = kind(inner.__enter__(), backend._partitions, backend._behind)
+        self.view = kind(inner.__enter__(), backend._partitions, backend._behind, backend._memory)
         return self.view
 
     def end(self, error: BaseException | None) -> None:
@@ -338,6 +339,7 @@ class _Split(Block[Any]):
         except BaseException:
             self._backend._behind |= changes
             raise
+        tx.committed()
         for workflow_id, head in tx.removed.items():
             if workflow_id not in tx.pending:
                 with suppress(StorageError):  # the next look at it finishes it

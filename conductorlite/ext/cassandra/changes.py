@@ -23,7 +23,7 @@ from conductorlite.ext.cassandra.partitions import (
     workflow_cell,
     workflow_from,
 )
-from conductorlite.ext.cassandra.rows import NEVER, SplitReads, held_queue, task_key
+from conductorlite.ext.cassandra.rows import NEVER, Memory, SplitReads, held_queue, task_key
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.decisions import Decision, EventKind, Message
@@ -66,8 +66,10 @@ class SplitWrites(SplitReads):
 
     _view: WritingTransaction
 
-    def __init__(self, view: WritingTransaction, partitions: Partitions, behind: set[str]) -> None:
-        super().__init__(view, partitions, behind)
+    def __init__(self, view: WritingTransaction, partitions: Partitions, behind: set[str], memory: Memory) -> None:
+        super().__init__(view, partitions, behind, memory)
+        #: What was known before, of executions that are changed.
+        self._before: dict[str, dict[tuple[str, str], Cell | None]] = {}
         self.pending: dict[str, _Pending] = {}
         #: Executions that are removed, with the fences of their heads.
         self.removed: dict[str, Head] = {}
@@ -109,6 +111,7 @@ class SplitWrites(SplitReads):
         cells = {place: Cell(*place, text, fence) for place, text in made.new.items()}
         outer = tuple((shard_of(cell.key), cell) for cell in cells.values()) if made.wide else ()
         known = self.pending.get(workflow_id)
+        self._before.setdefault(workflow_id, {} if decision.created else dict(self._rows(workflow_id)))
         pending = known or _Pending(created=decision.created, limit=fence, head=Head(fence=fence, text=""))
         pending.items.append(Item(fence=fence, decision=small, cells=outer))
         pending.head = Head(fence=fence, text=workflow_cell(decision.workflow, wide=made.wide, lines=made.lines))
@@ -119,6 +122,15 @@ class SplitWrites(SplitReads):
         self.pending[workflow_id] = pending
         self._heads[workflow_id] = pending.head
         self._new.setdefault(workflow_id, {}).update(cells | {("text", cell.key): cell for cell in texts})
+
+    def committed(self) -> None:
+        """Keep what the executions are now."""
+        for workflow_id, pending in self.pending.items():
+            rows: dict[tuple[str, str], Cell | None] = dict(self._before[workflow_id])
+            rows.update((key, None if cell.text is None else cell) for key, cell in self._new.get(workflow_id, {}).items())
+            self._memory.keep(workflow_id, pending.head, rows)
+        for workflow_id in self.removed.keys() - self.pending.keys():
+            self._memory.forget(workflow_id)
 
     def turns(self) -> list[Turn]:
         """The transactions of this change."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any, Final
 
@@ -29,12 +30,16 @@ from conductorlite.store.sqlite.history import history_of
 from conductorlite.store.sqlite.rows import stored_text
 from conductorlite.store.tables import ExecutionFilter, Size, Sizes
 
-__all__ = ["NEVER", "SplitReads", "held_queue", "task_key"]
+__all__ = ["NEVER", "Memory", "SplitReads", "held_queue", "task_key"]
 
 #: When a message comes due that only says who has a task.
 NEVER: Final = 2**53 - 1
 _HELD: Final = "~held/"
 _ALL: Final = 10_000_000
+
+#: Executions of which something is known, and rows of one.
+_KNOWN: Final = 500
+_CELLS: Final = 500
 
 _order: Final = attrgetter("seq", "attempt", "ref")
 
@@ -49,11 +54,39 @@ def task_key(ref: str, attempt: int) -> str:
     return f"{ref}\x1f{attempt:06d}"
 
 
+class Memory:
+    """What one backend knows of executions at their present fences: heads, and rows that it has read or written.
+
+    It is right when the queue store's row has that fence, and never asked otherwise. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[int, Head, dict[tuple[str, str], Cell | None]]] = {}
+
+    def at(self, workflow_id: str, fence: int) -> tuple[Head, dict[tuple[str, str], Cell | None]] | None:
+        """What is known of an execution at a fence; the rows may be added to."""
+        known = self._known.get(workflow_id)
+        return None if known is None or known[0] != fence else known[1:]
+
+    def keep(self, workflow_id: str, head: Head, cells: dict[tuple[str, str], Cell | None]) -> None:
+        """Keep what an execution is at the fence of its head."""
+        self._known.pop(workflow_id, None)
+        self._known[workflow_id] = (head.fence, head, cells if len(cells) < _CELLS else {})
+        while len(self._known) > _KNOWN:
+            with suppress(KeyError, RuntimeError, StopIteration):  # another thread was first
+                del self._known[next(iter(self._known))]
+
+    def forget(self, workflow_id: str) -> None:
+        """Know nothing of it any more."""
+        self._known.pop(workflow_id, None)
+
+
 class SplitReads:
     """A view of the queue store, and the partitions as they are. What it does not answer itself, the queue store does."""
 
-    def __init__(self, view: ReadingTransaction, partitions: Partitions, behind: set[str]) -> None:
+    def __init__(self, view: ReadingTransaction, partitions: Partitions, behind: set[str], memory: Memory) -> None:
         self._view = view
+        self._memory = memory
         self._partitions = partitions
         #: Executions whose outbox may not have been delivered; shared by all of one backend.
         self._behind = behind
@@ -69,9 +102,22 @@ class SplitReads:
     def _head(self, workflow_id: str) -> Head | None:
         if workflow_id not in self._heads:
             # First what the view of the queue store says, which is fixed from then on: an older head would pass for that turn's.
-            self._view.workflow(workflow_id)
-            self._heads[workflow_id] = self._partitions.heads([workflow_id]).get(workflow_id)
+            listed = self._view.workflow(workflow_id)
+            known = None if listed is None else self._memory.at(workflow_id, listed.fence)
+            if known is None:
+                head = self._partitions.heads([workflow_id]).get(workflow_id)
+                if head is not None and listed is not None and head.fence == listed.fence:
+                    self._memory.keep(workflow_id, head, {})
+                self._heads[workflow_id] = head
+            else:
+                self._heads[workflow_id] = known[0]
         return self._heads[workflow_id]
+
+    def _rows(self, workflow_id: str) -> dict[tuple[str, str], Cell | None]:
+        """Rows that are known, None: not there; what is found out may be added."""
+        head = self._head(workflow_id)
+        known = None if head is None else self._memory.at(workflow_id, head.fence)
+        return {} if known is None or known[0] is not head else known[1]
 
     def _joined(self, workflow_id: str, head: Head | None, listed: Workflow | None) -> Workflow | None:
         """The row of an execution: its head's, under the fence of the queue store, which no turn is committed without."""
@@ -106,14 +152,17 @@ class SplitReads:
         """Rows that are there, by their entities and keys."""
         new = self._new.get(workflow_id, {})
         keys = list(dict.fromkeys(keys))
-        missing = [key for key in keys if key not in new]
+        known = self._rows(workflow_id) if any(key not in new for key in keys) else {}
+        missing = [key for key in keys if key not in new and key not in known]
         wide = self._shards(workflow_id) if missing else None
         shards: dict[int, list[tuple[str, str]]] = {} if wide is None or not missing else {0: missing}
         for key in missing if wide else ():
             shards.setdefault(shard_of(key[1]), []).append(key)
         asked = (Asked(workflow_id=workflow_id, shard=shard, keys=tuple(some)) for shard, some in shards.items())
         found = self._read(asked)
-        found |= {key: new[key] for key in keys if key in new}
+        remembered = {key: cell for key in keys if (cell := known.get(key)) is not None}
+        known.update((key, found.get(key)) for key in missing)
+        found |= remembered | {key: new[key] for key in keys if key in new}
         return {key: cell for key, cell in found.items() if cell.text is not None}
 
     def _range(self, workflow_id: str, entity: str, prefix: str | None = None, begin: str = "") -> list[Cell]:
