@@ -53,4 +53,4 @@ def main(store: str | None = None) -> None:
 
 if __name__ == "__main__":
     logging.getLogger("conductorlite").setLevel(logging.ERROR)  # what fails is meant to
-    main("billing.db")
+    main()

@@ -43,4 +43,4 @@ def main(store: str | None = None) -> None:
 
 if __name__ == "__main__":
     logging.getLogger("conductorlite").setLevel(logging.ERROR)  # what fails is meant to
-    main("crawler.db")
+    main()

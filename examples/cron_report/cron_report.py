@@ -52,4 +52,4 @@ def main(store: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main("cron_report.db")
+    main()

@@ -48,4 +48,4 @@ def main(store: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main("migration.db")
+    main()
