@@ -23,15 +23,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import attrs
 import server as servers
 
 _STEPS: Final = 10
+#: Seconds without a report until what is left is given up.
+_PATIENCE: Final = 5.0
 _TYPE: Final = "step"
 _FLOW: Final = {
     "name": "ten",
@@ -84,32 +87,49 @@ def cpu_of(processes: Sequence[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def alone(api: Api, count: int) -> None:
+@attrs.define
+class Done:
+    """Reports that were made, and when the last one was."""
+
+    reports: int = 0
+    last: float = attrs.field(factory=time.perf_counter)
+
+    def add(self, reports: int) -> None:
+        """Count some."""
+        if reports:
+            self.reports += reports
+            self.last = time.perf_counter()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has come for a while: a server that is busy may have ended an execution by an error of its own."""
+        return time.perf_counter() - self.last > _PATIENCE
+
+
+def alone(api: Api, count: int) -> Done:
     """So many executions, each begun when the one before has ended."""
-    for _ in range(count):
+    done = Done()
+    for number in range(1, count + 1):
         api("POST", "/workflow", {"name": "ten", "version": 1})
-        done = 0
-        while done < _STEPS:
-            done += api.work(1)
+        while done.reports < number * _STEPS and not done.idle:
+            done.add(api.work(1))
+    return done
 
 
-def together(port: int, count: int, clients: int) -> None:
-    """So many at once, by several clients, each in a thread."""
-    left = [count * _STEPS]
-    lock, failed = threading.Lock(), []
+def together(port: int, count: int, clients: int) -> Done:
+    """So many at once, by several clients, each in a thread; what a server refuses while it is busy is passed over."""
+    done, lock = Done(), threading.Lock()
 
     def one(share: int) -> None:
-        try:
-            api = Api(port)
-            for _ in range(share):
+        api = Api(port)
+        for _ in range(share):
+            with suppress(RuntimeError):
                 api("POST", "/workflow", {"name": "ten", "version": 1})
-            while left[0] > 0:
-                done = api.work(5)
+        while done.reports < count * _STEPS and not done.idle:
+            with suppress(RuntimeError):
+                reports = api.work(5)
                 with lock:
-                    left[0] -= done
-        except Exception as error:
-            failed.append(error)
-            left[0] = 0
+                    done.add(reports)
 
     shares = [count // clients + (number < count % clients) for number in range(clients)]
     threads = [threading.Thread(target=one, args=(share,)) for share in shares]
@@ -117,15 +137,15 @@ def together(port: int, count: int, clients: int) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    if failed:
-        raise failed[0]
+    return done
 
 
-def measured(work: Callable[[], None], count: int, processes: Sequence[int]) -> tuple[float, float]:
-    """Executions a second, and the servers' milliseconds of processor for one."""
+def measured(work: Callable[[], Done], processes: Sequence[int]) -> tuple[float, float, int]:
+    """Executions a second, the servers' milliseconds of processor for one, and how many steps there were."""
     began, cpu = time.perf_counter(), cpu_of(processes)
-    work()
-    return count / (time.perf_counter() - began), (cpu_of(processes) - cpu) / count * 1e3
+    done = work()
+    ended = max(1, done.reports) / _STEPS
+    return ended / (done.last - began), (cpu_of(processes) - cpu) / ended * 1e3, done.reports
 
 
 @contextmanager
@@ -174,6 +194,10 @@ def with_redis() -> Iterator[tuple[int, list[int]]]:
 SIDES: Final = {"ours, SQLite FULL": ours, "Conductor, SQLite": conductor, "Conductor, Redis": with_redis}
 
 
+def _line(name: str, figures: Sequence[float]) -> str:
+    return f"{name:22}" + "".join(f"{each:14.1f}" for each in figures)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure all that run here, one after the other, all up at the same time; print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -187,7 +211,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sides = {name: side for name, side in SIDES.items() if options.only in name}
     if shutil.which("redis-server") is None:
         sides.pop("Conductor, Redis", None)
-    print(f"{'':22}{'alone, /s':>12}{'CPU, ms':>10}{'together, /s':>14}{'CPU, ms':>10}")
+    print(f"{'':22}" + "".join(f"{each:>14}" for each in ("alone, /s", "CPU, ms", "steps", "together, /s", "CPU, ms", "steps")))
     with ExitStack() as up:
         for name, side in sides.items():
             port, processes = up.enter_context(side())
@@ -196,18 +220,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             api("PUT", "/metadata/workflow", [_FLOW])
             alone(api, 5)
             together(port, 20, options.clients)
-            rounds = [
-                (
-                    *measured(lambda port=port: alone(Api(port), options.alone), options.alone, processes),
-                    *measured(lambda port=port: together(port, options.together, options.clients), options.together, processes),
-                )
-                for _ in range(options.rounds)
-            ]
-            best = [max, min, max, min]
-            told = [best[column](each[column] for each in rounds) for column in range(4)]
-            print(f"{name:22}{told[0]:12.1f}{told[1]:10.1f}{told[2]:14.1f}{told[3]:10.1f}", flush=True)
-            middle = [statistics.median(each[column] for each in rounds) for column in range(4)]
-            print(f"{'  median':22}{middle[0]:12.1f}{middle[1]:10.1f}{middle[2]:14.1f}{middle[3]:10.1f}", flush=True)
+            rounds = []
+            for _ in range(options.rounds):
+                first = measured(lambda port=port: alone(Api(port), options.alone), processes)
+                second = measured(lambda port=port: together(port, options.together, options.clients), processes)
+                rounds.append((*first, *second))
+            best = [max, min, min, max, min, min]
+            print(_line(name, [best[column](each[column] for each in rounds) for column in range(6)]), flush=True)
+            print(_line("  median", [statistics.median(each[column] for each in rounds) for column in range(6)]), flush=True)
     return 0
 
 
