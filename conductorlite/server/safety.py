@@ -18,6 +18,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from enum import IntEnum
+from functools import lru_cache
 from hashlib import sha256
 from inspect import isawaitable
 from ipaddress import ip_address
@@ -151,6 +152,7 @@ def _same(one: str, other: str) -> bool:
     return hmac.compare_digest(sha256(one.encode()).digest(), sha256(other.encode()).digest())
 
 
+@lru_cache(256)
 def is_loopback(host: str) -> bool:
     """Whether a name or address, in brackets or not, is this machine's own and reached from nowhere else."""
     name = host.strip("[]").lower()

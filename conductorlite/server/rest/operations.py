@@ -213,32 +213,57 @@ class Found:
     path: Mapping[str, str]
 
 
-#: Patterns of paths by their number of segments, the most literal first.
-Table = Mapping[int, Sequence[tuple[tuple[str, ...], Mapping[str, Operation]]]]
+@attrs.define(slots=True)
+class Table:
+    """Operations by the segments of their paths: what follows each literal one, and what follows braces."""
+
+    literal: dict[str, Table] = attrs.field(factory=dict)
+    braces: Table | None = None
+    #: Those whose path ends here, by method.
+    operations: dict[str, Operation] = attrs.field(factory=dict)
 
 
 def table(operations: Sequence[Operation]) -> Table:
-    """Operations in the order in which a path is compared with them."""
-    by_path: dict[tuple[str, ...], dict[str, Operation]] = {}
+    """Operations, to be found by their paths."""
+    root = Table()
     for one in operations:
-        by_path.setdefault(tuple(one.path.split("/")), {})[one.method] = one
-    found: dict[int, list[tuple[tuple[str, ...], Mapping[str, Operation]]]] = {}
-    for pattern, methods in sorted(by_path.items(), key=lambda entry: [(part.startswith("{"), part) for part in entry[0]]):
-        found.setdefault(len(pattern), []).append((pattern, methods))
-    return found
+        at = root
+        for part in one.path.split("/"):
+            if part.startswith("{"):
+                at.braces = at.braces or Table()
+                at = at.braces
+            else:
+                at = at.literal.setdefault(part, Table())
+        at.operations[one.method] = one
+    return root
+
+
+def _ends(at: Table, parts: Sequence[str], begun: int) -> Iterator[Table]:
+    """Where a path may lead to, the most literal first."""
+    if begun == len(parts):
+        if at.operations:
+            yield at
+        return
+    if (next_one := at.literal.get(parts[begun])) is not None:
+        yield from _ends(next_one, parts, begun + 1)
+    if at.braces is not None and parts[begun]:
+        yield from _ends(at.braces, parts, begun + 1)
 
 
 def find(among: Table, path: str, method: str) -> Found | None:
     """What a path, still percent-encoded, means; of several patterns the most literal that has the method."""
     parts = path.split("/")
-    first: Found | None = None
-    for pattern, methods in among.get(len(parts), ()):
-        if all(part == wanted or (wanted.startswith("{") and part) for part, wanted in zip(parts, pattern, strict=True)):
-            held = {wanted[1:-1]: unquote(part) for part, wanted in zip(parts, pattern, strict=True) if wanted.startswith("{")}
-            if method in methods:
-                return Found(methods, held)
-            first = first or Found(methods, held)
-    return first
+    first: Table | None = None
+    for end in _ends(among, parts, 0):
+        first = first or end
+        if method in end.operations:
+            first = end
+            break
+    if first is None:
+        return None
+    asked = first.operations.get(method)
+    named = () if asked is None else zip(asked.path.split("/"), parts, strict=True)
+    return Found(first.operations, {name[1:-1]: unquote(part) for name, part in named if name.startswith("{")})
 
 
 def operation(method: str, path: str, function: Callable[..., Any], *, empty: int = 200, role: Role | None = None) -> Operation:
