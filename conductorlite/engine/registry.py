@@ -212,7 +212,8 @@ class Registry:
             # What is registered has been let in: it may have been by another version of this library, or by another engine.
             found = validate(definition, environment=self._environment if definition is wanted else None)
             _refuse_errors(found)
-            known = self._embed(view, definition, self._semantics, text=text if definition is wanted else None, valid=True)
+            own = definition is wanted
+            known = self._embed(view, definition, self._semantics, text=text if own else None, valid=True, named=not own)
             self._notice(definition, text, found)
             self._remember(key, known)
         return known
@@ -252,12 +253,13 @@ class Registry:
         text: str | None = None,
         *,
         valid: bool = False,
+        named: bool = False,
     ) -> Embedded:
-        """A definition with all it needs inside; `text` is its own, if it is known already."""
+        """A definition with all it needs inside; `text` is its own, if it is known already, `named`: it is a registered one."""
         if not valid:
             _refuse_errors(validate(definition, environment=None))
-        label = f"{definition.name}.{definition.version}"
-        if label in chain:
+        label = f"{definition.name}.{definition.version}{'' if named else ' (inline)'}"
+        if named and label in chain:  # what is written into another has an end
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows in a circle: {' → '.join((*chain, label))}")])
         if len(chain) >= MAX_NESTING:
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows nested deeper than {MAX_NESTING}")])
@@ -300,10 +302,11 @@ class Registry:
         inline = params.workflow_definition
         if isinstance(inline, str) or (inline is None and "${" in (params.name or "")):
             return params  # known when it is scheduled
+        named = inline is None
         if inline is None:
             text = registered(into.view, params.name or "", params.version)
             inline = WorkflowDef.from_json(text)
-        child = self._embed(into.view, inline, into.semantics, into.chain)
+        child = self._embed(into.view, inline, into.semantics, into.chain, named=named)
         into.texts.update(child.texts)
         return attrs.evolve(params, name=child.name, version=child.version, extra={**params.extra, DEFINITION_HASH: child.digest})
 

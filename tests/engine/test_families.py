@@ -109,6 +109,16 @@ def test_what_cannot_be_started(bench: Bench) -> None:
     assert list(bench.engine.admin.workflow_ids()) == []
 
 
+def test_definitions_of_one_name_within_each_other(bench: Bench) -> None:
+    """Definitions that are written into one another are no circle, whatever they are called: they have an end."""
+    inner = flow(simple("work"), name="same")
+    bench.start(flow(sub("c", flow(sub("d", inner), name="same")), name="same"))
+    bench.engine.settle()
+    bench.do("work")
+    bench.engine.settle()
+    assert bench.status_of_workflow() == "COMPLETED"
+
+
 @pytest.mark.trap("tasks-41")
 @pytest.mark.parametrize(
     ("report", "status", "parent"),
