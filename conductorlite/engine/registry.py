@@ -304,7 +304,9 @@ class Registry:
             return params  # known when it is scheduled
         named = inline is None
         if inline is None:
-            text = registered(into.view, params.name or "", params.version)
+            text = registered(
+                into.view, params.name or "", params.version or None
+            )  # 0 is the highest, as in Conductor's SubWorkflow
             inline = WorkflowDef.from_json(text)
         child = self._embed(into.view, inline, into.semantics, into.chain, named=named)
         into.texts.update(child.texts)

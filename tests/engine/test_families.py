@@ -109,6 +109,15 @@ def test_what_cannot_be_started(bench: Bench) -> None:
     assert list(bench.engine.admin.workflow_ids()) == []
 
 
+@pytest.mark.parametrize("name", ["one", "${workflow.input.name}"])
+def test_version_0_of_a_sub_workflow_is_the_highest(bench: Bench, name: str) -> None:
+    """As in Conductor, whether its name is written or an expression."""
+    bench.engine.register(flow(simple("old"), name="one"), flow(simple("new"), name="one", version=2))
+    bench.start(flow(sub("c", name, version=0)), {"name": "one"})
+    bench.engine.settle()
+    assert (child_of(bench, "c").version, child_of(bench, "c").tasks[0].ref) == (2, "new")
+
+
 def test_definitions_of_one_name_within_each_other(bench: Bench) -> None:
     """Definitions that are written into one another are no circle, whatever they are called: they have an end."""
     inner = flow(simple("work"), name="same")

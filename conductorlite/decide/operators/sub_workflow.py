@@ -282,8 +282,8 @@ def _definition(changeset: Changeset, params: SubWorkflowParams, name: str) -> E
         return found if found.digest else attrs.evolve(found, problem=f"subWorkflowParam.workflowDefinition: {found.problem}")
     if not params.name:
         return Embedding(problem="subWorkflowParam.name resolves to nothing")
-    digest = changeset.resolve(params.name, params.version)
-    version = "" if params.version is None else f" version {params.version}"
+    digest = changeset.resolve(params.name, params.version or None)
+    version = "" if not params.version else f" version {params.version}"
     return Embedding(digest=digest, problem="" if digest else f"workflow {params.name!r}{version} is not registered or not valid")
 
 

@@ -102,6 +102,8 @@ def started(engine: Engine, request: StartWorkflowRequest) -> str:
     except DefinitionNotFound as error:
         if request.workflow_def is not None:
             raise
+        if repr(request.name) not in str(error):
+            raise Refused(404, str(error)) from error  # a sub-workflow of it
         version = request.version or "null"
         raise Refused(404, f"No such workflow defined. name={request.name}, version={version}") from error
 
