@@ -12,11 +12,15 @@ from conductorlite.store.ports import Backend, Lock
 
 __all__ = ["Place", "on_queue", "open_lock", "opened", "place_of"]
 
+#: A lock of the store's own server.
+_ADVISORY: Final = "advisory"
+
 #: By the scheme of a URL: the module of `ext` and its class.
 _LOCKS: Final = {
     "redis": ("redis_lock", "RedisLock"),
     "rediss": ("redis_lock", "RedisLock"),
     "zookeeper": ("zookeeper_lock", "ZooKeeperLock"),
+    **dict.fromkeys(("postgresql", "postgres"), ("postgres", "PostgresLock")),
 }
 _STORES: Final = {
     "postgresql": ("postgres", "PostgresBackend"),
@@ -72,7 +76,7 @@ def place_of(url: str, port: int, options: frozenset[str]) -> Place:
 
 
 def open_lock(url: str) -> Lock:
-    """The lock at a URL, `redis://a,b,c` or `zookeeper://a,b,c`.
+    """The lock at a URL, `redis://a,b,c`, `zookeeper://a,b,c` or `postgresql://user@host/database`.
 
     Raises InvalidInput for another URL, MissingExtra, LockUnavailable, AccessDenied.
     """
@@ -83,8 +87,16 @@ def open_lock(url: str) -> Lock:
 def opened(store: str | os.PathLike[str] | Backend | None, lock: str | Lock | None) -> tuple[Backend, Lock | None]:
     """A store by its path, by its URL `postgresql://user@host/database`, or (None) in memory, and a lock; both, or neither.
 
-    Raises InvalidInput for another URL, MissingExtra, StorageErrors.
+    The lock "advisory" is one of the store's own server. Raises InvalidInput for another URL, MissingExtra, StorageErrors.
     """
+    if lock == _ADVISORY:
+        there = _opened_store(store)
+        try:
+            return there, _lock_of(there)
+        except BaseException:
+            if there is not store:
+                there.close()
+            raise
     held = open_lock(lock) if isinstance(lock, str) else lock
     try:
         return _opened_store(store), held
@@ -107,6 +119,14 @@ def on_queue(
         raise InvalidInput("only a store in Cassandra (cassandra://host/keyspace) has its queue in another store")
     there: Backend = _adapter("a store", store, _STORES)(store, queue)
     return there
+
+
+def _lock_of(store: Backend) -> Lock:
+    made: Any = getattr(store, "advisory_lock", None)
+    if made is None:
+        raise InvalidInput("only a store in PostgreSQL has an advisory lock")
+    held: Lock = made()
+    return held
 
 
 def _opened_store(store: str | os.PathLike[str] | Backend | None) -> Backend:

@@ -197,6 +197,7 @@ def main() -> int:
     """Run the job, or go on with it; 0 when it is done, 130 when it was interrupted, 1 when it failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, default=Path("build/index_stdlib"), help="where everything is kept (%(default)s)")
+    parser.add_argument("--store", help="the engine's store, such as postgresql://user@host/database (jobs.db in the work folder)")
     parser.add_argument("--fresh", action="store_true", help="forget what was done before")
     parser.add_argument("--limit", type=int, help="index so many files of the library only")
     options = parser.parse_args()
@@ -208,7 +209,11 @@ def main() -> int:
     warnings.simplefilter("ignore")  # of the modules that are parsed
 
     job = job_for(work)
-    with Engine(work / "jobs.db", workers=Workers(concurrency=4).include(job)) as engine:
+    with Engine(options.store or work / "jobs.db", workers=Workers(concurrency=4).include(job)) as engine:
+        if options.fresh and JOB in engine.admin.workflow_ids():
+            if engine.status(JOB) is WorkflowStatus.RUNNING:
+                engine.terminate(JOB)
+            engine.admin.remove(JOB)
         if JOB not in engine.admin.workflow_ids():
             source, broken = sysconfig.get_path("stdlib"), str(HERE / "broken")
             engine.start(job.options(workflow_id=JOB), source=source, broken=broken, limit=options.limit)

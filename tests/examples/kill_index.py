@@ -1,11 +1,14 @@
-"""Kill the index job at ten moments, run it again each time, and compare: python tests/examples/kill_index.py
+"""Kill the index job at ten moments, run it again each time, and compare: python tests/examples/kill_index.py [--store URL]
 
 Each of the ten runs begins anew, gets SIGKILL when it has made so many calls of workers, and is run again. Then its tables must be
 those of an undisturbed run, and no task that was finished at the kill may have been called again. Exits with 1 otherwise.
+With `--store postgresql://…` each run has a schema of that database for its store; the undisturbed one a file.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 import signal
 import sqlite3
 import subprocess
@@ -22,6 +25,9 @@ SCRIPT = Path(__file__).parents[2] / "examples" / "index_stdlib" / "index_stdlib
 JOB = "index_stdlib"
 MOMENTS = 10
 
+#: A database of PostgreSQL, in which the runs whose folders are numbered have a schema each.
+SERVER: str | None = None
+
 
 @attrs.frozen
 class Scene:
@@ -33,9 +39,14 @@ class Scene:
     calls: int
 
 
+def store(work: Path) -> str | Path:
+    """Where the engine of a run keeps its rows."""
+    return f"{SERVER}?schema=job_{os.getpid()}_{work.name}" if SERVER and work.name.isdecimal() else work / "jobs.db"
+
+
 def begin(work: Path, *options: str) -> subprocess.Popen[str]:
     """Run the job in a process of its own."""
-    command = [sys.executable, str(SCRIPT), "--work", str(work), *options]
+    command = [sys.executable, str(SCRIPT), "--work", str(work), "--store", str(store(work)), *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8")
 
 
@@ -63,7 +74,7 @@ def calls(work: Path) -> list[tuple[str, int]]:
 
 def scene(work: Path) -> Scene:
     """Look at what a killed run left, without moving it."""
-    with Engine(work / "jobs.db") as engine:
+    with Engine(store(work)) as engine:
         tasks = [task for task in engine.get(JOB).tasks if task.ref.split("_")[0] not in ("packages", "files", "what")]
     done = (TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS)
     return Scene(
@@ -93,13 +104,13 @@ def tables(work: Path) -> list[list[tuple[object, ...]]]:
 
 def laws(work: Path) -> list[str]:
     """What `Engine.admin.check` finds; nothing, it is hoped."""
-    with Engine(work / "jobs.db") as engine:
+    with Engine(store(work)) as engine:
         return [str(finding) for finding in engine.admin.check()]
 
 
-def killed_after(work: Path, count: int) -> bool:
+def killed_after(work: Path, count: int, *options: str) -> bool:
     """Begin the job and kill it once it has made `count` calls; False when it ended before."""
-    process = begin(work)
+    process = begin(work, *options)
     log = work / "calls.log"
     while process.poll() is None:
         if log.exists() and log.read_bytes().count(b"\n") >= count:
@@ -112,6 +123,10 @@ def killed_after(work: Path, count: int) -> bool:
 
 def main() -> int:
     """Print a line per kill and the sums; 1 when something is not as it should be."""
+    global SERVER
+    parser = argparse.ArgumentParser(description="Kill the index job at ten moments, run it again each time, and compare.")
+    parser.add_argument("--store", help="a database of PostgreSQL")
+    SERVER = parser.parse_args().store
     with tempfile.TemporaryDirectory() as folder:
         calm = Path(folder) / "undisturbed"
         began = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import signal
 import socket
 import subprocess
@@ -18,9 +19,11 @@ import pytest
 from places import dropped, own_schema
 
 from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
-from conductorlite.errors import AccessDenied, AlreadyExists, InvalidInput, SchemaTooNew, StorageUnavailable
-from conductorlite.store.ports import Backend
+from conductorlite.errors import AccessDenied, AlreadyExists, InvalidInput, LockUnavailable, SchemaTooNew, StorageUnavailable
+from conductorlite.store.places import open_lock
+from conductorlite.store.ports import Backend, Lock
 from conductorlite.testing.conformance import BackendConformance
+from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.faults import FaultyBackend
 
 
@@ -40,6 +43,45 @@ class TestPostgres(BackendConformance):
         from conductorlite.ext.postgres import PostgresBackend
 
         return PostgresBackend(self.urls.setdefault(folder, own_schema(self.server)))
+
+
+class TestPostgresLock(LockConformance):
+    """Advisory locks of two sessions; a lease is over when its connection ends."""
+
+    @pytest.fixture(autouse=True)
+    def _url(self, postgres_url: str) -> Iterator[None]:
+        self.url, self.locks = own_schema(postgres_url), list[Any]()
+        yield
+        for lock in self.locks:
+            lock.close()
+
+    def make_locks(self) -> tuple[Lock, Lock]:
+        """Two sessions."""
+        self.locks += (open_lock(self.url), open_lock(self.url))
+        return self.locks[-2], self.locks[-1]
+
+    def end_leases(self, lock: Any) -> None:
+        """The server ends the session."""
+        (pid,) = lock._connection.execute("SELECT pg_backend_pid()").fetchone()
+        ask(self.url, f"SELECT pg_terminate_backend({pid}, 2000)")
+
+
+def ask(url: str, statement: str) -> None:
+    """Have the server of a store carry out a statement."""
+    import psycopg
+
+    with psycopg.connect(url.partition("?")[0], autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def test_a_lock_of_the_stores_own_server(url: str, tmp_path: Path) -> None:
+    """By one word; a store that has none says so, and a server that is down is named."""
+    with Engine(url, workers=workers(), lock="advisory") as engine:
+        assert engine.start(CHAIN).result("30s") == {"done": True}
+    with pytest.raises(InvalidInput, match="advisory"):
+        Engine(tmp_path / "store.db", lock="advisory")
+    with pytest.raises(LockUnavailable, match="cannot be reached"):
+        Engine(url, lock="postgresql://me:secret@127.0.0.1:1/x")
 
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b", "c")]})
@@ -263,6 +305,25 @@ def test_a_worker_by_the_command_line(url: str, tmp_path: Path) -> None:
             assert process.wait(30) == 0
         with engine.backend.reading() as view:
             assert view.task_holders() == []
+
+
+@pytest.mark.slow
+def test_the_main_job_is_killed_and_goes_on(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index of the standard library (a part of it), killed and run again on a server, is to the byte that of a file."""
+    index = runpy.run_path(str(Path(__file__).parents[1] / "examples" / "kill_index.py"))
+    calm, work = tmp_path / "calm", tmp_path / "1"
+    index["finish"](calm, "--limit", "40")
+    monkeypatch.setitem(index["store"].__globals__, "SERVER", postgres_url)
+    try:
+        assert index["killed_after"](work, 15, "--limit", "40")
+        left = index["scene"](work)
+        index["finish"](work, "--limit", "40")
+        assert index["called_again"](work, left)[0] == []
+        assert index["tables"](work) == index["tables"](calm)
+        assert (work / "summary.txt").read_bytes() == (calm / "summary.txt").read_bytes()
+        assert index["laws"](work) == []
+    finally:
+        dropped(index["store"](work))
 
 
 def test_the_script_names_files_that_are_there() -> None:

@@ -130,8 +130,8 @@ def test_a_server_that_is_down_is_named_at_open(scheme: str) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("rabbit://a", "begins with redis://"),
-        ("redis", "begins with redis://"),
+        ("rabbit://a", "begins with .*redis://"),
+        ("redis", "begins with .*redis://"),
         ("redis://a:b:c:d", "no host"),
         ("redis://,", "no host"),
         ("redis://a/x", "number of a database"),

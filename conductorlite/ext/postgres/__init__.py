@@ -16,17 +16,18 @@ from conductorlite.model.errors import MissingExtra
 
 if TYPE_CHECKING:
     from conductorlite.ext.postgres.backend import PostgresBackend
+    from conductorlite.ext.postgres.lock import PostgresLock
 
-__all__ = ["PostgresBackend"]
+__all__ = ["PostgresBackend", "PostgresLock"]
 
 
 def __getattr__(name: str) -> object:
-    if name != "PostgresBackend":
+    if name not in __all__:
         raise AttributeError(name)
     try:
         import psycopg  # noqa: F401 - what follows needs it
     except ImportError:
         raise MissingExtra("postgres", "a store in PostgreSQL") from None
-    from conductorlite.ext.postgres.backend import PostgresBackend
+    from conductorlite.ext.postgres import backend
 
-    return PostgresBackend
+    return getattr(backend, name)

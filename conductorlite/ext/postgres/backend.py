@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, final
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from conductorlite.ext.postgres.lock import PostgresLock
 from conductorlite.ext.postgres.own_rows import Part
 from conductorlite.ext.postgres.presence import PostgresPresence, Presences
 from conductorlite.ext.postgres.rows import PostgresReads, PostgresWrites
 from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, lock_of
-from conductorlite.ext.postgres.wire import Connection, connect
+from conductorlite.ext.postgres.wire import Connection, connect, shown
 from conductorlite.model.errors import (
     ConductorliteError,
     EngineClosed,
@@ -66,7 +67,7 @@ class PostgresBackend:
             raise InvalidInput(f"a schema is 1 to 41 lower-case letters, digits and `_`, not {self.schema!r:.80}")
         self._url = split._replace(query=urlencode(options)).geturl()
         #: The URL without its password, for messages.
-        self.path: Final = split._replace(netloc=re.sub(r":[^:@]*@", "@", split.netloc)).geturl()
+        self.path: Final = shown(url)
         self._settings = {
             "search_path": self.schema,
             "lock_timeout": str(to_ms(options.pop("busy_timeout_ms", busy_timeout_ms))),
@@ -134,6 +135,10 @@ class PostgresBackend:
             listener.execute(f"LISTEN {self.schema}").fetchall()
             self._listener = listener
             return self._foreign
+
+    def advisory_lock(self) -> PostgresLock:
+        """A lock on the server's own, for who wants one beside the fence: `Engine(store, lock="advisory")`."""
+        return PostgresLock(f"{self._url}{'&' if '?' in self._url else '?'}schema={self.schema}")
 
     def commits(self) -> int:
         """How many changes were committed through this object."""

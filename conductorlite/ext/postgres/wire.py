@@ -9,11 +9,13 @@ What it follows: the documentation of libpq, "Pipeline Mode"; the SQLSTATEs of P
 from __future__ import annotations
 
 import os
+import re
 import select
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import psycopg
 from psycopg import pq
@@ -32,7 +34,7 @@ from conductorlite.model.errors import (
     StorageUnavailable,
 )
 
-__all__ = ["Connection", "Cursor", "connect"]
+__all__ = ["Connection", "Cursor", "connect", "shown"]
 
 Row = tuple[Any, ...]
 
@@ -343,6 +345,12 @@ class Connection:
             ended.register(kept, select.POLLIN)
             ended.poll(1_000)
             os.close(kept)
+
+
+def shown(url: str) -> str:
+    """A URL without its password, for messages."""
+    split = urlsplit(url)
+    return split._replace(netloc=re.sub(r":[^:@]*@", "@", split.netloc)).geturl()
 
 
 def connect(url: str, place: str, name: str, count: Callable[[], None], **options: str) -> Connection:
