@@ -108,7 +108,7 @@ class EngineConfig:
     `semantics` decides for new executions where Orkes' and Conductor OSS's documents disagree. `seed` goes into derived ids and
     jitter; `ids` makes ids of executions (default: UUIDs of version 7, which ascend).
 
-    `lock` saves double work between engines: a URL such as `redis://a,b,c` or `zookeeper://a,b,c`, or a `Lock`
+    `lock` saves double work between engines: a URL such as `redis://a,b,c` or `zookeeper://a,b,c`, "advisory", or a `Lock`
     (`conductorlite.store.locks`); with `fencing` a turn is refused when another one has
     committed since it read. Nothing is lost with the fence, locked or not; without it, only as long as no lease of the lock
     passes during a turn; with neither, turns may overwrite each other. While a lock cannot be reached, turns are taken without it

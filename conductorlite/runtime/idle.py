@@ -29,7 +29,7 @@ from conductorlite.engine.turn_types import Caller
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.errors import StorageError, WouldDeadlock
+from conductorlite.model.errors import NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import Task
 from conductorlite.model.schedules import ADDRESS
 from conductorlite.model.statuses import TaskStatus
@@ -64,6 +64,8 @@ class Rest:
         self._looked_at = 0
         self._worked_at = 0
         self._in_order = True
+        #: Whether the store says by itself that another process has committed; None: not asked yet.
+        self._told: bool | None = None
 
     def worked(self, now: int) -> None:
         """Note that there was something to do."""
@@ -71,6 +73,10 @@ class Rest:
 
     def span(self, now: int) -> int:
         """How long to sleep before the next look, ms. A while after the last work, puts the store in order first."""
+        if self._told is None:
+            self._told = self._watches()
+        if self._told:
+            return self._look_ms
         if 0 <= now - self._worked_at < _MOMENT_MS:
             return _QUICK_MS
         if not self._in_order:
@@ -78,6 +84,17 @@ class Rest:
             with suppress(StorageError):  # it can wait, and the next commit will report it
                 self._engine.backend.checkpoint()
         return GLANCE_MS
+
+    def _watches(self) -> bool:
+        """Have the store wake this driver, if it can."""
+        watch = getattr(self._engine.backend, "watch", None)
+        if watch is None:
+            return False
+        try:
+            watch(self._engine.core.turns.wake)
+        except (NoThread, StorageError):
+            return False
+        return True
 
     def over(self, now: int) -> bool:
         """Whether everything is to be looked at: a process has committed since that was done last, or it was a while ago."""

@@ -204,6 +204,21 @@ def test_two_engines_share_the_turns(url: str) -> None:
         assert one.admin.check() == []
 
 
+def test_a_commit_elsewhere_wakes_who_drives(url: str) -> None:
+    """By a notification: a driver that sleeps takes what another engine begins, also after its connections were ended."""
+    with Engine(url, workers=workers()) as driving, Engine(url) as other:
+        thread = threading.Thread(target=driving.run_forever)
+        thread.start()
+        for workflow_id in ("w", "v"):
+            other.start(CHAIN, workflow_id=workflow_id)
+            assert other.result(workflow_id, timeout="30s") == {"done": True}
+            end_connections(url)
+        assert driving.driver._rest._told
+        driving.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
 def test_a_newer_schema_is_refused(url: str) -> None:
     """It is left as it is."""
     import psycopg

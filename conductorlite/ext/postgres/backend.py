@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Sequence
+import time
+import weakref
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, final
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -26,7 +28,7 @@ from conductorlite.model.errors import (
     StorageError,
 )
 from conductorlite.model.texts import Milliseconds, to_ms
-from conductorlite.model.threads import Block, Mutex, within
+from conductorlite.model.threads import Block, Mutex, started, within
 from conductorlite.store.ports import Capability
 from conductorlite.store.tables import Life
 
@@ -34,6 +36,10 @@ __all__ = ["PostgresBackend"]
 
 #: Connections kept open for the next block.
 _IDLE: Final = 8
+
+#: How long who is told of commits is left alone then, and how long a thread waits before it looks whether the store is open.
+_BETWEEN_S: Final = 0.01
+_AGAIN_S: Final = 0.25
 
 _SCHEMA: Final = re.compile("[a-z_][a-z0-9_]{0,40}")
 _VIEW: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -91,6 +97,7 @@ class PostgresBackend:
         self._numbers: dict[str, int] = {}
         self._mutex = Mutex()
         self._listener: Connection | None = None
+        self._watchers: list[weakref.WeakMethod[Callable[[], object]]] = []
         self._presences = Presences(self._connected)
         connection = self._connected()
         try:
@@ -135,6 +142,25 @@ class PostgresBackend:
             listener.execute(f"LISTEN {self.schema}").fetchall()
             self._listener = listener
             return self._foreign
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Have a method called soon after another connection has committed, for as long as its object is there.
+
+        By a thread of the store's own, at most a hundred times a second; also when it has been out of touch. Raises NoThread.
+        """
+        self._check_open()
+        with self._mutex.held():
+            self._watchers.append(weakref.WeakMethod(changed))
+            if len(self._watchers) == 1:
+                started(_watch, weakref.ref(self), name="conductorlite-postgres")
+
+    def _tell(self) -> None:
+        with self._mutex.held():
+            self._foreign += 1
+            watchers = [watcher() for watcher in self._watchers]
+        for changed in watchers:
+            if changed is not None:
+                changed()
 
     def advisory_lock(self) -> PostgresLock:
         """A lock on the server's own, for who wants one beside the fence: `Engine(store, lock="advisory")`."""
@@ -274,6 +300,33 @@ class PostgresBackend:
             self._idle.append(connection)
         else:
             connection.close()
+
+
+def _watch(of: weakref.ref[PostgresBackend]) -> None:
+    """Tell a store of notifications, for as long as it is open."""
+    connection: Connection | None = None
+    while (backend := of()) is not None and not backend._closed:
+        try:
+            if connection is None:
+                connection = backend._connected()
+                connection.execute(f"LISTEN {backend.schema}").fetchall()
+                changed = True
+            else:
+                changed = any(token != backend._token.encode() for token in connection.notices())
+        except StorageError:
+            if connection is not None:
+                connection.close()
+            changed, connection = False, None
+        if changed:
+            backend._tell()
+        del backend
+        time.sleep(_BETWEEN_S if changed else 0)
+        if connection is None:
+            time.sleep(_AGAIN_S)
+        elif not changed:
+            connection.pause(_AGAIN_S)
+    if connection is not None:
+        connection.close()
 
 
 def _clean(error: BaseException | None) -> bool:

@@ -336,6 +336,11 @@ class Connection:
             raise self._lost(error) from error
         return found
 
+    def pause(self, seconds: float) -> None:
+        """Wait so long, or until the server says something."""
+        self._poll.register(self._fd, select.POLLIN)
+        self._poll.poll(seconds * 1_000)
+
     def close(self, *, wait: bool = False) -> None:
         """Leave the server; with `wait` it knows when this returns, or after a second."""
         kept = os.dup(self._fd) if wait and self.usable else -1
