@@ -26,7 +26,7 @@ __all__ = ["DRIVING"]
 _HEALTH = click.option(
     "--health", metavar="[HOST:]PORT", help="Answer GET /health (it drives) and /ready (the store answers too) there."
 )
-_LOCK = click.option("--lock", metavar="URL", help="A lock of turns: redis://a,b,c, zookeeper://a,b,c, postgresql://… or advisory.")
+_LOCK = click.option("--lock", metavar="URL", help="A lock of turns: redis://a,b,c, zookeeper://a,b,c or advisory.")
 _ENGINE = click.option("--engine", "name", metavar="NAME", help="Be this engine, which takes only what is its own.")
 
 
