@@ -162,7 +162,11 @@ class Quiet:
     def is_running(self, residents: Residents, workflow_id: str) -> bool:
         """Whether an execution is known not to have ended: since it was kept nobody has written but this engine, by other turns."""
         resident = residents.peek(workflow_id)
-        return resident is not None and resident.commits >= self._since and self.is_unchanged()
+        return resident is not None and self.is_same_since(resident.commits)
+
+    def is_same_since(self, commits: int) -> bool:
+        """Whether nobody has written since so many commits but this engine, by turns."""
+        return commits >= self._since and self.is_unchanged()
 
     def is_unchanged(self) -> bool:
         """Whether all this holds of the store as it is, also where others write to it."""
