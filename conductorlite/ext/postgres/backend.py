@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import threading
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -305,6 +304,7 @@ class PostgresBackend:
 def _watch(of: weakref.ref[PostgresBackend]) -> None:
     """Tell a store of notifications, for as long as it is open."""
     connection: Connection | None = None
+    never = threading.Event()
     while (backend := of()) is not None and not backend._closed:
         try:
             if connection is None:
@@ -320,10 +320,9 @@ def _watch(of: weakref.ref[PostgresBackend]) -> None:
         if changed:
             backend._tell()
         del backend
-        time.sleep(_BETWEEN_S if changed else 0)
-        if connection is None:
-            time.sleep(_AGAIN_S)
-        elif not changed:
+        if connection is None or changed:
+            never.wait(_BETWEEN_S if changed else _AGAIN_S)
+        else:
             connection.pause(_AGAIN_S)
     if connection is not None:
         connection.close()
