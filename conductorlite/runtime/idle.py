@@ -65,7 +65,7 @@ class Rest:
         self._worked_at = 0
         self._in_order = True
         #: Whether the store says by itself that another process has committed; None: not asked yet.
-        self._told: bool | None = None
+        self._notified: bool | None = None
 
     def worked(self, now: int) -> None:
         """Note that there was something to do."""
@@ -73,9 +73,9 @@ class Rest:
 
     def span(self, now: int) -> int:
         """How long to sleep before the next look, ms. A while after the last work, puts the store in order first."""
-        if self._told is None:
-            self._told = self._watches()
-        if self._told:
+        if self._notified is None:
+            self._notified = self._watches()
+        if self._notified:
             return self._look_ms
         if 0 <= now - self._worked_at < _MOMENT_MS:
             return _QUICK_MS

@@ -213,7 +213,7 @@ def test_a_commit_elsewhere_wakes_who_drives(url: str) -> None:
             other.start(CHAIN, workflow_id=workflow_id)
             assert other.result(workflow_id, timeout="30s") == {"done": True}
             end_connections(url)
-        assert driving.driver._rest._told
+        assert driving.driver._rest._notified
         driving.stop()
         thread.join(20)
         assert not thread.is_alive()

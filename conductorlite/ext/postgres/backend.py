@@ -36,7 +36,7 @@ __all__ = ["PostgresBackend"]
 #: Connections kept open for the next block.
 _IDLE: Final = 8
 
-#: How long who is told of commits is left alone then, and how long a thread waits before it looks whether the store is open.
+#: How long who was notified of a commit is left alone then, and how long a thread waits before it looks whether the store is open.
 _BETWEEN_S: Final = 0.01
 _AGAIN_S: Final = 0.25
 
@@ -153,7 +153,7 @@ class PostgresBackend:
             if len(self._watchers) == 1:
                 started(_watch, weakref.ref(self), name="conductorlite-postgres")
 
-    def _tell(self) -> None:
+    def _notify_watchers(self) -> None:
         with self._mutex.held():
             self._foreign += 1
             watchers = [watcher() for watcher in self._watchers]
@@ -302,7 +302,7 @@ class PostgresBackend:
 
 
 def _watch(of: weakref.ref[PostgresBackend]) -> None:
-    """Tell a store of notifications, for as long as it is open."""
+    """Pass notifications on to a store, for as long as it is open."""
     connection: Connection | None = None
     never = threading.Event()
     while (backend := of()) is not None and not backend._closed:
@@ -318,7 +318,7 @@ def _watch(of: weakref.ref[PostgresBackend]) -> None:
                 connection.close()
             changed, connection = False, None
         if changed:
-            backend._tell()
+            backend._notify_watchers()
         del backend
         if connection is None or changed:
             never.wait(_BETWEEN_S if changed else _AGAIN_S)
