@@ -35,6 +35,9 @@ _DEEPEST: Final = 16
 #: Fields of a task that hold other tasks.
 _CHILDREN: Final = frozenset({"decision_cases", "default_case", "fork_tasks", "loop_over"})
 
+#: Types whose forms have steps in them.
+_HOLDERS: Final = frozenset({"SWITCH", "DECISION", "FORK_JOIN", "FORK_JOIN_DYNAMIC", "DO_WHILE"})
+
 #: Fields that, where a form gets them wrong, are reason enough to write the task out.
 _READ: Final = frozenset({"input_parameters", "sub_workflow_param", "type", "join_on", "sink"})
 
@@ -272,7 +275,8 @@ class FlowWriter:
         while at < len(tasks):
             following = tasks[at + 1] if at + 1 < len(tasks) else None
             written = self._writers.get(tasks[at].type)
-            done = written(self, tasks[at], following) if written is not None and self.nested <= _DEEPEST else 0
+            formed = written is not None and self.nested <= _DEEPEST and not _holds_oddly(tasks[at])
+            done = written(self, tasks[at], following) if written is not None and formed else 0
             if not done:
                 self._node(tasks[at])
             at += done or 1
@@ -391,6 +395,11 @@ class FlowWriter:
     def unnamed(self, base: str, ref: str, free: bool) -> bool:
         """Whether a step is called so unasked."""
         return (self._build.free(base) if free else base) == ref
+
+
+def _holds_oddly(task: WorkflowTask) -> bool:
+    """Whether a task of a type that has none has tasks in it."""
+    return task.type not in _HOLDERS and any(getattr(task, name) for name in _CHILDREN)
 
 
 def _difference(made: WorkflowTask, task: WorkflowTask) -> dict[str, Any]:

@@ -59,6 +59,13 @@ def test_any_definition(definition: WorkflowDef) -> None:
     same(definition)
 
 
+@pytest.mark.parametrize("kind", ["SIMPLE", "WAIT", "HUMAN", "TERMINATE", "SET_VARIABLE", "JOIN", "SUB_WORKFLOW", "NOOP"])
+@pytest.mark.parametrize("held", [{"decisionCases": {"": []}}, {"loopOver": [{"name": "b", "taskReferenceName": "b"}]}])
+def test_what_a_task_holds_that_has_no_steps(kind: str, held: dict[str, Any]) -> None:
+    """It means nothing there, and is written all the same."""
+    same({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a", "type": kind, **held}]})
+
+
 @pytest.mark.parametrize(
     "documents", [[*EXAMPLES, *CORPUS[::5]], pytest.param(CORPUS, marks=pytest.mark.slow)], ids=["some", "all"]
 )
