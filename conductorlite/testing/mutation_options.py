@@ -61,6 +61,7 @@ class MutationRun:
         self._run: _Run | None = None
         self._mutant: tuple[str, Mutant] | None = None
         self._left = 0
+        self._seconds = 0.0
         self.killed = 0
         self.survivors: list[tuple[str, Mutant]] = []
 
@@ -141,9 +142,12 @@ class MutationRun:
         with self._watching():
             answer = yield
             if not session.testsfailed and not self._config.option.collectonly:
+                # Nobody reads how each fails, and to tell it takes longer than most tests.
+                shown, self._config.option.tbstyle = self._config.option.tbstyle, "line"
                 for name in sorted(self._definitions):
                     if "all" in self._wanted or name in self._wanted:
                         self._mutate(name)
+                self._config.option.tbstyle = shown
         return answer
 
     def _mutate(self, name: str) -> None:
@@ -167,10 +171,22 @@ class MutationRun:
         item: Any = run.item
         item._initrequest()
         self._left = _TURNS * run.turns + 100
-        with _at_most(1 + _TIMES * run.seconds):
-            reports = runtestprotocol(item, log=False, nextitem=None)
+        self._seconds = 1 + _TIMES * run.seconds
+        reports = runtestprotocol(item, log=False, nextitem=None)
         self._left = 0
         return any(report.failed for report in reports)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, object, object]:
+        """See `pytest_runtest_call`."""
+        with _at_most(self._seconds if self._mutant else 0):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
+        """A test with a mutant has its time; what pytest does around it, such as telling how it failed, must not be broken off."""
+        with _at_most(self._seconds if self._mutant else 0):
+            return (yield)
 
     # ------------------------------------------------------------------ reporting
 
@@ -249,8 +265,8 @@ def _bare(item: pytest.Item) -> str:
 
 @contextmanager
 def _at_most(seconds: float) -> Iterator[None]:
-    """End what takes longer, where the system can: in the main thread of Unix."""
-    if not hasattr(signal, "setitimer"):
+    """End what takes longer (0: nothing), where the system can: in the main thread of Unix."""
+    if not (seconds and hasattr(signal, "setitimer")):
         yield
         return
 

@@ -139,3 +139,36 @@ def test_a_test_that_runs_away_is_ended(pytester: pytest.Pytester) -> None:
     run = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--workflow-mutate", "loop")
     run.stdout.fnmatch_lines(["survived: loop: loop: $.tasks[[]0].loopCondition is never true"])
     assert "loop: $.tasks[0].inputParameters.first" not in str(run.stdout)
+
+
+@pytest.mark.slow
+def test_no_time_runs_while_a_failure_is_told(pytester: pytest.Pytester) -> None:
+    """A test that has failed has noticed the mistake: pytest must not be broken off while it puts that into words."""
+    pytester.makeconftest(
+        """
+        import signal
+
+        def pytest_runtest_makereport(item, call):
+            assert not signal.getitimer(signal.ITIMER_REAL)[0]
+
+        def pytest_runtest_logfinish():
+            assert not signal.getitimer(signal.ITIMER_REAL)[0]
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+        from conductorlite import WorkflowDef, WorkflowTask
+
+        STEPS = [WorkflowTask(name="x", task_reference_name="x"), WorkflowTask(name="y", task_reference_name="y")]
+
+        @pytest.mark.parametrize("engine_store", ["memory"], indirect=True)
+        def test_both(engine, workers):
+            workers.x.returns({}), workers.y.returns({})
+            engine.start(WorkflowDef(name="told", tasks=STEPS)).result()
+            assert len(workers.calls) == 2
+        """
+    )
+    run = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--workflow-mutate", "told")
+    run.stdout.fnmatch_lines(["*of * mutants killed*"])
+    assert run.ret == 0
