@@ -100,6 +100,19 @@ def test_what_is_broken_is_recorded_and_the_job_goes_on(engine: Engine, workers:
         assert parsed == ["a", "syntax", "encoding", *["gone"] * (RETRIES + 1), "odd", "c"]
 
 
+def test_whoever_parses_or_records_may_die(engine: Engine, workers: ScriptedWorkers, tmp_path: Path) -> None:
+    """Who dies is missed after two seconds, who fails is asked again, in each branch; nothing is lost."""
+    scripted(workers, tmp_path, [[share(n, "slow", *PROBLEMS)] for n in range(4)])
+    workers.parse_file.when(input={"file": "slow"}).crashes(4).then.returns({"outcome": "indexed"})
+    refs = [f"{name}_{n}" for n in range(4) for name in ("syntax", "encoding", "vanished", "other")]
+    for ref in refs:
+        workers.record_broken.when(ref=ref).crashes(1).then.fails(1).then.returns({})
+    assert begun(engine, tmp_path).result() == {"summary": "done"}
+    for ref in refs:
+        first, second, third = (one.at for one in workers.record_broken.calls if one.ref.partition("__")[0] == ref)
+        assert (second - first, third - second) == (2_200, 200)
+
+
 @pytest.mark.parametrize("step", ["list_packages", "vanish", "record_broken", "write_report"])
 def test_a_step_that_cannot_be_done_fails_the_job(engine: Engine, workers: ScriptedWorkers, tmp_path: Path, step: str) -> None:
     """At once, when it fails for good; it is the last step there is."""
