@@ -142,7 +142,7 @@ class MutationRun:
         with self._watching():
             answer = yield
             if not session.testsfailed and not self._config.option.collectonly:
-                # Nobody reads how each fails, and to tell it takes longer than most tests.
+                # Nobody reads how each fails, and to print it takes longer than most tests.
                 shown, self._config.option.tbstyle = self._config.option.tbstyle, "line"
                 for name in sorted(self._definitions):
                     if "all" in self._wanted or name in self._wanted:
@@ -184,7 +184,7 @@ class MutationRun:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
-        """A test with a mutant has its time; what pytest does around it, such as telling how it failed, must not be broken off."""
+        """A test with a mutant has its time; what pytest does around it, such as reporting a failure, must not be broken off."""
         with _at_most(self._seconds if self._mutant else 0):
             return (yield)
 
