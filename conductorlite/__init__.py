@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         RetryLogic,
         SchemaDef,
         Semantics,
+        StartWorkflowRequest,
         SubWorkflowParams,
         TaskDef,
         TaskType,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from conductorlite.model.errors import ConductorliteError, InvalidDefinition, Problem, TaskFailedTerminally
     from conductorlite.model.executions import Explanation, HistoryEvent, Task, TaskLog, TaskResult, Workflow
     from conductorlite.model.handlers import EventAction, EventHandler
-    from conductorlite.model.schedules import CronSchedule, OverlapPolicy, StartWorkflowRequest, WorkflowSchedule
+    from conductorlite.model.schedules import CronSchedule, OverlapPolicy, WorkflowSchedule
     from conductorlite.model.statuses import TaskStatus, WorkflowStatus
     from conductorlite.plan.diagrams import mermaid
     from conductorlite.plan.difference import diff
@@ -133,7 +134,7 @@ _HOMES: Final = {
     "Run": "runtime.engine",
     "SchemaDef": "model.definitions",
     "Semantics": "model.definitions",
-    "StartWorkflowRequest": "model.schedules",
+    "StartWorkflowRequest": "model.definitions",
     "SubWorkflowParams": "model.definitions",
     "SystemClock": "model.clock",
     "Task": "model.executions",
@@ -169,13 +170,20 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
+    import gc
     from importlib import import_module
 
     if name in ("errors", "flows", "testing"):
         return import_module(f"conductorlite.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"conductorlite.{_HOMES[name]}"), name)
+    collects = gc.isenabled()
+    gc.disable()  # what modules make stays: looking through it for garbage again and again is a tenth of an import
+    try:
+        value = globals()[name] = getattr(import_module(f"conductorlite.{_HOMES[name]}"), name)
+    finally:
+        if collects:
+            gc.enable()
     return value
 
 

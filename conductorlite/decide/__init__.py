@@ -25,7 +25,7 @@ The steps stand here too: what follows when a task has ended: retry, JOINs, succ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
 from conductorlite.decide.changeset.reader import Reader
@@ -44,9 +44,6 @@ from conductorlite.decide.endings import (
     terminate_workflow,
 )
 from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
-from conductorlite.decide.operators.do_while import next_round, with_rounds
-from conductorlite.decide.operators.join import choose, look_again, one_less, pass_over_join, schedule_branch
-from conductorlite.decide.operators.scripts import CHOOSES, chosen_head
 from conductorlite.decide.plain import completed, polled, scheduled
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.reports import (
@@ -61,8 +58,6 @@ from conductorlite.decide.reports import (
     on_wait_ends,
     on_workflow_timeout,
 )
-from conductorlite.decide.reruns import on_rerun, on_restart
-from conductorlite.decide.retries import on_child_reopened, on_retry
 from conductorlite.decide.sub_workflows import on_child_ended, on_started
 from conductorlite.decide.verbs import (
     on_append,
@@ -78,9 +73,26 @@ from conductorlite.decide.verbs import (
 from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Message, Outcome
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.later import functions
 from conductorlite.model.policies import jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node, Plan
+from conductorlite.plan.tree import CHOOSES
+
+if TYPE_CHECKING:
+    from conductorlite.decide.operators.do_while import next_round, with_rounds
+    from conductorlite.decide.operators.join import choose, look_again, one_less, pass_over_join, schedule_branch
+    from conductorlite.decide.operators.scripts import chosen_head
+    from conductorlite.decide.reruns import on_rerun, on_restart
+    from conductorlite.decide.retries import on_child_reopened, on_retry
+else:
+    on_rerun, on_restart = functions("conductorlite.decide.reruns", "on_rerun", "on_restart")
+    on_child_reopened, on_retry = functions("conductorlite.decide.retries", "on_child_reopened", "on_retry")
+    next_round, with_rounds = functions("conductorlite.decide.operators.do_while", "next_round", "with_rounds")
+    choose, look_again, one_less, pass_over_join, schedule_branch = functions(
+        "conductorlite.decide.operators.join", "choose", "look_again", "one_less", "pass_over_join", "schedule_branch"
+    )
+    (chosen_head,) = functions("conductorlite.decide.operators.scripts", "chosen_head")
 
 __all__ = ["DECIDER_VERSION", "Bounds", "Reader", "advance", "cause_of", "decide", "executed", "schedule_item"]
 

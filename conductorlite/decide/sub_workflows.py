@@ -6,21 +6,27 @@ Sources of the rules: Conductor's `updateParentWorkflowTask` and `terminateWorkf
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import ExpressionContext
-from conductorlite.decide.operators.sub_workflow import child_start
 from conductorlite.language.templates import compile_template
 from conductorlite.language.values import to_text
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
-from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.model.executions import Task
+from conductorlite.model.later import functions
 from conductorlite.model.policies import derive_id
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+
+if TYPE_CHECKING:
+    from conductorlite.decide.operators.sub_workflow import child_start
+    from conductorlite.model.documents import task_to_json, workflow_to_json
+else:
+    (child_start,) = functions("conductorlite.decide.operators.sub_workflow", "child_start")
+    task_to_json, workflow_to_json = functions("conductorlite.model.documents", "task_to_json", "workflow_to_json")
 
 __all__ = ["answer_start", "notify_parent", "on_child_ended", "on_started", "start_failure_workflow"]
 

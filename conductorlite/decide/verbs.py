@@ -12,7 +12,7 @@ timers, held events and message are sent on under the new name. The next turn is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conductorlite.decide.admissions import begin, withdraw, withdraw_reopening
 from conductorlite.decide.changeset.rows import Changeset
@@ -23,9 +23,14 @@ from conductorlite.decide.sub_workflows import answer_start, notify_parent
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, printed_ref
+from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import split_ref
-from conductorlite.plan.migration import MigrationPlan, plan_between
+
+if TYPE_CHECKING:
+    from conductorlite.plan.migration import MigrationPlan, plan_between
+else:
+    (plan_between,) = functions("conductorlite.plan.migration", "plan_between")
 
 __all__ = [
     "on_append",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.engine.config import EngineConfig, Part, intercepted
@@ -14,19 +14,23 @@ from conductorlite.engine.keys import checked_domains, checked_key, replaced
 from conductorlite.engine.registry import Embedded
 from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import ExtraWrite, Start, TurnResult, missing, new_event
-from conductorlite.engine.uploads import given_path, uploaded
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock
 from conductorlite.model.codec import definition_text
-from conductorlite.model.decisions import EventKind, Outcome
-from conductorlite.model.definitions import IdempotencyStrategy
+from conductorlite.model.decisions import EventKind, Outcome, name_at
+from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest
 from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.model.executions import Task, Workflow
-from conductorlite.model.schedules import StartWorkflowRequest, name_at
+from conductorlite.model.later import functions
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.ports import ReadingTransaction
+
+if TYPE_CHECKING:
+    from conductorlite.engine.uploads import given_path, uploaded
+else:
+    given_path, uploaded = functions("conductorlite.engine.uploads", "given_path", "uploaded")
 
 __all__ = ["Control", "ascending_ids", "blocking_task", "open_task", "refuse_parked"]
 

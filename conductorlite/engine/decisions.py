@@ -16,7 +16,6 @@ from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.reader import Lookups, StoreReader
 from conductorlite.engine.residents import Resident
 from conductorlite.engine.turn_types import LASTING, Deadly, Taking, missing
-from conductorlite.language.processes import NoHelper
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -28,6 +27,7 @@ from conductorlite.model.errors import (
     ConductorliteError,
     FencedOut,
     InvariantBroken,
+    NoHelper,
     PayloadTooLarge,
 )
 from conductorlite.model.executions import Workflow

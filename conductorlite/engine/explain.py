@@ -32,7 +32,7 @@ from conductorlite.model.executions import (
 )
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import span_in_words
-from conductorlite.plan.tree import TreePosition, positions
+from conductorlite.plan.tree import CHOOSES, TreePosition, positions
 
 __all__ = ["Case"]
 
@@ -256,7 +256,7 @@ class Case(Waits):
     def _other_case(self, place: TreePosition) -> str | None:
         """That the SWITCH around a task took another case; None when it took this one, or there is none, or it has not run."""
         switch = None if place.parent is None or place.previous is not None else place.parent.task
-        if switch is None or switch.type not in _CHOOSES:
+        if switch is None or switch.type not in CHOOSES:
             return None
         row = self.newest.get(switch.task_reference_name)
         taken = None if row is None else row.output_data.get("selectedCase")
@@ -273,7 +273,5 @@ class Case(Waits):
         here = "the default case" if case is None else f"the case {case!r}"
         return f"{row.ref} took the case {str(taken)!r}, and this is in {here}"
 
-
-_CHOOSES: Final = frozenset({TaskType.SWITCH, TaskType.DECISION})
 
 _DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})

@@ -15,12 +15,13 @@ from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryKind, Task, Workflow
 from conductorlite.model.later import made, module
-from conductorlite.model.schedules import Progress, ScheduledRun, ScheduleOutcome
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import error_text
 
 if TYPE_CHECKING:
     import logging
+
+    from conductorlite.model.schedules import Progress, ScheduledRun
 else:
     logging = module("logging")
 
@@ -129,9 +130,9 @@ def log_schedule(name: str, before: Progress, after: Progress) -> None:
         if after.paused and not before.paused:
             _SCHEDULES.warning("schedule %s is paused%s", name, _why(after.paused_reason), extra={"schedule": name})
         for run in _added(before.recent, after.recent):
-            if run.outcome in (ScheduleOutcome.MISSED, ScheduleOutcome.FAILED):
+            if run.outcome in ("MISSED", "FAILED"):
                 level = logging.WARNING
-            elif run.outcome is ScheduleOutcome.SKIPPED:
+            elif run.outcome == "SKIPPED":
                 level = logging.INFO
             else:
                 continue

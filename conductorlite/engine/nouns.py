@@ -15,8 +15,8 @@ from conductorlite.engine.queries import Queries
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
+from conductorlite.model.decisions import name_at
 from conductorlite.model.executions import AgendaEntry, Workflow
-from conductorlite.model.schedules import name_at
 from conductorlite.store.ports import IndexDAO, WritingTransaction
 
 if TYPE_CHECKING:

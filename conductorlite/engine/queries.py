@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.config import Part
 from conductorlite.engine.turn_types import archived_workflow, missing, unarchived
@@ -19,7 +19,12 @@ from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ExecutionNotFound
 from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Task, TaskLog, Workflow
-from conductorlite.plan.grafts import RunProgress, progress_of
+from conductorlite.model.later import functions
+
+if TYPE_CHECKING:
+    from conductorlite.plan.grafts import RunProgress, progress_of
+else:
+    (progress_of,) = functions("conductorlite.plan.grafts", "progress_of")
 
 __all__ = ["Queries", "hidden", "masked_history", "masked_value"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.driven_time import Driven
@@ -18,7 +18,6 @@ from conductorlite.engine.keys import last_polls
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Resident
-from conductorlite.language.processes import NoHelper, ScriptCut, ScriptTimedOut, in_process, patience
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload
@@ -30,14 +29,21 @@ from conductorlite.model.errors import (
     InvalidDefinition,
     InvalidExpression,
     MissingExtra,
+    NoHelper,
     NotFound,
     StorageCorrupt,
 )
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.later import module
 from conductorlite.model.limits import Line, Member, reread
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction
+
+if TYPE_CHECKING:
+    from conductorlite.language import processes
+else:
+    processes = module("conductorlite.language.processes")
 
 __all__ = ["Cut", "Lookups", "StoreReader"]
 
@@ -450,9 +456,9 @@ class StoreReader:
         recorded = self._lookups.cut
         for cut, late, said in recorded or ():
             if cut == seed:
-                raise (ScriptTimedOut if late else ScriptCut)(said)
+                raise (processes.ScriptTimedOut if late else processes.ScriptCut)(said)
         if self._view is None:
-            with patience(recorded is not None):
+            with processes.patience(recorded is not None):
                 return self._answered(seed, values, now, ask)
         known = self._memo.answers.get(seed) if self._memo.answers else None
         if known is not None and known[:2] == (values, now):
@@ -460,7 +466,7 @@ class StoreReader:
                 raise known[2].with_traceback(None)
             return known[2]
         try:
-            return in_process(ask, patient=recorded is not None)
+            return processes.in_process(ask, patient=recorded is not None)
         except NoHelper as error:
             self.failure = error
             raise

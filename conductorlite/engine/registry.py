@@ -11,16 +11,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_not
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
 from conductorlite.engine.turn_types import Joined
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.canonical import digest as digest_of
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Embedding
-from conductorlite.model.definitions import SchemaDef, Semantics, SubWorkflowParams, TaskDef, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import (
+    DEFINITION_HASH,
+    SchemaDef,
+    Semantics,
+    SubWorkflowParams,
+    TaskDef,
+    TaskType,
+    WorkflowDef,
+    WorkflowTask,
+)
 from conductorlite.model.errors import (
     AlreadyExists,
     DefinitionNotFound,
@@ -33,13 +41,18 @@ from conductorlite.model.errors import (
     StorageCorrupt,
 )
 from conductorlite.model.executions import Workflow
+from conductorlite.model.later import functions
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan, compile_plan
-from conductorlite.plan.grafts import grafted
 from conductorlite.plan.tree import OPERATOR_TYPES, changed_branches
 from conductorlite.plan.validate import enforced, validate, validate_task_def
 from conductorlite.store.ports import Backend, ReadingTransaction
+
+if TYPE_CHECKING:
+    from conductorlite.plan.grafts import grafted
+else:
+    (grafted,) = functions("conductorlite.plan.grafts", "grafted")
 
 __all__ = ["Embedded", "Notice", "Plans", "Registry", "registered", "registered_schema"]
 

@@ -14,7 +14,6 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
 
-from conductorlite.decide.operators.sub_workflow import DEFINITION_HASH
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.turn_types import execution_pages, missing, stored_pages
@@ -22,7 +21,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import EventKind
-from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.definitions import DEFINITION_HASH, WorkflowDef
 from conductorlite.model.documents import archive_text, definitions_in
 from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput, StorageCorrupt, StorageFull
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow

@@ -23,8 +23,8 @@ from conductorlite.language.cron import following, next_after, problems
 from conductorlite.model import attrs
 from conductorlite.model.clock import Instant, to_instant
 from conductorlite.model.codec import definition_text
-from conductorlite.model.decisions import Event, EventKind
-from conductorlite.model.definitions import IdempotencyStrategy
+from conductorlite.model.decisions import Event, EventKind, address_of
+from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest
 from conductorlite.model.errors import (
     AlreadyExists,
     Conflict,
@@ -47,9 +47,7 @@ from conductorlite.model.schedules import (
     Schedule,
     ScheduledRun,
     ScheduleOutcome,
-    StartWorkflowRequest,
     WorkflowSchedule,
-    address_of,
     progress_from_text,
     progress_to_text,
 )

@@ -21,26 +21,27 @@ from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply
-from conductorlite.model.definitions import IdempotencyStrategy
+from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.model.errors import (
     EngineClosed,
+    ExecutionArchived,
+    ExecutionNotFound,
     LimitReached,
     SchemaTooNew,
     StorageCorrupt,
     WouldDeadlock,
 )
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
-from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.later import functions
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.threads import Block, within
 from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
 if TYPE_CHECKING:
-    from conductorlite.model.executions import Task
-from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.documents import Unpacked, unpacked
-from conductorlite.model.errors import ExecutionArchived, ExecutionNotFound
-from conductorlite.model.statuses import WorkflowStatus
+    from conductorlite.model.documents import Unpacked, unpacked
+else:
+    (unpacked,) = functions("conductorlite.model.documents", "unpacked")
 
 __all__ = [
     "LASTING",

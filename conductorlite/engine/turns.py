@@ -45,7 +45,6 @@ from conductorlite.engine.turn_types import (
     called_by,
     refuse_rejected,
 )
-from conductorlite.language.processes import NoHelper
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.clock import Clock
@@ -57,6 +56,7 @@ from conductorlite.model.errors import (
     FencedOut,
     InvariantBroken,
     KeyTaken,
+    NoHelper,
     PayloadTooLarge,
     StorageBusy,
 )

@@ -12,14 +12,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from conductorlite.language.comparisons import Budget, Refused
-from conductorlite.language.filters import Filter
-from conductorlite.language.paths import Call, Indexes, Keys, PathStep, Slice, Wild, split_path
-from conductorlite.language.values import MISSING, Json, Missing, to_text
+from conductorlite.language.paths import Call, Indexes, Keys, Slice, Wild, split_path
+from conductorlite.language.values import MISSING, to_text
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
+from conductorlite.model.later import module
+
+if TYPE_CHECKING:
+    from conductorlite.language import comparisons, filters
+    from conductorlite.language.comparisons import Budget
+    from conductorlite.language.paths import PathStep
+    from conductorlite.language.values import Json, Missing
+else:
+    comparisons = module("conductorlite.language.comparisons")
+    filters = module("conductorlite.language.filters")
 
 __all__ = ["NOTHING", "Path", "Reads", "call", "compile_path", "reads_of_path", "reads_of_prefix", "walk"]
 
@@ -138,7 +146,7 @@ class Path:
         if not self.steps:
             return None if value is MISSING else value
         try:
-            return self._answer(value, Budget(document))
+            return self._answer(value, comparisons.Budget(document))
         except (ExpressionFailed, OverflowError, ValueError):
             return None
 
@@ -234,7 +242,7 @@ def _compiled(text: str, depth: int) -> Path:
     plain = tuple(one for step, _ in split[:count] if (one := _plain(step)) is not None)
     steps, scans = (tuple(each) for each in zip(*split[count:], strict=True)) if count < len(split) else ((), ())
     path = partial(Path, text=text, plain=plain)
-    reads = any(isinstance(step, Filter) and step.reads_document for step in steps)
+    reads = any(isinstance(step, filters.Filter) and step.reads_document for step in steps)
     reads = reads or any(isinstance(step, Call) and any(isinstance(each, Path) for each in step.arguments) for step in steps)
     if len(steps) > 1 and not plain and scans[0] and isinstance(steps[-1], Call):
         # A function behind a scan from the root is given all that was found, and is asked of the root.
@@ -277,7 +285,7 @@ def _descendants(node: Json, document: Budget) -> Iterable[Json]:
 def _scanned(step: PathStep, node: Json, document: Budget, *, last: bool) -> Iterable[Json]:
     """What a step finds in a node and below. A filter looks at maps themselves, and into lists that pass it too."""
     for each in _descendants(node, document):
-        if isinstance(step, Filter):
+        if isinstance(step, filters.Filter):
             if step.passes(each, document):
                 yield from [each] if isinstance(each, dict) else step.select(each, document)
         elif not (isinstance(step, Keys) and last and len(step.names) > 1) or (
@@ -318,9 +326,9 @@ def _apply(
 ) -> Iterable[Json]:
     if isinstance(step, Wild):
         return _inner(node)
-    if isinstance(step, Filter):
+    if isinstance(step, filters.Filter):
         if definite and not isinstance(node, dict | list):
-            raise Refused("a filter on what is neither a map nor a list")
+            raise comparisons.Refused("a filter on what is neither a map nor a list")
         # On a map Jayway tests the map itself, where RFC 9535 tests its values.
         return step.select(node if isinstance(node, list) else [node] if isinstance(node, dict) else [], document)
     fits = isinstance(node, dict if isinstance(step, Keys) else list)

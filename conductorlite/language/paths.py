@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
-from conductorlite.language.filters import Filter, compile_filter, read_literal, unescape
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidExpression
-from conductorlite.model.later import pattern
+from conductorlite.model.later import functions, pattern
 
-__all__ = ["MAX_PATH", "Call", "Indexes", "Keys", "PathStep", "Slice", "Wild", "split_path"]
+if TYPE_CHECKING:
+    from conductorlite.language.filters import Filter, compile_filter, read_literal, unescape
+else:
+    compile_filter, read_literal, unescape = functions(
+        "conductorlite.language.filters", "compile_filter", "read_literal", "unescape"
+    )
+
+__all__ = ["MAX_PATH", "Call", "Indexes", "Keys", "Slice", "Wild", "split_path"]
 
 #: Longest path in characters, and most segments in one.
 MAX_PATH: Final = 4096
@@ -63,7 +69,8 @@ class Call:
     arguments: tuple[Any, ...] = ()
 
 
-PathStep: TypeAlias = Keys | Indexes | Slice | Wild | Call | Filter
+if TYPE_CHECKING:
+    PathStep: TypeAlias = Keys | Indexes | Slice | Wild | Call | Filter
 
 #: How a path within a path is compiled.
 Compile = Callable[[str], Any]

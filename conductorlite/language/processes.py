@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from conductorlite.model import attrs
-from conductorlite.model.errors import ExpressionFailed, InvalidExpression
+from conductorlite.model.errors import ExpressionFailed, InvalidExpression, NoHelper
 from conductorlite.model.later import module, pattern
 from conductorlite.model.threads import Mutex
 
@@ -30,7 +30,6 @@ else:
 __all__ = [
     "Language",
     "Limits",
-    "NoHelper",
     "ScriptCut",
     "ScriptTimedOut",
     "TextCut",
@@ -80,10 +79,6 @@ class TextCut(InvalidExpression, ScriptCut):
 
 class ScriptTimedOut(ScriptCut):
     """A script ran into its time limit; internal: an operator may try again, to others it is an ExpressionFailed."""
-
-
-class NoHelper(Exception):
-    """A helper was needed where none may be waited for; internal."""
 
 
 class _Died(Exception):

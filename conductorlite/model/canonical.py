@@ -7,16 +7,22 @@ because Conductor keeps it: the order of `decisionCases` and the text form of a 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import json.encoder
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput, StorageCorrupt
+from conductorlite.model.later import made
 from conductorlite.model.texts import type_name
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = made(lambda: import_module("hashlib"))
 
 __all__ = [
     "EMPTY",

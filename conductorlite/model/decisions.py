@@ -16,6 +16,7 @@ from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.model.limits import LimitChange
 
 __all__ = [
+    "ADDRESS",
     "DEADLINES",
     "TIMERS",
     "Decision",
@@ -28,9 +29,25 @@ __all__ = [
     "Outgoing",
     "Renamed",
     "Reply",
+    "address_of",
+    "name_at",
     "queue_name",
     "queue_prefix",
 ]
+
+
+#: What the address of a schedule's inbox begins with; no execution's id does.
+ADDRESS: Final = "schedule:"
+
+
+def address_of(name: str) -> str:
+    """The inbox of a schedule."""
+    return ADDRESS + name
+
+
+def name_at(address: str) -> str | None:
+    """The schedule whose inbox is at an address; None for an execution's."""
+    return address[len(ADDRESS) :] if address.startswith(ADDRESS) else None
 
 
 class EventKind(StrEnum):

@@ -21,6 +21,7 @@ from conductorlite.model.codec import Definition
 from conductorlite.model.texts import brief, optional_ms, plain_ms
 
 __all__ = [
+    "DEFINITION_HASH",
     "LOOP_DELIMITER",
     "MAX_KEY",
     "CacheConfig",
@@ -31,6 +32,7 @@ __all__ = [
     "RetryLogic",
     "SchemaDef",
     "Semantics",
+    "StartWorkflowRequest",
     "StateChangeEvent",
     "SubWorkflowParams",
     "TaskDef",
@@ -43,6 +45,9 @@ __all__ = [
 
 #: The text between a reference name and an iteration number in the printed name of a task inside a loop.
 LOOP_DELIMITER: Final = "__"
+
+#: Where an embedded task keeps the hash of the definition its child runs on.
+DEFINITION_HASH: Final = "conductorlite:definitionHash"
 
 #: Longest idempotency key, in characters.
 MAX_KEY: Final = 255
@@ -346,4 +351,25 @@ class WorkflowDef(Definition):
     update_time: int | None = None
     created_by: str | None = None
     updated_by: str | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class StartWorkflowRequest:
+    """What a schedule starts: the arguments of `Engine.start` under Conductor's names.
+
+    `name` is a registered workflow (the highest `version` by default, looked up at each start); `workflow_def` is one that
+    need not be registered.
+    """
+
+    name: str = ""
+    version: int | None = None
+    workflow_def: WorkflowDef | None = None
+    input: Mapping[str, Any] = attrs.field(factory=dict)
+    correlation_id: str | None = None
+    priority: int = 0
+    task_to_domain: Mapping[str, str] = attrs.field(factory=dict)
+    created_by: str | None = None
+    idempotency_key: str | None = None
+    idempotency_strategy: IdempotencyStrategy = attrs.field(default=IdempotencyStrategy.FAIL, converter=IdempotencyStrategy)
     extra: Mapping[str, Any] = attrs.field(factory=dict)

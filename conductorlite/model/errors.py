@@ -30,6 +30,7 @@ __all__ = [
     "LimitReached",
     "LockUnavailable",
     "MissingExtra",
+    "NoHelper",
     "NoThread",
     "NotFound",
     "Parked",
@@ -304,3 +305,7 @@ class FencedOut(ConductorliteError):
 
 class InvariantBroken(ConductorliteError):
     """A law of the engine does not hold; the turn that found it is rolled back."""
+
+
+class NoHelper(Exception):
+    """A helper was needed where none may be waited for; internal."""

@@ -8,7 +8,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import Any, cast
 
-__all__ = ["made", "module", "pattern"]
+__all__ = ["functions", "made", "module", "pattern"]
 
 
 class _Later:
@@ -37,6 +37,23 @@ def made(make: Callable[[], object]) -> Any:
 def module(name: str) -> Any:
     """A module that is imported when something of it is read; type checkers see the import under TYPE_CHECKING."""
     return _Later(partial(import_module, name))
+
+
+def functions(home: str, *names: str) -> tuple[Callable[..., Any], ...]:
+    """Functions of a module that is imported when one of them is called; type checkers see the import under TYPE_CHECKING."""
+    return tuple(_function(home, name) for name in names)
+
+
+def _function(home: str, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] | None = None
+
+    def called(*arguments: Any, **options: Any) -> Any:
+        nonlocal found
+        if found is None:
+            found = getattr(import_module(home), name)
+        return found(*arguments, **options)
+
+    return called
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:

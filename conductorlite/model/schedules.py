@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.clock import to_instant
 from conductorlite.model.codec import Definition
-from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
+from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.model.texts import Milliseconds, to_ms
 
 __all__ = [
-    "ADDRESS",
     "Backfill",
     "CronSchedule",
     "OverlapPolicy",
@@ -26,26 +25,10 @@ __all__ = [
     "Schedule",
     "ScheduleOutcome",
     "ScheduledRun",
-    "StartWorkflowRequest",
     "WorkflowSchedule",
-    "address_of",
-    "name_at",
     "progress_from_text",
     "progress_to_text",
 ]
-
-#: What the address of a schedule's inbox begins with; no execution's id does.
-ADDRESS: Final = "schedule:"
-
-
-def address_of(name: str) -> str:
-    """The inbox of a schedule."""
-    return ADDRESS + name
-
-
-def name_at(address: str) -> str | None:
-    """The schedule whose inbox is at an address; None for an execution's."""
-    return address[len(ADDRESS) :] if address.startswith(ADDRESS) else None
 
 
 class OverlapPolicy(StrEnum):
@@ -95,27 +78,6 @@ class CronSchedule:
 
     cron_expression: str
     zone_id: str = attrs.field(default="UTC", converter=_zone)
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class StartWorkflowRequest:
-    """What a schedule starts: the arguments of `Engine.start` under Conductor's names.
-
-    `name` is a registered workflow (the highest `version` by default, looked up at each start); `workflow_def` is one that
-    need not be registered.
-    """
-
-    name: str = ""
-    version: int | None = None
-    workflow_def: WorkflowDef | None = None
-    input: Mapping[str, Any] = attrs.field(factory=dict)
-    correlation_id: str | None = None
-    priority: int = 0
-    task_to_domain: Mapping[str, str] = attrs.field(factory=dict)
-    created_by: str | None = None
-    idempotency_key: str | None = None
-    idempotency_strategy: IdempotencyStrategy = attrs.field(default=IdempotencyStrategy.FAIL, converter=IdempotencyStrategy)
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
 def _schedules(given: Iterable[CronSchedule]) -> tuple[CronSchedule, ...]:

@@ -17,21 +17,26 @@ in a plan that changes. `Plan.foreign` says whether a turn may run code of anoth
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.language.conditions import Condition, compile_condition
 from conductorlite.language.jsonpath import NOTHING, Reads
-from conductorlite.language.schemas import SchemaCheck, compile_schema
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidDefinition
-from conductorlite.model.later import pattern
+from conductorlite.model.later import functions, pattern
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.plan.findings import find_predecessors
 from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, walk
 from conductorlite.plan.validate import enforced, validate
+
+if TYPE_CHECKING:
+    from conductorlite.language.conditions import Condition, compile_condition
+    from conductorlite.language.schemas import SchemaCheck, compile_schema
+else:
+    (compile_schema,) = functions("conductorlite.language.schemas", "compile_schema")
+    (compile_condition,) = functions("conductorlite.language.conditions", "compile_condition")
 
 __all__ = ["Ahead", "Node", "Plan", "compile_plan", "runs_foreign_code", "split_ref"]
 

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from conductorlite.language.conditions import EVALUATORS, compile_condition, compile_function
-from conductorlite.language.durations import parse_duration, parse_until
-from conductorlite.language.jq import compile_jq, need_jq
 from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import MissingExtra
-from conductorlite.model.later import pattern
+from conductorlite.model.later import functions, module, pattern
 from conductorlite.model.scalars import property_name
 from conductorlite.plan.findings import (
     Findings,
@@ -31,6 +28,17 @@ from conductorlite.plan.findings import (
     is_expression,
 )
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, branches
+
+if TYPE_CHECKING:
+    from conductorlite.language import conditions
+    from conductorlite.language.conditions import compile_condition, compile_function
+    from conductorlite.language.durations import parse_duration, parse_until
+    from conductorlite.language.jq import compile_jq, need_jq
+else:
+    conditions = module("conductorlite.language.conditions")
+    parse_duration, parse_until = functions("conductorlite.language.durations", "parse_duration", "parse_until")
+    compile_jq, need_jq = functions("conductorlite.language.jq", "compile_jq", "need_jq")
+    compile_condition, compile_function = functions("conductorlite.language.conditions", "compile_condition", "compile_function")
 
 __all__ = [
     "check_compensation",
@@ -293,14 +301,14 @@ def check_switch(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A SWITCH has an evaluator, an expression for it, and at least one case."""
     task, path = node.task, node.path
     evaluator, expression = task.evaluator_type, task.expression
-    known = sorted(EVALUATORS)
+    known = sorted(conditions.EVALUATORS)
     if evaluator is None or not evaluator.strip():
         findings.error(f"{path}.evaluatorType", f"is missing: SWITCH needs one of {', '.join(known)}")
     elif evaluator not in known:
         findings.error(f"{path}.evaluatorType", f"{evaluator[:60]!r} is not one of {', '.join(known)}")
     if expression is None or not expression.strip():
         findings.error(f"{path}.expression", "is missing: SWITCH needs an expression")
-    elif evaluator is not None and evaluator in EVALUATORS:
+    elif evaluator is not None and evaluator in conditions.EVALUATORS:
         findings.tried(f"{path}.expression", compile_condition, expression, evaluator)
     if evaluator == "value-param" and expression is not None and expression.strip():
         if "${" in expression:
@@ -324,8 +332,8 @@ def check_inline(node: TreePosition, scope: Scope, findings: Findings) -> None:
         findings.error(f"{path}.expression", "is empty: INLINE needs an expression")
     if is_expression(evaluator):
         return
-    if not isinstance(evaluator, str) or evaluator not in EVALUATORS:
-        known = ", ".join(sorted(EVALUATORS))
+    if not isinstance(evaluator, str) or evaluator not in conditions.EVALUATORS:
+        known = ", ".join(sorted(conditions.EVALUATORS))
         findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
     elif isinstance(script, str) and not blank(script) and "${" not in script:
         findings.tried(f"{path}.expression", compile_condition, script, evaluator)

@@ -16,6 +16,7 @@ from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import MAX_NESTING, step_path
 
 __all__ = [
+    "CHOOSES",
     "OPERATOR_TYPES",
     "SHIPPED_TYPES",
     "Branch",
@@ -29,6 +30,9 @@ __all__ = [
 
 #: Types whose workers we ship, and which no engine has unasked.
 SHIPPED_TYPES: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
+
+#: Types that go on with one of their cases.
+CHOOSES: Final = frozenset({TaskType.SWITCH, TaskType.DECISION})
 
 #: Task types the decider carries out itself; every other type is a worker's.
 OPERATOR_TYPES: Final = frozenset(

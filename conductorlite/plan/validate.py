@@ -16,30 +16,31 @@ from enum import Enum
 from functools import cache
 from operator import attrgetter
 from types import UnionType
-from typing import Any, Final, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
-from conductorlite.language.conditions import EVALUATORS, compile_condition
-from conductorlite.language.schemas import compile_schema
 from conductorlite.language.templates import compile_template
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import MAX_KEY, SchemaDef, TaskDef, TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidInput, Problem
-from conductorlite.model.handlers import (
-    ActionType,
-    EventAction,
-    EventHandler,
-    StartWorkflow,
-    TaskDetails,
-    TerminateWorkflow,
-    UpdateWorkflowVariables,
-)
-from conductorlite.model.later import pattern
+from conductorlite.model.later import functions, module, pattern
 from conductorlite.model.scalars import MAX_NESTING, property_name, step_path
 from conductorlite.plan.findings import Findings, Scope, blank, check_names, check_served, check_workflow_extras
 from conductorlite.plan.references import check_references, check_secrets
 from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_limit
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, walk
+
+if TYPE_CHECKING:
+    from conductorlite.language import conditions
+    from conductorlite.language.conditions import compile_condition
+    from conductorlite.language.schemas import compile_schema
+    from conductorlite.model import handlers
+    from conductorlite.model.handlers import EventAction, EventHandler
+else:
+    conditions = module("conductorlite.language.conditions")
+    handlers = module("conductorlite.model.handlers")
+    (compile_schema,) = functions("conductorlite.language.schemas", "compile_schema")
+    (compile_condition,) = functions("conductorlite.language.conditions", "compile_condition")
 
 __all__ = [
     "Payload",
@@ -113,7 +114,7 @@ def validate_task_def(task_def: TaskDef, path: str = "$") -> list[Problem]:
 
 def validate_event_handler(handler: EventHandler) -> list[Problem]:
     """All problems of an event handler, errors and warnings mixed."""
-    misshapen = _misshapen(handler, "$", EventHandler)
+    misshapen = _misshapen(handler, "$", handlers.EventHandler)
     if misshapen:
         return misshapen
     findings = Findings()
@@ -333,8 +334,8 @@ def check_event_handler(handler: EventHandler, path: str, findings: Findings) ->
 
 def _check_condition(handler: EventHandler, path: str, findings: Findings) -> None:
     evaluator = handler.evaluator_type
-    if not blank(evaluator) and evaluator not in EVALUATORS:
-        known = ", ".join(sorted(EVALUATORS))
+    if not blank(evaluator) and evaluator not in conditions.EVALUATORS:
+        known = ", ".join(sorted(conditions.EVALUATORS))
         findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
         return
     condition = handler.condition
@@ -345,7 +346,7 @@ def _check_condition(handler: EventHandler, path: str, findings: Findings) -> No
 
 
 def _check_action(action: EventAction, path: str, findings: Findings) -> None:
-    known = [str(kind) for kind in ActionType]
+    known = [str(kind) for kind in handlers.ActionType]
     if action.action not in known:
         findings.error(f"{path}.action", f"{action.action[:60]!r} is not one of {', '.join(known)}")
         return
@@ -363,26 +364,26 @@ def _check_action(action: EventAction, path: str, findings: Findings) -> None:
 
 
 #: Fields of the bodies of actions that may hold `${…}`.
-_TEMPLATES: Final[Mapping[type, tuple[str, ...]]] = {
-    StartWorkflow: ("input", "correlation_id"),
-    TaskDetails: ("workflow_id", "task_ref_name", "task_id", "output", "reason_for_incompletion"),
-    TerminateWorkflow: ("workflow_id", "termination_reason"),
-    UpdateWorkflowVariables: ("workflow_id", "variables"),
+_TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "StartWorkflow": ("input", "correlation_id"),
+    "TaskDetails": ("workflow_id", "task_ref_name", "task_id", "output", "reason_for_incompletion"),
+    "TerminateWorkflow": ("workflow_id", "termination_reason"),
+    "UpdateWorkflowVariables": ("workflow_id", "variables"),
 }
 
 
 def _check_body(body: Any, path: str, findings: Findings) -> None:
-    if isinstance(body, StartWorkflow):
+    if isinstance(body, handlers.StartWorkflow):
         if blank(body.name):
             findings.error(f"{path}.name", "is missing: the name of a registered workflow")
-    elif isinstance(body, TaskDetails):
+    elif isinstance(body, handlers.TaskDetails):
         if blank(body.task_id) and (blank(body.workflow_id) or blank(body.task_ref_name)):
             findings.error(path, "names no task: give taskId, or workflowId and taskRefName")
     elif blank(body.workflow_id):
         findings.error(f"{path}.workflowId", "is missing")
-    if isinstance(body, UpdateWorkflowVariables) and not body.variables:
+    if isinstance(body, handlers.UpdateWorkflowVariables) and not body.variables:
         findings.error(f"{path}.variables", "is empty")
-    for field in _TEMPLATES[type(body)]:
+    for field in _TEMPLATES[type(body).__name__]:
         _check_template(getattr(body, field), f"{path}.{property_name(field)}", findings)
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from conductorlite.engine.observers import Observer
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.errors import NotFound, Parked
 from conductorlite.model.executions import Task, Workflow
-from conductorlite.model.handlers import EventExecution
 from conductorlite.model.policies import derive_id
+
+if TYPE_CHECKING:
+    from conductorlite.model.handlers import EventExecution
 
 __all__ = ["TaskContext"]
 

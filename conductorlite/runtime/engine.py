@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
 from conductorlite.engine.config import EngineConfig, refuse_forked
 from conductorlite.engine.keys import checked_strategy
@@ -17,19 +17,20 @@ from conductorlite.engine.transactions import OwnTransaction, joined
 from conductorlite.engine.turn_types import caller_of, refuse_callers
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import Clock, Instant, to_instant
-from conductorlite.model.definitions import IdempotencyStrategy, TaskDef, WorkflowDef
+from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidInput, StorageError
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
-from conductorlite.model.schedules import StartWorkflowRequest
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Span, to_span
-from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.idle import Notices
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
 from conductorlite.runtime.signals import Leaving, failed, passes, wait_for
 from conductorlite.store.places import on_queue
 from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
+
+if TYPE_CHECKING:
+    from conductorlite.plan.grafts import RunProgress
 
 __all__ = ["Engine", "Run", "Transaction"]
 

@@ -27,11 +27,10 @@ from conductorlite.engine.logs import log_definition, log_unserved
 from conductorlite.engine.registry import Notice
 from conductorlite.engine.turn_types import Caller
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model.decisions import queue_name
+from conductorlite.model.decisions import ADDRESS, queue_name
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import Task
-from conductorlite.model.schedules import ADDRESS
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Mutex, Waiter, started
 from conductorlite.plan.findings import unserved, worker_types

@@ -17,10 +17,9 @@ from typing import Final
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.decisions import queue_name
+from conductorlite.model.decisions import ADDRESS, queue_name
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, TaskResult, Workflow
-from conductorlite.model.schedules import ADDRESS
 from conductorlite.runtime.calls import Deferred, raised
 from conductorlite.runtime.idle import GLANCE_MS, Standby, later_event, only_schedules
 from conductorlite.runtime.registry import Worker, Workers

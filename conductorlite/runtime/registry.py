@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_type_hints, overload
 
 from conductorlite.engine.config import Interceptor
@@ -18,22 +19,30 @@ from conductorlite.model import attrs
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
 from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
-from conductorlite.model.later import module
+from conductorlite.model.later import functions, module
 from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
 from conductorlite.plan.validate import validate_task_def
 from conductorlite.runtime.context import TaskContext
-from conductorlite.runtime.values import Reader, is_record, reader
 
 if TYPE_CHECKING:
     import inspect
+
+    from conductorlite.runtime.values import Reader, is_record, reader
 else:
     inspect = module("inspect")
+    is_record, reader = functions("conductorlite.runtime.values", "is_record", "reader")
 from collections.abc import Sequence
 from typing import ParamSpec
 
 from conductorlite.model.definitions import WorkflowDef
 
 __all__ = ["HasWorkers", "Signature", "Startable", "Worker", "Workers", "all_workers", "own_name", "signature"]
+
+#: Flags of code, as in `inspect`; the last one is of generators of both kinds.
+_VARARGS: Final = 0x04
+_VARKEYWORDS: Final = 0x08
+_COROUTINE: Final = 0x80
+_GENERATOR: Final = 0x220
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -108,34 +117,25 @@ class Signature:
 def signature(function: Callable[..., Any]) -> Signature:
     """Read a function's parameters; raises InvalidInput for one that cannot be given by name, and for what is no function."""
     inner = _checked(function)
-    try:
-        hints = get_type_hints(function if inspect.isroutine(function) else getattr(function, "__call__", function))  # noqa: B004
-    except Exception:  # annotations that cannot be resolved here are no reason to refuse a function
-        hints = {}
     names: dict[str, Any] = {}
     required: set[str] = set()
     context, transaction, anything = None, None, False
-    try:
-        parameters = inspect.signature(function).parameters
-    except (ValueError, TypeError):
-        raise InvalidInput(f"{_shown(function)} does not show what it takes; wrap it in a function") from None
-    for parameter in parameters.values():
-        hint = hints.get(parameter.name, parameter.annotation)
+    for name, kind, needed, hint in _parameters(function):
         if hint is TaskContext or hint in ("TaskContext", "conductorlite.TaskContext"):
-            context = parameter.name
+            context = name
         elif hint == "Transaction" or (isinstance(hint, type) and issubclass(hint, OwnTransaction)):
-            transaction = parameter.name
-        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            transaction = name
+        elif kind == "VAR_KEYWORD":
             anything = True
-        elif parameter.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL):
-            if parameter.kind is inspect.Parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
-                raise InvalidInput(f"parameter {parameter.name!r} is positional-only, but inputs are given by name")
+        elif kind in ("POSITIONAL_ONLY", "VAR_POSITIONAL"):
+            if kind == "POSITIONAL_ONLY" and needed:
+                raise InvalidInput(f"parameter {name!r} is positional-only, but inputs are given by name")
         else:
-            names[parameter.name] = Any if hint is parameter.empty else hint
-            if parameter.default is parameter.empty:
-                required.add(parameter.name)
+            names[name] = hint
+            if needed:
+                required.add(name)
     whole = "input" if list(names) == ["input"] and not anything and is_record(names["input"]) else None
-    is_async = inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(_called(inner))
+    is_async = _is(_COROUTINE, inner)
     if transaction is not None and is_async:
         raise InvalidInput(f"{_shown(function)} takes a Transaction, which is its thread's: it cannot be a coroutine function")
     readers = {name: read for name, hint in names.items() if (read := reader(hint)) is not None}
@@ -149,6 +149,51 @@ def signature(function: Callable[..., Any]) -> Signature:
         readers=readers,
         is_async=is_async,
     )
+
+
+def _parameters(function: Any) -> Iterator[tuple[str, str, bool, Any]]:
+    """What a function takes: name, kind as `inspect` calls it, whether it must be given, its type as far as that is known."""
+    try:
+        routine = _is_plain(function) or inspect.isroutine(function)
+        hints = get_type_hints(function if routine else getattr(function, "__call__", function))  # noqa: B004
+    except Exception:  # annotations that cannot be resolved here are no reason to refuse a function
+        hints = {}
+    else:
+        if _is_plain(function):
+            yield from _plain_parameters(function, hints)
+            return
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        raise InvalidInput(f"{_shown(function)} does not show what it takes; wrap it in a function") from None
+    for one in parameters:
+        hint = hints.get(one.name, one.annotation)
+        yield one.name, one.kind.name, one.default is one.empty, Any if hint is one.empty else hint
+
+
+def _is_plain(function: object) -> bool:
+    """Whether a function shows all about itself, and `inspect` need not be imported, which takes as long as fifty other modules."""
+    return type(function) is FunctionType and not vars(function)
+
+
+def _plain_parameters(function: FunctionType, hints: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, Any]]:
+    code, defaults = function.__code__, function.__kwdefaults__ or {}
+    count, optional = code.co_argcount, len(function.__defaults__ or ())
+    whole = count + code.co_kwonlyargcount
+    for at, name in enumerate(code.co_varnames[:whole]):
+        kind = "POSITIONAL_ONLY" if at < code.co_posonlyargcount else "KEYWORD_ONLY" if at >= count else "POSITIONAL_OR_KEYWORD"
+        yield name, kind, name not in defaults if at >= count else at < count - optional, hints.get(name, Any)
+    more = [kind for flag, kind in ((_VARARGS, "VAR_POSITIONAL"), (_VARKEYWORDS, "VAR_KEYWORD")) if code.co_flags & flag]
+    for name, kind in zip(code.co_varnames[whole:], more, strict=False):
+        yield name, kind, True, hints.get(name, Any)
+
+
+def _is(flag: int, function: Any) -> bool:
+    """Whether what is called is a coroutine function, or a generator."""
+    if _is_plain(function):
+        return bool(function.__code__.co_flags & flag)
+    tests = (inspect.iscoroutinefunction,) if flag == _COROUTINE else (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    return any(test(kind) for kind in (function, _called(function)) for test in tests)
 
 
 def own_name(function: Callable[..., Any]) -> str:
@@ -177,10 +222,9 @@ def _checked(function: Any) -> Any:
         raise InvalidInput(f"{_shown(inner)} is a class: register a function, or a method of an object of it")
     if isinstance(inner, classmethod) or not callable(inner):
         raise InvalidInput(f"{_shown(inner)} cannot be called: register a function")
-    for kind in (inner, _called(inner)):
-        if inspect.isgeneratorfunction(kind) or inspect.isasyncgenfunction(kind):
-            raise InvalidInput(f"{_shown(inner)} is a generator function: return a list instead of yielding")
-    if inner is function and inspect.isfunction(inner) and _is_method(inner):
+    if _is(_GENERATOR, inner):
+        raise InvalidInput(f"{_shown(inner)} is a generator function: return a list instead of yielding")
+    if inner is function and isinstance(inner, FunctionType) and _is_method(inner):
         text = f"{_shown(inner)} is a method without its object: register the bound one, as in workers.add('charge', shop.charge)"
         raise InvalidInput(text)
     return inner

@@ -24,14 +24,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from types import FrameType, TracebackType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from conductorlite.engine.causes import causes_of
 from conductorlite.engine.holders import leave_all
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import LASTING, Caller
 from conductorlite.engine.verbs import Verbs
-from conductorlite.errors import ResultTimeout, WorkflowFailed
 from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import (
@@ -47,7 +45,15 @@ from conductorlite.model.errors import (
     WouldDeadlock,
 )
 from conductorlite.model.executions import Explanation, Workflow
+from conductorlite.model.later import functions
 from conductorlite.model.texts import error_text
+
+if TYPE_CHECKING:
+    from conductorlite.engine.causes import causes_of
+    from conductorlite.errors import ResultTimeout, WorkflowFailed
+else:
+    ResultTimeout, WorkflowFailed = functions("conductorlite.errors", "ResultTimeout", "WorkflowFailed")
+    (causes_of,) = functions("conductorlite.engine.causes", "causes_of")
 
 __all__ = ["Leaving", "Outages", "failed", "late", "passes", "wait_for"]
 

@@ -5,19 +5,18 @@ What functions returned, kept until it is stored.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import LASTING, Asked, TurnResult
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
-from conductorlite.model.decisions import Outcome
+from conductorlite.model.decisions import Outcome, name_at
 from conductorlite.model.errors import (
     ClockError,
     ConductorliteError,
@@ -31,7 +30,7 @@ from conductorlite.model.errors import (
     StorageError,
 )
 from conductorlite.model.executions import Task, TaskResult
-from conductorlite.model.schedules import name_at
+from conductorlite.model.later import module
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
@@ -40,6 +39,11 @@ from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
 from conductorlite.runtime.workshop import Call, HandOut, MessageSources, Workshop
 from conductorlite.store.ports import EventSource
+
+if TYPE_CHECKING:
+    import heapq
+else:
+    heapq = module("heapq")
 
 __all__ = ["Reports", "Work"]
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
-from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, LimitChange, Line, Member
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.store.documents import Document
-from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary
 from conductorlite.store.tables import (
     Archived,
     Change,
@@ -27,6 +24,11 @@ from conductorlite.store.tables import (
     ScheduleRow,
     Sizes,
 )
+
+if TYPE_CHECKING:
+    from conductorlite.model.handlers import EventExecution
+    from conductorlite.store.documents import Document
+    from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary
 
 __all__ = ["DocumentWrites", "IndexReads", "OwnIndex", "ReadingTransaction", "WritingTransaction"]
 

@@ -15,7 +15,7 @@ import pytest
 from conductorlite.errors import StorageBusy
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.store.sqlite import connections as opening
-from conductorlite.store.sqlite import schema
+from conductorlite.store.sqlite import migrations, schema
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.rows import TASK_COLUMNS, WORKFLOW_COLUMNS
 from conductorlite.testing.conformance.samples import event
@@ -174,7 +174,7 @@ def test_failed_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     """A migration that breaks half-way leaves an empty file, which the next opening makes a store."""
     path = tmp_path / "store.db"
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "_MIGRATIONS", (schema._MIGRATIONS[0] + "CREATE TABLE broken (;",))
+        patch.setattr(schema, "SCHEMA", schema.SCHEMA + "CREATE TABLE broken (;")
         with pytest.raises(Exception, match=r"store\.db"):
             SQLiteBackend(path)
     assert path.read_bytes() == b""
@@ -188,7 +188,7 @@ def test_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with old.writing() as tx:
         tx.post([event()])
     old.close()
-    monkeypatch.setattr(schema, "_MIGRATIONS", (*schema._MIGRATIONS, "CREATE TABLE later (x INTEGER) STRICT;"))
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, "CREATE TABLE later (x INTEGER) STRICT;"))
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     new = SQLiteBackend(path)
     with new.reading() as view:

@@ -16,7 +16,7 @@ import pytest
 from conductorlite.engine.payloads import PayloadsRequired
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import FencedOut
-from conductorlite.language.processes import NoHelper
+from conductorlite.model.errors import NoHelper
 
 _WHY = {FencedOut: "fenced out", PayloadsRequired: "fetched a document", NoHelper: "rehearsed"}
 _counted: Counter[str] = Counter()

@@ -39,8 +39,9 @@ from conductorlite.errors import (
     StorageReadOnly,
 )
 from conductorlite.ext.sinks import MemoryQueue
+from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.model.handlers import EventAction, EventHandler, StartWorkflow
-from conductorlite.model.schedules import StartWorkflowRequest, WorkflowSchedule
+from conductorlite.model.schedules import WorkflowSchedule
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend

@@ -8,8 +8,8 @@ from typing import Any
 import attrs
 
 from conductorlite import Engine, TaskDef, TimeoutPolicy, WorkflowDef, WorkflowTask
-from conductorlite.model.definitions import SubWorkflowParams
-from conductorlite.model.schedules import StartWorkflowRequest, WorkflowSchedule
+from conductorlite.model.definitions import StartWorkflowRequest, SubWorkflowParams
+from conductorlite.model.schedules import WorkflowSchedule
 from conductorlite.testing import RunState, conserved, in_order, never, whenever
 from conductorlite.testing.exploration.invariants import Invariant
 

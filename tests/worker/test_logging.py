@@ -32,7 +32,7 @@ from conductorlite import (
     current_task,
 )
 from conductorlite.errors import InvariantBroken
-from conductorlite.model.schedules import StartWorkflowRequest
+from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import ScriptedWorkers

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.reader import Barriers, PayloadField, Reader
-from conductorlite.language.processes import ScriptCut, ScriptTimedOut
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed, writable_copy
@@ -15,7 +14,13 @@ from conductorlite.model.canonical import Payload, encoded, parse
 from conductorlite.model.decisions import Embedding, Event, EventKind, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
+from conductorlite.model.later import module
 from conductorlite.plan.compile import Node, Plan
+
+if TYPE_CHECKING:
+    from conductorlite.language import processes
+else:
+    processes = module("conductorlite.language.processes")
 
 __all__ = ["SMALL", "Bounds", "Item", "LostInput", "Timer", "View"]
 
@@ -290,8 +295,8 @@ class View:
         """
         try:
             return self.reader.script(seed, values, self.now, ask)
-        except ScriptCut as error:
-            self._append("cut", [seed, int(isinstance(error, ScriptTimedOut)), str(error)])
+        except processes.ScriptCut as error:
+            self._append("cut", [seed, int(isinstance(error, processes.ScriptTimedOut)), str(error)])
             raise
 
     def owner(self, task: Task) -> Task | None:

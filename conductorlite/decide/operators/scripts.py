@@ -32,9 +32,9 @@ from conductorlite.model.errors import ExpressionFailed, InvalidExpression, Inva
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
+from conductorlite.plan.tree import CHOOSES
 
 __all__ = [
-    "CHOOSES",
     "chosen_head",
     "schedule_decision",
     "schedule_inline",
@@ -143,10 +143,6 @@ def schedule_transform(changeset: Changeset, node: Node, iterations: tuple[int, 
         return {"result": results[0] if results else None, "resultList": results}
 
     settle_at_once(changeset, node, iterations, previous, evaluate, lambda error: True)
-
-
-#: Types that take one of several cases.
-CHOOSES: Final = frozenset({"SWITCH", "DECISION"})
 
 
 def schedule_switch(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:

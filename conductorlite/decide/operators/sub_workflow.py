@@ -22,7 +22,7 @@ from conductorlite.language.values import to_text
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, EventKind
-from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy, SubWorkflowParams
+from conductorlite.model.definitions import DEFINITION_HASH, MAX_KEY, IdempotencyStrategy, SubWorkflowParams
 from conductorlite.model.errors import PayloadTooLarge
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.later import pattern
@@ -32,7 +32,6 @@ from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
 __all__ = [
-    "DEFINITION_HASH",
     "child_start",
     "key_problem",
     "refuse_input",
@@ -159,9 +158,6 @@ _INLINE: Final = "conductorlite:inline"
 
 #: What an idempotency key and its strategy are called, in the task's input and in the event.
 _KEYS: Final = ("idempotencyKey", "idempotencyStrategy")
-
-#: Where an embedded task keeps the hash of the definition its child runs on.
-DEFINITION_HASH: Final = "conductorlite:definitionHash"
 
 
 def schedule_sub_workflow(

@@ -7,7 +7,7 @@ import sqlite3
 import weakref
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import (
@@ -21,11 +21,16 @@ from conductorlite.model.errors import (
     StorageFull,
     StorageReadOnly,
 )
+from conductorlite.model.later import functions
 from conductorlite.model.threads import Mutex
 from conductorlite.store.payloads import make_private
-from conductorlite.store.query import fits
 from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION, migrate, refuse_newer
 from conductorlite.store.sqlite.statements import Counts, counting_connection
+
+if TYPE_CHECKING:
+    from conductorlite.store.query import fits
+else:
+    (fits,) = functions("conductorlite.store.query", "fits")
 
 __all__ = ["Settings", "open_reader", "open_writer", "release", "translated"]
 

@@ -14,17 +14,21 @@ another name beside the target. It is synced and then linked to its name, which 
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import threading
 from contextlib import closing, suppress
 from pathlib import Path
-from shutil import rmtree
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductorlite.model.errors import AlreadyExists, PayloadLost, StorageCorrupt, StorageReadOnly
+from conductorlite.model.later import module
 from conductorlite.store.payloads import PRIVATE, make_private
 from conductorlite.store.sqlite.connections import Settings, open_reader, translated
+
+if TYPE_CHECKING:
+    import shutil
+else:
+    shutil = module("shutil")
 
 __all__ = ["Reserve", "copy"]
 
@@ -188,7 +192,7 @@ def copy(settings: Settings, path: str, *, documents: bool) -> None:
         raise StorageReadOnly(f"{target}: the folder {target.parent} does not exist")
     part = target.with_name(f"{target.name}.part-{os.getpid()}-{threading.get_ident()}")
     folder = Path(f"{part}.payloads")
-    rmtree(folder, ignore_errors=True)  # of one who had this number and was killed
+    shutil.rmtree(folder, ignore_errors=True)  # of one who had this number and was killed
     try:
         for _ in range(_TRIES):
             part.unlink(missing_ok=True)
@@ -200,7 +204,7 @@ def copy(settings: Settings, path: str, *, documents: bool) -> None:
         try:
             os.link(part, target)  # not a rename: that would replace what another program has put there meanwhile
         except FileExistsError:
-            rmtree(f"{target}.payloads", ignore_errors=True)
+            shutil.rmtree(f"{target}.payloads", ignore_errors=True)
             raise
         except OSError:  # a file system without links
             part.rename(target)
@@ -213,7 +217,7 @@ def copy(settings: Settings, path: str, *, documents: bool) -> None:
         for left in (part, Path(f"{part}-wal"), Path(f"{part}-shm"), Path(f"{part}-journal")):
             with suppress(OSError):
                 left.unlink()
-        rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy_rows(settings: Settings, part: Path) -> None:

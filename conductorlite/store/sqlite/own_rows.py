@@ -11,20 +11,17 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Final, TypeVar, final
 
 from conductorlite.model.errors import InvalidInput, StorageError
 from conductorlite.model.threads import Block
 from conductorlite.store.sqlite.connections import translated
-from conductorlite.store.sqlite.schema import V1, V2, V3, V4, V5, V6, V7
 from conductorlite.store.tables import Parameters, Rows
 
 __all__ = ["OwnRows", "Part", "is_own"]
 
 W = TypeVar("W")
-
-#: The tables of every schema, but for those that only migrations name; what the index is made of begins with `search_`.
-_OURS: Final = frozenset(re.findall(r"CREATE TABLE (\w+)", V1 + V2 + V3 + V4 + V5 + V6 + V7))
 
 #: What changes rows: the table is named first. What makes and drops something on a table: it is named second.
 _ROWS: Final = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE, sqlite3.SQLITE_DROP_TABLE)
@@ -43,6 +40,14 @@ _NEVER: Final = {
 _PRAGMAS: Final = frozenset(
     {"foreign_key_list", "index_info", "index_list", "index_xinfo", "table_info", "table_list", "table_xinfo"}
 )
+
+
+@cache
+def _ours() -> frozenset[str]:
+    """The tables of every schema, but for those that only migrations name; what the index is made of begins with `search_`."""
+    from conductorlite.store.sqlite.migrations import MIGRATIONS
+
+    return frozenset(re.findall(r"CREATE TABLE (\w+)", "".join(MIGRATIONS)))
 
 
 #: What an error of a statement of the application is known by.
@@ -96,7 +101,7 @@ class OwnRows:
                 self._refusal = f"{(one or 'this statement').upper()} cannot be carried out here: {_NEVER[action]}"
             elif action == sqlite3.SQLITE_PRAGMA and one not in _PRAGMAS:
                 self._refusal = f"PRAGMA {one} cannot be carried out here: the connection is the engine's"
-            elif table is not None and (table in _OURS or table.startswith("search_")):
+            elif table is not None and (table in _ours() or table.startswith("search_")):
                 self._refusal = f"the table {table!r} is the engine's: call yours otherwise, app_{table} for one"
             else:
                 return sqlite3.SQLITE_OK

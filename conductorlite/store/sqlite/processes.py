@@ -17,16 +17,22 @@ that can be locked is of a process that has died, and what is marked in it is wh
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from conductorlite.model.later import made
 from conductorlite.model.threads import Mutex
 from conductorlite.store.tables import Life
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = made(lambda: import_module("hashlib"))
 
 __all__ = ["FileMarks", "Presences", "SQLitePresence", "this_kernel"]
 

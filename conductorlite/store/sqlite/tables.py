@@ -15,18 +15,26 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvalidInput, InvariantBroken, StorageCorrupt
 from conductorlite.model.executions import Task
-from conductorlite.model.handlers import EventExecution, EventStatus
+from conductorlite.model.later import module
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.rows import STATUSES, TASK_COLUMNS, BaseReads, BaseWrites, Row, inbox_row, task_of
-from conductorlite.store.sqlite.search import SQLiteIndex
 from conductorlite.store.sqlite.statements import REGISTRY_CHANGED
 from conductorlite.store.tables import Archived, Change, EventPlace, Feed, FeedKind, OrphanPayload, ScheduleRow, Size, Sizes
+
+if TYPE_CHECKING:
+    from conductorlite.model import handlers
+    from conductorlite.model.handlers import EventExecution
+    from conductorlite.store.sqlite import search
+    from conductorlite.store.sqlite.search import SQLiteIndex
+else:
+    handlers = module("conductorlite.model.handlers")
+    search = module("conductorlite.store.sqlite.search")
 
 __all__ = ["REMOVE_EXTERNALS", "FeedReads", "FeedWrites", "TableReads", "TableWrites"]
 
@@ -129,7 +137,7 @@ class FeedReads(BaseReads):
 
     def index(self) -> SQLiteIndex:
         """The index in the file."""
-        return SQLiteIndex(self._connection)
+        return search.SQLiteIndex(self._connection)
 
     def feed(self, kind: FeedKind) -> Feed | None:
         row = self._connection.execute(FEED, (kind,)).fetchone()
@@ -237,7 +245,7 @@ class FeedWrites(FeedReads, BaseWrites):
         execute = self._connection.execute
         if self.feed(FeedKind.OWN) is not None and execute(STORED, (workflow_id,)).fetchone() is None:
             try:
-                SQLiteIndex(self._connection).remove([workflow_id])
+                search.SQLiteIndex(self._connection).remove([workflow_id])
             except (sqlite3.Error, StorageCorrupt):
                 if not self._connection.in_transaction:
                     raise
@@ -299,13 +307,13 @@ _END: Final[EventPlace] = (2**63 - 1, "", "", "", 0)
 
 def _execution_of(row: tuple[Any, ...]) -> EventExecution:
     name, event, message_id, number, created, status, action, output = row
-    return EventExecution(
+    return handlers.EventExecution(
         name=name,
         event=event,
         message_id=message_id,
         number=number,
         created=created,
-        status=EventStatus(status),
+        status=handlers.EventStatus(status),
         action=action,
         output=Payload(output),
     )
