@@ -1,14 +1,10 @@
 """The command line: `conductorlite run order.json …`. Needs the extra `cli` (click and rich).
 
-    exits      what every exit code means, and which error has which
-    shared     the options all commands have; one line on stderr per error
-    reading    files, `--input`, `--workers`: from text to objects
-    showing    tables on a terminal, aligned text elsewhere, JSON on request
-    driving    drives one execution in a thread of its own while the main thread shows and listens
-    keeping    searching, archiving and measuring the store as a whole
-    moving     definitions compared, executions moved from one to another
-    scheduling schedules stored, shown, paused, filled
-    commands   the commands themselves: running, looking, acting
+    shared      exit codes, the options all commands have, one line on stderr per error; from texts to objects
+    output      tables on a terminal, aligned text elsewhere, JSON on request
+    execution   drives one execution in a thread of its own while the main thread shows and listens
+    commands    the program; its commands are imported when they are asked for, from
+    starting, queries, operations, driving, serving, schedules, maintenance
 
 Nothing here is imported before `main` is called, and only CONDUCTORLITE_DB and CONDUCTORLITE_PAYLOADS are read from the
 process environment.

@@ -1,57 +1,56 @@
-"""The program and its commands that run and start executions; the others are in the modules beside this one.
+"""The program; its commands are in the modules beside this one, each imported when it is asked for.
 
 The reference page of the command line, made from the commands: `python -m conductorlite.cli.commands` prints it.
 """
 
 from __future__ import annotations
 
-import logging
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
 
 import click
 
-from conductorlite.cli.driving import DRIVING
-from conductorlite.cli.execution import drive
-from conductorlite.cli.maintenance import MAINTENANCE, MOVING, RETENTION, lint
-from conductorlite.cli.operations import CHANGING, MESSAGES
+from conductorlite import __version__
 from conductorlite.cli.output import discard_output
-from conductorlite.cli.queries import LOOKING, explained
-from conductorlite.cli.schedules import SCHEDULING
-from conductorlite.cli.serving import serve
-from conductorlite.cli.shared import (
-    Exit,
-    OutputClosed,
-    Setting,
-    SharedGroup,
-    command_options,
-    read_definition,
-    read_input,
-    read_task_defs,
-    read_workers,
-    with_system_workers,
-)
-from conductorlite.ext.secrets import EnvironmentSecrets
-from conductorlite.language.templates import apply_workflow_input_template
-from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
-from conductorlite.model.documents import workflow_to_json
-from conductorlite.model.errors import Conflict, ExecutionNotFound
-from conductorlite.model.executions import Workflow
-from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.texts import to_span
-from conductorlite.plan.tree import OPERATOR_TYPES, walk
-from conductorlite.runtime.engine import Engine
+from conductorlite.cli.shared import Exit, OutputClosed, SharedGroup
 
-__all__ = ["page", "program", "run_command"]
+__all__ = ["complete", "page", "program", "run_command"]
+
+#: The commands, where they are and what they are together there, in the order of the page.
+_COMMANDS: Final = {
+    ("starting", "STARTING"): "run start",
+    ("operations", "CHANGING"): "retry restart rerun skip signal set-variables pause resume terminate remove sweep-payloads",
+    ("queries", "LOOKING"): "list show history logs watch export explain agenda limits check diagram to-python",
+    ("maintenance", "VALIDATING"): "validate",
+    ("driving", "DRIVING"): "worker drive copy",
+    ("serving", "SERVING"): "serve",
+    ("maintenance", "LINTING"): "lint",
+    ("maintenance", "MOVING"): "diff migrate",
+    ("operations", "MESSAGES"): "publish events handlers",
+    ("schedules", "SCHEDULING"): "schedule",
+    ("maintenance", "RETENTION"): "search archive prune compact size reindex",
+    ("maintenance", "MAINTENANCE"): "engines take-over backup",
+}
+
+
+class _Program(SharedGroup):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(" ".join(_COMMANDS.values()).split())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for (module, name), commands in _COMMANDS.items():
+            if cmd_name in commands.split():
+                made: tuple[click.Command, ...] = getattr(import_module(f"conductorlite.cli.{module}"), name)
+                return next(command for command in made if command.name == cmd_name)
+        return None
 
 
 @click.group(
-    cls=SharedGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "terminal_width": 100}
+    cls=_Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "terminal_width": 100}
 )
-@click.version_option(package_name="conductorlite", message="%(package)s %(version)s")
+@click.version_option(__version__, message="conductorlite %(version)s")
 def program() -> None:
     """Run and look at workflows that are kept in a SQLite database.
 
@@ -59,6 +58,16 @@ def program() -> None:
     2 usage, 3 not found, 4 conflict, 5 storage, 6 not in time, 70 internal error, 130 interrupted, 141 nobody reads the
     answer, 143 terminated.
     """
+
+
+def complete() -> SharedGroup:
+    """The program, all its commands imported."""
+    context = click.Context(program)
+    for name in " ".join(_COMMANDS.values()).split():
+        command = program.get_command(context, name)
+        if command is not None and name not in program.commands:
+            program.add_command(command)
+    return program
 
 
 def run_command(arguments: Sequence[str]) -> int:
@@ -89,188 +98,6 @@ def _run(arguments: Sequence[str]) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("conductorlite: interrupted", err=True)
         return int(Exit.INTERRUPTED)
-
-
-_INPUT = click.option("--input", "given", metavar="JSON|@FILE", help="The workflow's input: a JSON object, or @ and a file.")
-_UPLOADED = click.option(
-    "--input-path", "uploaded", metavar="PATH", help="Where the input was uploaded into the payload storage, instead of --input."
-)
-_NEW_ID = click.option("--id", "workflow_id", metavar="ID", help="The execution's id (default: a random one).")
-_KEY = click.option("--idempotency-key", metavar="KEY", help="Start at most one execution of the workflow with this key.")
-_STRATEGY = click.option(
-    "--idempotency-strategy",
-    type=click.Choice([*IdempotencyStrategy], case_sensitive=False),
-    default=IdempotencyStrategy.FAIL,
-    show_default=True,
-    help="What to do when an execution with that key exists.",
-)
-_TASK_DEFS = click.option("--task-defs", metavar="FILE", multiple=True, help="Task definitions to register first.")
-_WORKERS = click.option(
-    "--workers", metavar="MODULE:ATTR", multiple=True, help="A Workers object to run tasks with; may be repeated."
-)
-
-
-_ENGINE = click.option("--engine", "name", metavar="NAME", help="Be this engine, which keeps what it starts to itself.")
-
-
-@program.command("run")
-@click.argument("definition", metavar="[DEFINITION]", required=False)
-@_INPUT
-@_UPLOADED
-@_WORKERS
-@_NEW_ID
-@_KEY
-@_STRATEGY
-@_TASK_DEFS
-@click.option(
-    "--secrets-prefix",
-    metavar="PREFIX",
-    help="Fill in ${workflow.secrets.NAME} for workers from the environment variable PREFIXNAME, such as CONDUCTOR_SECRET_NAME.",
-)
-@_ENGINE
-@click.option("--watch", is_flag=True, help="Show each line of history as it happens.")
-@click.option("--timeout", metavar="SPAN", help="Stop driving after this long, such as 90s or 5m.")
-@command_options()
-def run_(setting: Setting, definition: str | None, given: str | None, workers: tuple[str, ...], workflow_id: str | None,
-         watch: bool, timeout: str | None, secrets_prefix: str | None, name: str | None, **options: Any) -> Exit:  # fmt: skip
-    """Start an execution, or go on with the one named by --id, and drive it to its end.
-
-    DEFINITION is a JSON file or a registered name; it may be left out when the execution exists. Run the same command again
-    after an interruption: with the same --id it goes on where it was. On a terminal a progress bar is shown. HTTP, EVENT and
-    KAFKA_PUBLISH tasks are carried out by the system workers where --workers has none for them.
-    """
-    if definition is None and workflow_id is None:
-        raise click.UsageError("give a DEFINITION, or the --id of an execution")
-    timeout_ms = None if timeout is None else to_span(timeout)
-    sets = with_system_workers(read_workers(workers))
-    secrets = None if secrets_prefix is None else EnvironmentSecrets(secrets_prefix)
-    with setting.engine(create=definition is not None, workers=sets, secrets=secrets, name=name) as engine:
-        known = None if workflow_id is None else _existing(engine, workflow_id, needed=definition is None)
-        if known is None:
-            with _warned_once():
-                known = engine.get(_start(engine, definition or "", given, workflow_id, **options))
-        else:
-            _same(known, definition, given)
-        if known.status is WorkflowStatus.PAUSED:
-            raise Conflict(f"{known.workflow_id} is PAUSED; `conductorlite resume {known.workflow_id}` first")
-        if not known.status.terminal:
-            absent = sorted(_types(known) - {worker.task_type for worker in sets})
-            if absent:
-                setting.screen.note(f"no worker here for {', '.join(absent)}: such tasks wait for another process")
-            ended = drive(engine, known.workflow_id, setting.screen, timeout_ms=timeout_ms, watch=watch)
-            if ended is not Exit.OK:
-                setting.screen.note(f"stopped; go on with: conductorlite run --id {known.workflow_id}")
-                return ended
-        return _result(setting, engine, engine.get(known.workflow_id, masked=True))
-
-
-@contextmanager
-def _warned_once() -> Iterator[None]:
-    """The command itself says which workers are not here; what is logged of it at a start would say it again."""
-    logger = logging.getLogger("conductorlite.definitions")
-
-    def other(record: logging.LogRecord) -> bool:
-        return "no worker here for" not in record.getMessage()
-
-    logger.addFilter(other)
-    try:
-        yield
-    finally:
-        logger.removeFilter(other)
-
-
-def _existing(engine: Engine, workflow_id: str, *, needed: bool) -> Workflow | None:
-    try:
-        return engine.get(workflow_id)
-    except ExecutionNotFound:
-        if needed:
-            raise
-        return None
-
-
-def _same(known: Workflow, definition: str | None, given: str | None) -> None:
-    """Whether what is asked for is what that execution is about; raises Conflict."""
-    name = known.name
-    if definition is not None:
-        name = read_definition(definition).name if _is_file(definition) else definition
-    if name != known.name:
-        raise Conflict(f"{known.workflow_id} is an execution of {known.name!r}, not of {name!r}")
-    if given is not None:
-        template = known.definition.input_template if known.definition is not None else {}
-        wanted: Any = read_input(given)
-        if template:
-            wanted = apply_workflow_input_template(wanted, template)
-        if wanted != known.input_data:
-            raise Conflict(f"{known.workflow_id} exists with another input; leave --input out, or choose another --id")
-
-
-def _types(workflow: Workflow) -> set[str]:
-    """Task types of the definition that workers carry out."""
-    tasks = [] if workflow.definition is None else [place.task for place in walk(workflow.definition)]
-    return {task.name if task.type == "SIMPLE" else task.type for task in tasks if task.type not in OPERATOR_TYPES}
-
-
-def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
-    ended = workflow.status.terminal
-    if setting.json:
-        whole = workflow_to_json(workflow)
-        setting.screen.document({key: whole[key] for key in whole if key not in ("tasks", "workflowDefinition")})
-    else:
-        setting.screen.pairs([("workflowId", workflow.workflow_id), ("status", workflow.status), ("output", workflow.output.shown)])
-    if workflow.status is WorkflowStatus.COMPLETED:
-        return Exit.OK
-    setting.screen.note(explained(engine, workflow.workflow_id))
-    return Exit.FAILED if ended or workflow.parked is not None else Exit.CONFLICT
-
-
-@program.command("start")
-@click.argument("definition", metavar="DEFINITION")
-@_INPUT
-@_UPLOADED
-@_NEW_ID
-@_KEY
-@_STRATEGY
-@_TASK_DEFS
-@_ENGINE
-@command_options()
-def start(setting: Setting, definition: str, given: str | None, workflow_id: str | None, name: str | None,
-          **options: Any) -> None:  # fmt: skip
-    """Start an execution without driving it, and print its id.
-
-    DEFINITION is a JSON file or a registered name. `conductorlite run --id ID`, or any other process that drives the
-    database, takes it from there.
-    """
-    with setting.engine(create=True, name=name) as engine:
-        started = _start(engine, definition, given, workflow_id, **options)
-        if setting.json:
-            setting.screen.document({"workflowId": started, "status": str(engine.status(started))})
-        else:
-            setting.screen.line(started)
-
-
-def _start(engine: Engine, definition: str, given: str | None, workflow_id: str | None, *, task_defs: tuple[str, ...],
-           idempotency_key: str | None, idempotency_strategy: str, uploaded: str | None) -> str:  # fmt: skip
-    wanted: WorkflowDef | str = read_definition(definition) if _is_file(definition) else definition
-    values = None if given is None else read_input(given)
-    for file in task_defs:
-        engine.register(*read_task_defs(file))
-    return engine.start(
-        wanted,
-        values,
-        workflow_id=workflow_id,
-        idempotency_key=idempotency_key,
-        idempotency_strategy=IdempotencyStrategy(idempotency_strategy),
-        external_input_payload_storage_path=uploaded,
-    ).workflow_id
-
-
-def _is_file(definition: str) -> bool:
-    """Whether a DEFINITION names a file; a name that ends in .json does, also when there is none."""
-    return definition.endswith(".json") or Path(definition).is_file()
-
-
-for _command in (*CHANGING, *LOOKING, *DRIVING, serve, lint, *MOVING, *MESSAGES, *SCHEDULING, *RETENTION, *MAINTENANCE):
-    program.add_command(_command)
 
 
 _HEAD = """# Command line
@@ -353,7 +180,7 @@ def page() -> str:
     """The whole page: exit codes, JSON documents, and the help of every command as it is printed."""
     codes = "".join(f"| {int(code)} | {code.meaning} |\n" for code in Exit)
     helps = [_help(None, program)]
-    for name, command in program.commands.items():
+    for name, command in complete().commands.items():
         helps.append(_help(name, command))
         if isinstance(command, click.Group):
             helps += [_help(f"{name} {inner}", each) for inner, each in command.commands.items()]

@@ -10,23 +10,27 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.text import Text
-
-from conductorlite.cli.output import Screen, instant, one_line
+from conductorlite.cli.output import Screen, console_of, instant, one_line
 from conductorlite.cli.shared import Exit
-from conductorlite.engine.holders import leave_all
 from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import NoThread
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.threads import Waiter
-from conductorlite.runtime.engine import Engine
-from conductorlite.runtime.signals import late
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from conductorlite.engine.holders import leave_all
+    from conductorlite.runtime.engine import Engine
+    from conductorlite.runtime.signals import late
+else:
+    (late,) = functions("conductorlite.runtime.signals", "late")
+    (leave_all,) = functions("conductorlite.engine.holders", "leave_all")
 
 __all__ = ["drive", "driven", "follow", "history_line"]
 
@@ -204,10 +208,13 @@ _News = Sequence[tuple[Workflow, Sequence[HistoryEvent]]]
 def _shown(workflow: Workflow, screen: Screen, watch: bool) -> Iterator[Callable[[_News], None]]:
     """A function that shows what happened: lines when watching, a bar on a terminal, else nothing."""
     # The answer goes to stdout, so what is shown on the way must not.
-    console = Console(stderr=True, highlight=False, soft_wrap=True) if screen.json else screen.console
-    if not console.is_terminal:
+    console = console_of(sys.stderr, stderr=True) if screen.json else screen.console
+    if console is None:
         yield lambda news: _lines(news, screen) if watch else None
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.text import Text
+
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         nodes = _count(workflow.definition)

@@ -11,27 +11,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from conductorlite.cli.output import instant, iso, one_line
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, load_attribute, read_definition, read_workers
-from conductorlite.engine.admin import BulkReport
-from conductorlite.flows import Flow
-from conductorlite.flows.contracts import contracts_of
 from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem, Severity
+from conductorlite.model.later import functions
 from conductorlite.model.scalars import property_name
-from conductorlite.plan.difference import DefinitionDiff
 from conductorlite.plan.difference import diff as difference
-from conductorlite.plan.lint import lint as problems_of
-from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.registry import Workers
-from conductorlite.store.search import TaskSummary, WorkflowSummary
 
-__all__ = ["MAINTENANCE", "MOVING", "RETENTION", "lint"]
+if TYPE_CHECKING:
+    from conductorlite.flows.contracts import contracts_of
+    from conductorlite.plan.difference import DefinitionDiff
+    from conductorlite.plan.migration import MigrationPlan
+    from conductorlite.store.search import TaskSummary, WorkflowSummary
+else:
+    (contracts_of,) = functions("conductorlite.flows.contracts", "contracts_of")
+
+__all__ = ["LINTING", "MAINTENANCE", "MOVING", "RETENTION", "VALIDATING"]
 
 
 @click.command("diff")
@@ -226,7 +228,9 @@ def search(setting: Setting, query: str, words: str, tasks: bool, by_tasks: bool
 
 
 def _line(row: WorkflowSummary | TaskSummary) -> tuple[object, ...]:
-    if isinstance(row, TaskSummary):
+    from conductorlite.store.search import TaskSummary as OfTask
+
+    if isinstance(row, OfTask):
         name = f"{row.reference_task_name}#{row.retry_count}" if row.retry_count else row.reference_task_name
         began, ended = instant(row.scheduled_time or 0), instant(row.end_time or 0)
         return name, row.task_type, row.status, began, ended, row.workflow_type, row.workflow_id, row.reason_for_incompletion
@@ -255,6 +259,8 @@ def archive(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
     with setting.engine() as engine:
         if len(workflow_ids) == 1:
             engine.admin.archive(workflow_ids[0])
+            from conductorlite.engine.admin import BulkReport
+
             done = BulkReport(succeeded=workflow_ids)
         else:
             done = engine.admin.bulk(engine.admin.archive, workflow_ids)
@@ -371,6 +377,8 @@ def lint(setting: Setting, sources: tuple[str, ...], workers: tuple[str, ...], s
     contracts = contracts_of(crew) if [*crew] else None
     others = {definition.name: definition for definition in known.values()}
     for source, definition in known.items():
+        from conductorlite.plan.lint import lint as problems_of
+
         problems = problems_of(definition, contracts=contracts, others=others, conductor=server is not None)
         found += [(source, problem) for problem in problems]
     if form == "sarif":
@@ -389,6 +397,8 @@ def _definition(source: str, crew: Workers) -> WorkflowDef:
     if ":" not in source or Path(source).is_file():
         return read_definition(source)
     value = load_attribute(source, "lint")
+    from conductorlite.flows import Flow
+
     if not isinstance(value, Flow):
         raise InvalidInput(f"lint {source!r} is a {type(value).__name__}, not a flow")
     crew.include(value)
@@ -424,3 +434,31 @@ def _sarif(found: Sequence[tuple[str, Problem]]) -> dict[str, Any]:
     rule = {"id": "definition", "shortDescription": {"text": "A workflow definition that is wrong, or cannot be meant."}}
     driver = {"name": "conductorlite", "rules": [rule]}
     return {"$schema": _SARIF, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+@click.command("validate")
+@click.argument("definition", metavar="DEFINITION")
+@command_options(database=False)
+def validate(setting: Setting, definition: str) -> Exit:
+    """List every problem of a definition (a JSON file); exit code 1 when one of them is an error."""
+    try:
+        from conductorlite.plan.validate import validate as wrong_in
+
+        found = wrong_in(read_definition(definition))
+    except InvalidDefinition as error:
+        found = list(error.problems)
+    bad = any(problem.severity is Severity.ERROR for problem in found)
+    if setting.json:
+        problems = [{"path": one.path, "message": one.message, "severity": str(one.severity)} for one in found]
+        setting.screen.document({"valid": not bad, "problems": problems})
+    else:
+        if found:
+            setting.screen.table(("SEVERITY", "PATH", "PROBLEM"), [(one.severity, one.path, one.message) for one in found])
+        else:
+            setting.screen.line(f"{definition} is valid")
+    return Exit.FAILED if bad else Exit.OK
+
+
+LINTING = (lint,)
+
+VALIDATING = (validate,)

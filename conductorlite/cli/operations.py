@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from conductorlite.cli.output import instant
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, read_event_handler, read_input, read_json
-from conductorlite.engine.admin import BulkReport
 from conductorlite.model.errors import InvalidInput
-from conductorlite.model.handlers import EventExecution
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
 from conductorlite.runtime.engine import Engine
+
+if TYPE_CHECKING:
+    from conductorlite.model.handlers import EventExecution
 
 __all__ = ["CHANGING", "MESSAGES"]
 
@@ -269,6 +270,8 @@ def _change(
     with setting.engine() as engine:
         if len(workflow_ids) == 1:
             verb(engine, workflow_ids[0])
+            from conductorlite.engine.admin import BulkReport
+
             done = BulkReport(succeeded=workflow_ids)
         else:
             done = engine.admin.bulk(lambda one: verb(engine, one), workflow_ids)

@@ -1,4 +1,5 @@
-"""Answers: tables on a terminal, aligned text elsewhere, JSON on request. The only importer of rich, with `driving`."""
+"""Answers: tables on a terminal, aligned text elsewhere, JSON on request. The only importer of rich, with `driving`: both
+import it when there is a terminal."""
 
 from __future__ import annotations
 
@@ -9,16 +10,24 @@ import unicodedata
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from conductorlite.model import attrs
+from conductorlite.model.later import module
 
-__all__ = ["Screen", "discard_output", "instant", "iso", "one_line"]
+if TYPE_CHECKING:
+    from rich import table as tables
+    from rich import text as texts
+    from rich.console import Console
+else:
+    tables, texts = module("rich.table"), module("rich.text")
+
+__all__ = ["Screen", "console_of", "discard_output", "instant", "iso", "one_line"]
+
+#: By which rich is told to paint where it sees no terminal.
+_MAY_PAINT = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -78,30 +87,34 @@ def _moment(at: int) -> datetime | None:
         return None
 
 
-class _Console(Console):
-    """A console that reports a closed pipe like every other stream."""
+def console_of(stream: TextIO | None, *, stderr: bool = False) -> Console | None:
+    """What paints on a stream if a person looks at it, or whoever set the environment says so."""
+    if not (stream is not None and stream.isatty()) and not _MAY_PAINT & os.environ.keys():
+        return None
+    from rich.console import Console
 
-    def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError: rich ends the process."""
-        raise BrokenPipeError
+    class Painting(Console):
+        """A console that reports a closed pipe like every other stream."""
+
+        def on_broken_pipe(self) -> None:
+            """Raise BrokenPipeError: rich ends the process."""
+            raise BrokenPipeError
+
+    console = Painting(highlight=False, soft_wrap=True, stderr=stderr)
+    return console if console.is_terminal else None
 
 
 @attrs.frozen(kw_only=True)
 class Screen:
-    """Where answers go. `json` is what was asked for on the command line."""
+    """Where answers go: to the console of a terminal, if there is one. `json` is what was asked for on the command line."""
 
-    console: Console
+    console: Console | None
     json: bool = False
 
     @classmethod
     def standard(cls, as_json: bool) -> Screen:
         """Standard output."""
-        return cls(console=_Console(highlight=False, soft_wrap=True), json=as_json)
-
-    @property
-    def rich(self) -> bool:
-        """Whether a person looks at a terminal."""
-        return self.console.is_terminal and not self.json
+        return cls(console=console_of(sys.stdout), json=as_json)
 
     def document(self, value: Any) -> None:
         """JSON: indented for a reader, every character written as it is."""
@@ -109,8 +122,8 @@ class Screen:
 
     def line(self, text: str) -> None:
         """One line that may hold a user's text."""
-        if self.rich:
-            self.console.print(Text(one_line(text)))
+        if self.console is not None and not self.json:
+            self.console.print(texts.Text(one_line(text)))
         else:
             click.echo(one_line(text))
 
@@ -125,17 +138,17 @@ class Screen:
     def table(self, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A table; of the cells, statuses are coloured."""
         cells = [[one_line("" if cell is None else cell) for cell in row] for row in rows]
-        if not self.rich:
+        if self.console is None or self.json:
             everything = [list(headings), *cells]
             widths = [max(len(row[column]) for row in everything) for column in range(len(headings))]
             for row in everything:
                 click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
             return
-        table = Table(box=None, header_style="bold", pad_edge=False)
+        table = tables.Table(box=None, header_style="bold", pad_edge=False)
         for heading in headings:
             table.add_column(heading, overflow="fold")
         for row in cells:
-            table.add_row(*(Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
+            table.add_row(*(texts.Text(cell, style=_COLOURS.get(cell, "")) for cell in row))
         self.console.print(table, soft_wrap=False)
 
     def pairs(self, pairs: Sequence[tuple[str, object]]) -> None:
@@ -143,7 +156,7 @@ class Screen:
         shown = [(name, one_line(value)) for name, value in pairs if value not in (None, "", {}, [])]
         width = max((len(name) for name, _ in shown), default=0)
         for name, value in shown:
-            if self.rich:
-                self.console.print(Text.assemble((name.ljust(width), "bold"), "  ", (value, _COLOURS.get(value, ""))))
+            if self.console is not None and not self.json:
+                self.console.print(texts.Text.assemble((name.ljust(width), "bold"), "  ", (value, _COLOURS.get(value, ""))))
             else:
                 click.echo(f"{name.ljust(width)}  {value}")

@@ -8,27 +8,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from conductorlite.cli.execution import follow, history_line
 from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, read_definition
-from conductorlite.engine.admin import RepairReport
-from conductorlite.engine.invariants import Finding
-from conductorlite.engine.limits import LimitMember, LimitUse
-from conductorlite.flows import to_python as source_of
 from conductorlite.model.canonical import canonical, parse
-from conductorlite.model.documents import workflow_to_json
-from conductorlite.model.errors import InvalidDefinition, Severity
 from conductorlite.model.executions import HistoryEvent, Workflow
+from conductorlite.model.later import functions
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import span_in_words
-from conductorlite.pages.graph import picture
-from conductorlite.plan.diagrams import mermaid
-from conductorlite.plan.validate import validate as problems_of
-from conductorlite.runtime.engine import Engine
+
+if TYPE_CHECKING:
+    from conductorlite.engine.admin import RepairReport
+    from conductorlite.engine.invariants import Finding
+    from conductorlite.engine.limits import LimitMember, LimitUse
+    from conductorlite.flows import to_python as source_of
+    from conductorlite.model.documents import workflow_to_json
+    from conductorlite.pages.graph import picture
+    from conductorlite.plan.diagrams import mermaid
+    from conductorlite.runtime.engine import Engine
+else:
+    (RepairReport,) = functions("conductorlite.engine.admin", "RepairReport")
+    (source_of,) = functions("conductorlite.flows", "to_python")
+    (workflow_to_json,) = functions("conductorlite.model.documents", "workflow_to_json")
+    (picture,) = functions("conductorlite.pages.graph", "picture")
+    (mermaid,) = functions("conductorlite.plan.diagrams", "mermaid")
 
 __all__ = ["LOOKING", "explained", "limits"]
 
@@ -470,26 +477,5 @@ def to_python(setting: Setting, definition: str) -> None:
         setting.screen.text(text)
 
 
-@click.command("validate")
-@click.argument("definition", metavar="DEFINITION")
-@command_options(database=False)
-def validate(setting: Setting, definition: str) -> Exit:
-    """List every problem of a definition (a JSON file); exit code 1 when one of them is an error."""
-    try:
-        found = problems_of(read_definition(definition))
-    except InvalidDefinition as error:
-        found = list(error.problems)
-    bad = any(problem.severity is Severity.ERROR for problem in found)
-    if setting.json:
-        problems = [{"path": one.path, "message": one.message, "severity": str(one.severity)} for one in found]
-        setting.screen.document({"valid": not bad, "problems": problems})
-    else:
-        if found:
-            setting.screen.table(("SEVERITY", "PATH", "PROBLEM"), [(one.severity, one.path, one.message) for one in found])
-        else:
-            setting.screen.line(f"{definition} is valid")
-    return Exit.FAILED if bad else Exit.OK
-
-
 #: Every command that only looks.
-LOOKING = (list_, show, history, logs, watch, export, explain, agenda, limits, check, diagram, to_python, validate)
+LOOKING = (list_, show, history, logs, watch, export, explain, agenda, limits, check, diagram, to_python)

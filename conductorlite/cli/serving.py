@@ -17,7 +17,7 @@ from conductorlite.model.errors import InvalidInput
 from conductorlite.model.threads import started
 from conductorlite.runtime.engine import Engine
 
-__all__ = ["serve"]
+__all__ = ["SERVING"]
 
 #: Seconds that functions of workers may take to end when the server stops.
 _PATIENCE_S = 60.0
@@ -109,3 +109,6 @@ def _driven(engine: Engine, *, drives: bool) -> Iterator[None]:
     finally:
         engine.stop()
         thread.join(_PATIENCE_S)
+
+
+SERVING = (serve,)

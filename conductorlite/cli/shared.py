@@ -17,15 +17,13 @@ from contextlib import contextmanager
 from enum import IntEnum
 from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
 from conductorlite.cli.output import Screen, one_line
-from conductorlite.engine.config import EngineConfig
 from conductorlite.errors import ResultTimeout, WorkflowFailed
-from conductorlite.ext.workers import system_workers
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.definitions import Semantics, TaskDef, WorkflowDef
@@ -39,10 +37,16 @@ from conductorlite.model.errors import (
     NotFound,
     StorageError,
 )
-from conductorlite.model.handlers import EventHandler
-from conductorlite.runtime.engine import Engine
-from conductorlite.runtime.registry import Workers
-from conductorlite.store.ports import SecretProvider
+from conductorlite.model.later import functions
+
+if TYPE_CHECKING:
+    from conductorlite.ext.workers import system_workers
+    from conductorlite.model.handlers import EventHandler
+    from conductorlite.runtime.engine import Engine
+    from conductorlite.runtime.registry import Workers
+    from conductorlite.store.ports import SecretProvider
+else:
+    (system_workers,) = functions("conductorlite.ext.workers", "system_workers")
 
 __all__ = [
     "DATABASE",
@@ -132,6 +136,8 @@ def read_task_defs(file: str) -> tuple[TaskDef, ...]:
 
 def read_event_handler(file: str) -> EventHandler:
     """The event handler in a file; raises likewise."""
+    from conductorlite.model.handlers import EventHandler
+
     return EventHandler.from_json(read_document(Path(file), file))
 
 
@@ -166,6 +172,8 @@ def read_workers(texts: tuple[str, ...]) -> Workers:
     Raises InvalidInput when there is no such module or attribute, or it is no `Workers`, and AlreadyExists when two sets
     have a function for the same type.
     """
+    from conductorlite.runtime.registry import Workers
+
     found = [_workers(text) for text in texts]
     return found[0] if len(found) == 1 else Workers().include(*found)
 
@@ -204,6 +212,8 @@ def load_attribute(text: str, what: str) -> Any:
 
 
 def _workers(text: str) -> Workers:
+    from conductorlite.runtime.registry import Workers
+
     value = load_attribute(text, "--workers")
     found = getattr(value, "workers", None)  # of a flow, a task, or a set itself
     if not isinstance(found, Workers):
@@ -270,6 +280,10 @@ class Setting:
         semantics: Semantics = Semantics.ORKES,
     ) -> Iterator[Engine]:
         """The engine on the database, with a name one that keeps to its own; only commands that start something make a file."""
+        # Imported when there is something to open: `--help` and `--version` need no engine.
+        from conductorlite.engine.config import EngineConfig
+        from conductorlite.runtime.engine import Engine
+
         if not create and isinstance(self.place, Path) and not self.place.exists():
             raise NotFound(f"there is no database {self.db!r}; name it with --db")
         allocation: Literal["shared", "local"] = "shared" if name is None else "local"

@@ -44,6 +44,8 @@ from conductorlite.decide.endings import (
     terminate_workflow,
 )
 from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
+from conductorlite.decide.operators.do_while import next_round, with_rounds
+from conductorlite.decide.operators.join import choose, look_again, one_less, pass_over_join, schedule_branch
 from conductorlite.decide.plain import completed, polled, scheduled
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.reports import (
@@ -80,18 +82,12 @@ from conductorlite.plan.compile import Node, Plan
 from conductorlite.plan.tree import CHOOSES
 
 if TYPE_CHECKING:
-    from conductorlite.decide.operators.do_while import next_round, with_rounds
-    from conductorlite.decide.operators.join import choose, look_again, one_less, pass_over_join, schedule_branch
     from conductorlite.decide.operators.scripts import chosen_head
     from conductorlite.decide.reruns import on_rerun, on_restart
     from conductorlite.decide.retries import on_child_reopened, on_retry
 else:
     on_rerun, on_restart = functions("conductorlite.decide.reruns", "on_rerun", "on_restart")
     on_child_reopened, on_retry = functions("conductorlite.decide.retries", "on_child_reopened", "on_retry")
-    next_round, with_rounds = functions("conductorlite.decide.operators.do_while", "next_round", "with_rounds")
-    choose, look_again, one_less, pass_over_join, schedule_branch = functions(
-        "conductorlite.decide.operators.join", "choose", "look_again", "one_less", "pass_over_join", "schedule_branch"
-    )
     (chosen_head,) = functions("conductorlite.decide.operators.scripts", "chosen_head")
 
 __all__ = ["DECIDER_VERSION", "Bounds", "Reader", "advance", "cause_of", "decide", "executed", "schedule_item"]

@@ -12,10 +12,11 @@ round's tasks. The generation is raised at the beginning, so that whatever was l
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import schedule
+from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.document import ExpressionContext
 from conductorlite.decide.prefetch import prefetch_end
 from conductorlite.decide.sub_workflows import notify_parent, start_failure_workflow
@@ -24,13 +25,7 @@ from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidInput, InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
-from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-
-if TYPE_CHECKING:
-    from conductorlite.decide.operators.do_while import with_rounds
-else:
-    (with_rounds,) = functions("conductorlite.decide.operators.do_while", "with_rounds")
 
 __all__ = [
     "begin_compensation",

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductorlite.decide.changeset.mailboxes import TIMEOUTS, counted
 from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.changeset.rows import Changeset, attempt_id
 from conductorlite.decide.changeset.view import Item
+from conductorlite.decide.operators.join import branches_left
 from conductorlite.language.jsonpath import Reads
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import Workflow, printed_ref
-from conductorlite.model.later import functions
 from conductorlite.model.limits import task_key
 from conductorlite.plan.compile import Node, Plan, split_ref
-
-if TYPE_CHECKING:
-    from conductorlite.decide.operators.join import branches_left
-else:
-    (branches_left,) = functions("conductorlite.decide.operators.join", "branches_left")
 
 __all__ = ["prefetch", "prefetch_end", "prefetch_rest"]
 

@@ -19,25 +19,20 @@ too early is dated again, and the journal records it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from conductorlite.decide.changeset.mailboxes import counted
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import fail_workflow, in_seconds
+from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.worker import ask_again, lane_of, offer, queue_again
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task
-from conductorlite.model.later import functions
 from conductorlite.model.limits import task_key
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
-
-if TYPE_CHECKING:
-    from conductorlite.decide.operators.do_while import with_rounds
-else:
-    (with_rounds,) = functions("conductorlite.decide.operators.do_while", "with_rounds")
 
 __all__ = [
     "ALONE_AFTER",

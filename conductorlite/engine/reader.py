@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.driven_time import Driven
@@ -34,16 +34,10 @@ from conductorlite.model.errors import (
     StorageCorrupt,
 )
 from conductorlite.model.executions import Task, Workflow
-from conductorlite.model.later import module
 from conductorlite.model.limits import Line, Member, reread
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction
-
-if TYPE_CHECKING:
-    from conductorlite.language import processes
-else:
-    processes = module("conductorlite.language.processes")
 
 __all__ = ["Cut", "Lookups", "StoreReader"]
 
@@ -453,12 +447,14 @@ class StoreReader:
 
     def script(self, seed: str, values: Mapping[str, Json], now: int, ask: Callable[[], Json]) -> Json:
         """See `Reader.script`; what needs a process is not carried out while the view is open, and raises NoHelper then."""
+        from conductorlite.language.processes import ScriptCut, ScriptTimedOut, in_process, patience
+
         recorded = self._lookups.cut
         for cut, late, said in recorded or ():
             if cut == seed:
-                raise (processes.ScriptTimedOut if late else processes.ScriptCut)(said)
+                raise (ScriptTimedOut if late else ScriptCut)(said)
         if self._view is None:
-            with processes.patience(recorded is not None):
+            with patience(recorded is not None):
                 return self._answered(seed, values, now, ask)
         known = self._memo.answers.get(seed) if self._memo.answers else None
         if known is not None and known[:2] == (values, now):
@@ -466,7 +462,7 @@ class StoreReader:
                 raise known[2].with_traceback(None)
             return known[2]
         try:
-            return processes.in_process(ask, patient=recorded is not None)
+            return in_process(ask, patient=recorded is not None)
         except NoHelper as error:
             self.failure = error
             raise

@@ -1,7 +1,4 @@
-"""The engine as it is used: every verb, and the loops that drive it.
-
-A handle on one execution; a transaction of the application's.
-"""
+"""The engine as it is used: every verb, and the loops that drive it; a handle on one execution; an application's transaction."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cli_kit import Shell
 
-from conductorlite import errors
-from conductorlite.cli import commands, main, shared
+from conductorlite import Engine, errors
+from conductorlite.cli import main, shared
 from conductorlite.cli.shared import Exit, exit_code
 
 CASES: dict[str, tuple[list[str], int, str]] = {
@@ -106,7 +106,7 @@ def test_an_unexpected_error(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> N
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("surprise")
 
-    monkeypatch.setattr(commands.Engine, "pause", fails)
+    monkeypatch.setattr(Engine, "pause", fails)
     shell.hello()
     said = shell("pause", "h1")
     assert said.code == 70

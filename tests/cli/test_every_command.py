@@ -16,7 +16,7 @@ import pytest
 from cli_kit import DEFINITIONS, Shell
 
 from conductorlite import Engine, Workers, WorkflowDef, WorkflowSchedule
-from conductorlite.cli.commands import program
+from conductorlite.cli.commands import complete
 
 SCHEDULE = {"name": "nightly", "at": "2100-01-01T00:00:00Z", "startWorkflowRequest": {"name": "waiting"}}
 
@@ -90,7 +90,10 @@ REFUSED = {"run", "retry", "skip", "resume", "copy"}
 WITHOUT = {"lint", "validate", "diff", "copy"}
 
 
-def _commands(group: click.Group = program, before: str = "") -> Iterator[tuple[str, click.Command]]:
+PROGRAM = complete()
+
+
+def _commands(group: click.Group = PROGRAM, before: str = "") -> Iterator[tuple[str, click.Command]]:
     for name, command in group.commands.items():
         if isinstance(command, click.Group):
             yield from _commands(command, f"{before}{name} ")
@@ -147,7 +150,7 @@ def test_the_database_is_found(filled: Shell, line: str, where: str, monkeypatch
 @pytest.mark.parametrize("group", ["", "schedule"])
 def test_the_shared_options_are_the_same_everywhere(group: str) -> None:
     """What every command takes, the groups above it take before its name."""
-    above = program if not group else program.commands[group]
+    above = PROGRAM if not group else PROGRAM.commands[group]
     names = {"db", "payloads", "as_json", "debug"}
     assert names <= {option.name for option in above.params}
     for name, command in _commands():

@@ -15,7 +15,7 @@ import pytest
 from cli_kit import Shell
 from rich.console import Console
 
-from conductorlite.cli import execution as driving
+from conductorlite import Engine
 from conductorlite.cli import output as showing
 from conductorlite.cli.output import Screen
 
@@ -129,6 +129,6 @@ def test_a_driver_that_breaks_is_reported(shell: Shell, monkeypatch: pytest.Monk
     def full(self: object) -> None:
         raise StorageFull("the disk is full")
 
-    monkeypatch.setattr(driving.Engine, "run_forever", full)
+    monkeypatch.setattr(Engine, "run_forever", full)
     said = shell("run", "hello.json", "--workers", "crew:workers")
     assert (said.code, said.err) == (5, "conductorlite: the disk is full\n")

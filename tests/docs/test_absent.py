@@ -17,7 +17,7 @@ from witnesses import nodes_of
 
 import conductorlite
 from conductorlite import AsyncEngine, Engine, TaskResult, VirtualClock, WorkflowDef, WorkflowTask, errors
-from conductorlite.cli.commands import program
+from conductorlite.cli.commands import complete
 from conductorlite.engine.config import services
 from conductorlite.ext.workers import system_workers
 from conductorlite.model.scalars import property_name
@@ -49,7 +49,7 @@ def _said() -> Iterator[str]:
         owners = [engine, AsyncEngine, *services(engine).values()]
         yield from (name for owner in owners for name in dir(owner) if not name.startswith("_"))
     yield from conductorlite.__all__
-    waiting: list[tuple[str, click.Command]] = [("", program)]
+    waiting: list[tuple[str, click.Command]] = [("", complete())]
     while waiting:
         path, command = waiting.pop()
         yield path

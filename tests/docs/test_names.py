@@ -19,7 +19,7 @@ from pages import ROOT, blocks, name_of, pages
 from witnesses import nodes_of
 
 from conductorlite import AsyncEngine, Engine, Run, TaskContext, Workers
-from conductorlite.cli.commands import program
+from conductorlite.cli.commands import complete
 from conductorlite.engine.config import services
 
 PACKAGE: Final = ROOT / "conductorlite"
@@ -207,7 +207,7 @@ def _lines(page: Path) -> list[str]:
 def test_commands(page: Path) -> None:
     """A command line names commands and options that there are."""
     for line in _lines(page):
-        command: click.Command = program
+        command: click.Command = complete()
         known: set[str] = set()
         words = iter(shlex.split(line, comments=True))
         for word in words:

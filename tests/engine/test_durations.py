@@ -27,7 +27,7 @@ import conductorlite.store.payloads
 import conductorlite.store.sqlite.backend
 import conductorlite.testing
 from conductorlite import TaskDef, TaskResult, TaskStatus, Workers, WorkflowDef, WorkflowTask
-from conductorlite.cli.commands import program
+from conductorlite.cli.commands import complete
 from conductorlite.errors import InvalidInput
 from conductorlite.model.texts import to_ms, to_seconds, to_span
 from conductorlite.store.locks import SQLiteLock
@@ -158,7 +158,7 @@ def test_what_is_no_span_is_refused_in_one_way(span: Any) -> None:
 
 def test_the_command_line_takes_spans() -> None:
     """Every option that is named like a length of time says that it is a SPAN."""
-    options = [(path, option) for path, option in options_of(program, ()) if LENGTH.search(option.name or "")]
+    options = [(path, option) for path, option in options_of(complete(), ()) if LENGTH.search(option.name or "")]
     assert options
     assert [(path, option.name) for path, option in options if option.metavar != "SPAN"] == []
 

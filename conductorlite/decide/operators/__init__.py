@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.rows import PUT_OFF, Changeset
 from conductorlite.decide.changeset.view import LostInput
+from conductorlite.decide.operators.do_while import next_round, schedule_loop
 from conductorlite.decide.operators.document import rendered
+from conductorlite.decide.operators.join import branches_ended, schedule_exclusive_join, schedule_fork, schedule_join
 from conductorlite.decide.operators.worker import schedule_worker, start_deadlines, total_timeout_at
 from conductorlite.language.values import to_text
 from conductorlite.model.attrs import changed
@@ -29,9 +31,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
 if TYPE_CHECKING:
-    from conductorlite.decide.operators.do_while import next_round, schedule_loop
     from conductorlite.decide.operators.dynamic import resolve_dynamic, schedule_dynamic_fork
-    from conductorlite.decide.operators.join import branches_ended, schedule_exclusive_join, schedule_fork, schedule_join
     from conductorlite.decide.operators.scripts import (
         schedule_decision,
         schedule_inline,
@@ -42,12 +42,8 @@ if TYPE_CHECKING:
     from conductorlite.decide.operators.sub_workflow import schedule_start_workflow, schedule_sub_workflow
     from conductorlite.language.durations import parse_duration, parse_until
 else:
-    next_round, schedule_loop = functions("conductorlite.decide.operators.do_while", "next_round", "schedule_loop")
     resolve_dynamic, schedule_dynamic_fork = functions(
         "conductorlite.decide.operators.dynamic", "resolve_dynamic", "schedule_dynamic_fork"
-    )
-    branches_ended, schedule_exclusive_join, schedule_fork, schedule_join = functions(
-        "conductorlite.decide.operators.join", "branches_ended", "schedule_exclusive_join", "schedule_fork", "schedule_join"
     )
     schedule_decision, schedule_inline, schedule_lambda, schedule_switch, schedule_transform = functions(
         "conductorlite.decide.operators.scripts",

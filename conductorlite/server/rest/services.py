@@ -7,8 +7,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 import conductorlite
+from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.model.errors import InvalidInput, ScheduleNotFound, StorageError
-from conductorlite.model.schedules import Schedule, StartWorkflowRequest, WorkflowSchedule
+from conductorlite.model.schedules import Schedule, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.operations import NO_BODY, Refused
