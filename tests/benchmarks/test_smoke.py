@@ -31,6 +31,14 @@ def test_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypat
     (record,) = document["records"]["W"]["conductorlite"]
     assert record["units"] == 20
     assert record["yardstick"] > 0 < record["cpu"]
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{table.MARKS[0]}old\n{table.MARKS[1]}after\n")
+    assert table.main(["--from", str(tmp_path / "found.json"), "--page", str(page)]) == 1
+    assert page.read_text().splitlines()[0] == "before"
+    assert page.read_text().splitlines()[-1] == "after"
+    assert "| W | 20 units | ≤ 20 | held | – |" in page.read_text()
+    assert "old" not in page.read_text()
+    assert all(mark in table.PAGE.read_text() for mark in table.MARKS)
 
 
 @pytest.mark.deep

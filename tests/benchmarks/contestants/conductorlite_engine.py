@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import multiprocessing
+import functools
 import struct
 import sys
 import time
@@ -16,9 +15,6 @@ from contest import Contest, gated, resident, step
 from conductorlite import Engine, VirtualClock, Workers, WorkflowDef
 
 Json = dict[str, Any]
-
-#: What is logged is not printed: twenty tracebacks a test are not what is measured.
-logging.getLogger("conductorlite").addHandler(logging.NullHandler())
 
 
 def task(ref: str, read: str) -> Json:
@@ -118,6 +114,8 @@ def share(contest: Contest, count: int, barrier: Any) -> None:
 
 def crowd_of_processes(contest: Contest, five: WorkflowDef) -> None:
     """The same number of executions, divided."""
+    import multiprocessing
+
     with opened(contest) as engine:
         engine.start(five, {"i": 1}).result()
     context = multiprocessing.get_context("spawn")
@@ -146,7 +144,7 @@ def cold(contest: Contest) -> None:
     """The first execution of a process, on an empty store."""
     with opened(contest) as engine:
         engine.start(chain(1), {"i": 1}).result()
-        contest.tell()
+        contest.tell(cpu=time.process_time())
 
 
 def held(contest: Contest) -> WorkflowDef:
@@ -201,6 +199,10 @@ def park(contest: Contest) -> None:
 
 def skip(contest: Contest) -> None:
     """Tests of thirty days with twenty retries, each with an engine of its own on a virtual clock."""
+    import logging
+
+    # What is logged is not printed: twenty tracebacks a test are not what is measured.
+    logging.getLogger("conductorlite").addHandler(logging.NullHandler())
     flaky = WorkflowDef.from_json(
         {
             "name": "thirty_days",
@@ -234,6 +236,40 @@ def skip(contest: Contest) -> None:
             if len(calls) != 21 or clock.now() - begun != 30 * 24 * 3_600_000:
                 raise RuntimeError("that was not thirty days")
     contest.tell()
+
+
+def job(contest: Contest) -> None:
+    """The README's main job on so many files: what part of the processor's time is not its own functions'."""
+    import runpy
+    import sysconfig
+    import warnings
+
+    warnings.simplefilter("ignore")  # of the modules that are parsed
+    example = Path(__file__).parents[3] / "examples" / "index_stdlib"
+    flow = runpy.run_path(str(example / "index_stdlib.py"))["job_for"](contest.folder)
+    own: list[float] = []
+
+    def timed(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def called(**given: Any) -> Any:
+            begun = time.thread_time()
+            try:
+                return function(**given)
+            finally:
+                own.append(time.thread_time() - begun)
+
+        return called
+
+    for one in flow.workers:
+        object.__setattr__(one, "function", timed(one.function))
+    with Engine(contest.path, workers=Workers(concurrency=4).include(flow)) as engine:
+        given = {"source": sysconfig.get_path("stdlib"), "broken": str(example / "broken"), "limit": contest.count}
+        with contest.measured(contest.count):
+            engine.start(flow.options(workflow_id="job"), **given)
+            engine.run_until_idle()
+        if str(engine.status("job")) != "COMPLETED":
+            raise RuntimeError("the job has not completed")
+    contest.tell(tasks=len(own), share=1 - sum(own) / float(str(contest.found["cpu"])))
 
 
 def counts(contest: Contest) -> None:
@@ -301,6 +337,7 @@ WORKS: dict[str, Callable[[Contest], None]] = {
     "disk": disk,
     "park": park,
     "skip": skip,
+    "job": job,
     "counts": counts,
 }
 
