@@ -12,8 +12,8 @@ from conductorlite import Engine, TaskDef, WorkflowDef
 from conductorlite import flow as as_flow
 from conductorlite import task as as_task
 from conductorlite.flows import human, join, otherwise, parallel, wait, when
-from conductorlite.model.definitions import RateLimitConfig, SubWorkflowParams, WorkflowTimeoutPolicy
-from conductorlite.model.schedules import StartWorkflowRequest, WorkflowSchedule
+from conductorlite.model.definitions import RateLimitConfig, StartWorkflowRequest, SubWorkflowParams, WorkflowTimeoutPolicy
+from conductorlite.model.schedules import WorkflowSchedule
 from conductorlite.testing import RunState, conserved, never
 
 
