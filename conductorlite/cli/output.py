@@ -26,7 +26,7 @@ else:
 
 __all__ = ["Screen", "console_of", "discard_output", "instant", "iso", "one_line"]
 
-#: By which rich is told to paint where it sees no terminal.
+#: By which rich paints where it sees no terminal.
 _MAY_PAINT = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -88,7 +88,7 @@ def _moment(at: int) -> datetime | None:
 
 
 def console_of(stream: TextIO | None, *, stderr: bool = False) -> Console | None:
-    """What paints on a stream if a person looks at it, or whoever set the environment says so."""
+    """What paints on a stream if a person looks at it, or the environment says so."""
     if not (stream is not None and stream.isatty()) and not _MAY_PAINT & os.environ.keys():
         return None
     from rich.console import Console

@@ -33,7 +33,7 @@ __all__ = ["APPLICATION_ID", "SCHEMA", "VERSION", "migrate", "refuse_newer"]
 #: `address`. `driven`: a row for each stretch in which a driver of an owner (empty: shared) drove, epoch ms. `holders`: `place` is
 #: where the presence of a holder is seen, `lease_until` until when it counts as alive where that cannot be looked at. `feeds` has
 #: a row for each index, `indexed` the fence each execution had then and whether it was `live`, `pending` what has to be indexed
-#: besides. The tables of the store's own index come with the first search. Its text is to the letter what
+#: besides. The tables of the store's own index come with the first search. Its text is exactly what
 #: `migrations` leave.
 SCHEMA: Final = """
 CREATE TABLE workflows (
