@@ -75,12 +75,7 @@ class TurnDecider(Lookups):
         """
         memo = TurnMemo() if memo is None else memo
         now = self.clock.now() if memo.now is None else memo.now
-        quiet = self.quiet
-        own = "due" not in self.__dict__ and type(self).due is TurnDecider.due  # else somebody chooses the events of a turn
-        if own and memo.entered and now < quiet.due_at and workflow.owner == quiet.owner:
-            due: Sequence[Event] = ()
-        else:
-            due = () if memo.started is not None or workflow.parked is not None else self.due(view, workflow, now)
+        due = () if memo.started is not None or workflow.parked is not None else self.due(view, workflow, now)
         ordered = (*due, *events)
         if len(ordered) > 1:
             ordered = tuple(sorted(ordered, key=lambda event: event.order))

@@ -68,7 +68,7 @@ class TurnMemo:
 
     __slots__ = (
         *("answers", "deaths", "extra_write", "known", "lost", "mark", "now", "payloads", "put", "rehearsals", "started", "taking"),
-        *("version", "resident", "token", "entered"),
+        *("version", "resident", "token"),
     )
 
     def __init__(self, started: Start | None = None, extra_write: ExtraWrite | None = None, taking: Taking | None = None) -> None:
@@ -77,8 +77,6 @@ class TurnMemo:
         self.known: Known | None = None
         self.resident = False
         self.version = 0
-        #: Whether the write is open that commits it, and `Quiet` was compared in it.
-        self.entered = False
         #: Of the lock under which the turn is taken.
         self.token: object | None = None
         self.payloads: dict[str, Payload] = {}

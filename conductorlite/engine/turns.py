@@ -349,7 +349,7 @@ class Turns(Parking):
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
-        memo.resident = memo.entered = False
+        memo.resident = False
         within = inside or self.backend is self._memory
         if within and (found := self._committed_inside(workflow_id, events, memo, anyway=inside)) is not None:
             return found
@@ -370,9 +370,7 @@ class Turns(Parking):
         """The same in one block; None, unless `anyway`, for what takes long: foreign code, large documents put elsewhere."""
         with self.backend.writing() as tx:
             number = self.quiet.enter(tx, self.clock.now())
-            memo.entered = number > 0
             workflow, turn = self.prepared(tx, workflow_id, events, memo)
-            memo.entered = False
             if turn is None:
                 return workflow, None
             if turn.plan.foreign and not anyway:
