@@ -47,6 +47,23 @@ def test_it_is_a_type_that_stands_alone(bench: Bench, kind: str) -> None:
     assert ("z" in bench.statuses()) == (status == "COMPLETED" and kind != "TERMINATE")
 
 
+@pytest.mark.parametrize("kind", STAND_INS)
+def test_it_is_found_when_it_is_tried_again(bench: Bench, kind: str) -> None:
+    """Rerun with an input that names nothing it fails; the retry reads the definition's input again, and is what that names."""
+    given, status = STAND_INS[kind]
+    bench.engine.register(WorkflowDef.from_json({"name": "one", "tasks": [node("work")]}))
+    bench.start(workflow(dynamic(inputs=given), node("z")), {"who": kind})
+    bench.engine.settle()
+    bench.engine.rerun(bench.workflow_id, from_task="d", task_input={})
+    bench.engine.settle()
+    assert bench.statuses() == {"d": "FAILED_WITH_TERMINAL_ERROR"}
+    bench.engine.retry(bench.workflow_id)
+    bench.engine.settle()
+    assert (bench.task("d").task_type, bench.statuses()["d"]) == (kind, status)
+    assert ("z" in bench.statuses()) == (status == "COMPLETED" and kind != "TERMINATE")
+    assert list(bench.engine.admin.check()) == []
+
+
 def test_it_is_a_sub_workflow(bench: Bench) -> None:
     """With subWorkflowParam on it a DYNAMIC may be a SUB_WORKFLOW."""
     bench.engine.register(WorkflowDef.from_json({"name": "one", "tasks": [node("work")]}))

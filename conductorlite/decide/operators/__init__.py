@@ -124,9 +124,9 @@ def _as_text(value: object) -> str:
     return "" if value is None else to_text(value)
 
 
-def schedule_noop(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
-    """Create the row, already over."""
-    changeset.create_ended(node, iterations, TaskStatus.COMPLETED)
+def schedule_noop(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
+    """Create the row, already over. What is tried again is the DYNAMIC that stands for it."""
+    changeset.create_ended(node, iterations, TaskStatus.COMPLETED, previous=previous)
 
 
 _STATUSES: Final = (WorkflowStatus.COMPLETED, WorkflowStatus.FAILED, WorkflowStatus.TERMINATED)
@@ -206,6 +206,7 @@ _FIRST: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...]], None]]] 
 _AGAIN: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...], Task], None]]] = {
     "SWITCH": schedule_switch,
     "WAIT": schedule_wait,
+    "NOOP": schedule_noop,
     "INLINE": schedule_inline,
     "SET_VARIABLE": schedule_set_variable,
     "TERMINATE": schedule_terminate,
