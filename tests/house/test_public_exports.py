@@ -86,7 +86,12 @@ def test_every_module_says_what_is_public(path: Path) -> None:
     name = module_of(path)
     if not _defines(tree_of(path)):
         pytest.skip("defines nothing")
-    module = importlib.import_module(name)
-    assert hasattr(module, "__all__"), f"{name} has no __all__"
-    assert len(module.__all__) == len(set(module.__all__))
-    assert [public for public in module.__all__ if not hasattr(module, public)] == []
+    try:
+        module = importlib.import_module(name)
+        assert hasattr(module, "__all__"), f"{name} has no __all__"
+        assert len(module.__all__) == len(set(module.__all__))
+        assert [public for public in module.__all__ if not hasattr(module, public)] == []
+    except (errors.MissingExtra, ModuleNotFoundError) as error:
+        if getattr(error, "name", None) and str(error.name).startswith("conductorlite"):
+            raise
+        pytest.skip(str(error))  # an extra that is not in [dev]
