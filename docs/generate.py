@@ -489,8 +489,9 @@ def _class_page(name: str) -> str:
 def _homes(text: str) -> Iterator[tuple[str, str]]:
     """The public names of the package in a text that are not in its root, with their modules."""
     root = set(conductorlite.__all__)
+    # No signature of a verb names what an adapter needs, and the servers' clients may not be installed.
     modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(conductorlite.__path__, "conductorlite.")
-               if "__main__" not in found.name and ".testing" not in found.name]  # fmt: skip
+               if not any(part in found.name for part in ("__main__", ".testing", ".ext."))]  # fmt: skip
     homes = {name: module.__name__ for module in modules for name in getattr(module, "__all__", ()) if hasattr(module, name)}
     for name in sorted(set(re.findall(r"\b[A-Z]\w+", text)) - root):
         if name in homes:

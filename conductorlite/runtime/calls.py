@@ -7,6 +7,7 @@ The task that a worker function carries out, known to whatever it calls: for its
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -117,6 +118,7 @@ class Deferred:
 def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | None = None) -> TaskResult | Deferred:
     """Run the function on a polled task and say what to report. (KeyboardInterrupt passes: it may be the user's.)"""
     task = context.task
+    outside = sys.exception()
     try:
         arguments = _arguments(worker, context)
         if isinstance(arguments, TaskResult):
@@ -136,6 +138,8 @@ def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | Non
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        if outside is not None:
+            _cut_off(error, outside)
         return _with_lines(context, raised(task, error))
     # Not isinstance: an object may answer that by methods of its own.
     return _with_lines(context, returned if type(returned) is Deferred else returned_value(task, returned))
@@ -296,6 +300,19 @@ def raised(task: Task, error: BaseException) -> TaskResult:
         traceback=_traceback(error),
         error_types=tuple(_names(error)),
     )
+
+
+def _cut_off(error: BaseException, outside: BaseException) -> None:
+    """Have an error say nothing of what the caller of the engine was handling when the function was called."""
+    pending: list[BaseException | None] = [error]
+    for _ in range(_GROUPED):
+        one = pending.pop() if pending else None
+        if one is None:
+            return
+        cause, context = (BaseException.__dict__[place].__get__(one) for place in ("__cause__", "__context__"))
+        if context is outside:
+            BaseException.__dict__["__context__"].__set__(one, None)
+        pending += [other for other in (cause, context) if other is not None and other is not outside]
 
 
 def _names(error: BaseException) -> Iterator[str]:

@@ -98,6 +98,29 @@ def test_what_was_raised_is_kept(function: object, store: Backend) -> None:
         assert engine.get(run.workflow_id).tasks[0].error_types == wanted
 
 
+@pytest.mark.parametrize("function", [_chained, _meanwhile, _group, None])
+def test_what_the_driver_was_handling_is_left_out(function: object, store: Backend) -> None:
+    """An engine that is driven while its caller handles an error keeps the same of a failure, its traceback too."""
+    workers = Workers()
+
+    @workers.task("t", retry_count=0)
+    def t() -> None:
+        if callable(function):
+            function()
+        raise Refused("plain")
+
+    with Engine(store, workers=workers, clock=VirtualClock(T0)) as engine:
+        run = engine.start(flow(simple("t")))
+        try:
+            raise LookupError("of the caller")
+        except LookupError:
+            engine.run_until_idle()
+        assert run.tasks[0].error_types == FAILURES.get(function, (f"{HERE}Refused",))  # type: ignore[call-overload]
+        with pytest.raises(WorkflowFailed) as failed:
+            run.result()
+        assert "of the caller" not in (failed.value.causes[0].traceback or "of the caller")
+
+
 @pytest.mark.parametrize(("function", "shown"), [(_odd, 1), (_many, 20)])
 def test_names_are_bounded(function: object, shown: int, store: Backend) -> None:
     """A long name is cut, and of a long chain the first are kept."""
