@@ -184,6 +184,8 @@ class Writer:
     """Writes the module, and notes what it has to import."""
 
     def __init__(self) -> None:
+        #: Names that are imported for type checkers only.
+        self._typing = {"Bridge"}
         #: Where each name comes from.
         self._sources: dict[str, str] = {
             "asynccontextmanager": "contextlib",
@@ -216,11 +218,11 @@ class Writer:
         parts.append(_ENGINE.replace("SIGNATURE", signature).replace("ARGUMENTS", arguments) + made + engine + _FOOT)
         body = head.partition("IMPORTS")[2] + "".join(parts)
         names = {node.id for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)}
-        lines = [
-            f"from {module} import {name}" for name, module in sorted(self._sources.items()) if name in names and name != "Bridge"
-        ]
-        imports = "\n".join(["import os", "from typing import TYPE_CHECKING", *lines])
-        imports += "\nif TYPE_CHECKING:\n    from conductorlite.runtime.aio.bridge import Bridge\n"
+        lines = {name: f"from {module} import {name}" for name, module in sorted(self._sources.items()) if name in names}
+        imports = "\n".join(
+            ["import os", "from typing import TYPE_CHECKING", *(lines[name] for name in lines if name not in self._typing)]
+        )
+        imports += "".join(["\nif TYPE_CHECKING:\n", *(f"    {lines[name]}\n" for name in lines if name in self._typing)])
         return _formatted(head.replace("IMPORTS", imports) + "".join(parts))
 
     def _service(self, service: type[Service]) -> str:
@@ -264,8 +266,11 @@ class Async{name}:
         function = ast.parse(textwrap.dedent(inspect.getsource(method))).body[0]
         assert isinstance(function, ast.FunctionDef)
         module = sys.modules[method.__module__]
-        for node in ast.parse(inspect.getsource(module)).body:
+        body = ast.parse(inspect.getsource(module)).body
+        for node in (*body, *(inner for one in body if isinstance(one, ast.If) for inner in one.body)):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
+                if node not in body:  # for type checkers only
+                    self._typing |= {alias.name for alias in node.names}
                 self._sources |= {alias.name: node.module for alias in node.names if alias.asname is None}
             elif isinstance(node, ast.ClassDef):
                 self._sources[node.name] = module.__name__

@@ -30,16 +30,17 @@ from conductorlite.model.handlers import EventExecution, EventHandler
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span
-from conductorlite.plan.grafts import RunProgress
 from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.engine import Engine, Run, Transaction
 from conductorlite.runtime.registry import HasWorkers, Startable
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
-from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
+from conductorlite.store.search import TaskSummary
 from conductorlite.store.tables import ExternalStorageLocation, Sizes
 
 if TYPE_CHECKING:
+    from conductorlite.plan.grafts import RunProgress
     from conductorlite.runtime.aio.bridge import Bridge
+    from conductorlite.store.search import SearchResult, WorkflowSummary
 
 
 __all__ = ["AsyncEngine", "AsyncRun"]
