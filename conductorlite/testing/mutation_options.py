@@ -78,13 +78,13 @@ class MutationRun:
             definition: WorkflowDef,
             semantics: Semantics,
             chain: tuple[str, ...] = (),
-            text: str | None = None,
             *,
-            valid: bool = False,
+            named: bool = False,
+            **options: Any,
         ) -> Embedded:
-            found = embed(registry, view, definition, semantics, chain, text, valid=valid)
+            found = embed(registry, view, definition, semantics, chain, named=named, **options)
             made = self._seen(found)
-            return found if made is None else embed(registry, view, made, semantics, chain)
+            return found if made is None else embed(registry, view, made, semantics, chain, named=named)
 
         def announced(turns: Turns, decision: Decision) -> None:
             self._count()

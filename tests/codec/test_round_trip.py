@@ -97,7 +97,8 @@ def test_the_files_cover_every_property_and_type() -> None:
 
     for file in FILES:
         visit(json.loads(file.read_text()))
-    classes = [getattr(definitions, name) for name in definitions.__all__ if attrs.has(getattr(definitions, name))]
+    named = set(definitions.__all__) - {"StartWorkflowRequest"}  # a request, which schedules hold
+    classes = [getattr(definitions, name) for name in named if attrs.has(getattr(definitions, name))]
     wanted = {property_name(field.name) for each in classes for field in attrs.fields(each) if field.name != "extra"}
     assert wanted - used == set()
     assert {str(each) for each in TaskType} - types == set()

@@ -89,7 +89,7 @@ def test_every_field_has_a_row(name: str) -> None:
 def test_every_definition_class_has_a_section() -> None:
     """A new class of definitions cannot be forgotten."""
     classes = {name for name in definitions.__all__ if attrs.has(getattr(definitions, name))}
-    assert classes - {"Problem"} == set(DEFINITIONS)
+    assert classes - {"StartWorkflowRequest"} == set(DEFINITIONS)  # a request: it stands with schedules
     others = {name for name in handlers.__all__ if attrs.has(getattr(handlers, name))}
     assert others - {"EventExecution"} == set(HANDLERS)
 
