@@ -40,7 +40,7 @@ _TIMEOUT = click.option("--timeout", metavar="SPAN", help="Stop after this long,
 @_ENGINE
 @_HEALTH
 @_TIMEOUT
-@command_options()
+@command_options(index=True)
 def worker(setting: Setting, workers: tuple[str, ...], url: str | None, lock: str | None, name: str | None, health: str | None,
            timeout: str | None) -> Exit:  # fmt: skip
     """Drive the store and run tasks, or with --url run those of a Conductor server, until SIGTERM or Ctrl-C.
@@ -65,7 +65,7 @@ def worker(setting: Setting, workers: tuple[str, ...], url: str | None, lock: st
 @_ENGINE
 @_HEALTH
 @_TIMEOUT
-@command_options()
+@command_options(index=True)
 def drive(setting: Setting, lock: str | None, name: str | None, health: str | None, timeout: str | None) -> Exit:
     """Take the turns of the store until SIGTERM or Ctrl-C: timers, timeouts, schedules, children; it runs no tasks."""
     return _work(setting, Workers(), lock, name, health, timeout)

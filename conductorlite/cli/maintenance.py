@@ -200,7 +200,7 @@ _INSTANTS = frozenset({"start_time", "update_time", "end_time", "scheduled_time"
 @click.option("--start", type=click.IntRange(min=0), default=0, show_default=True, help="How many to pass over.")
 @click.option("--size", type=click.IntRange(0, 5_000), default=100, show_default=True, help="At most so many.")
 @click.option("--sort", metavar="FIELD:ASC|DESC", default="", help="Several are separated by a bar (default: the newest first).")
-@command_options()
+@command_options(index=True)
 def search(setting: Setting, query: str, words: str, tasks: bool, by_tasks: bool, start: int, size: int, sort: str) -> None:
     """Find executions or tasks by a query and free text.
 
@@ -330,16 +330,28 @@ def size(setting: Setting) -> None:
     setting.screen.note(f"{sizes.file_bytes:,} bytes in the file, {sizes.free_bytes:,} of them free")
 
 
+#: So many executions are indexed before anyone asks how far it is.
+_SHOWN = 1_000
+
+
 @click.command("reindex")
 @click.option("--forget", is_flag=True, help="Take the index out of the database instead; the next search rebuilds it.")
-@command_options()
+@command_options(index=True)
 def reindex(setting: Setting, forget: bool) -> None:
-    """Rebuild the index in the database that search uses."""
+    """Rebuild the index that search uses, showing how far it is; one elsewhere while searches and executions go on."""
+    shown = 0
+
+    def show(done: int, total: int) -> None:
+        nonlocal shown
+        if total > _SHOWN and (done == total or done >= shown + total // 20):
+            shown = done
+            setting.screen.note(f"{done:,} of {total:,} executions")
+
     with setting.engine() as engine:
         if forget:
             engine.admin.forget_index()
         else:
-            engine.admin.rebuild_index()
+            engine.admin.rebuild_index(show)
         total = 0 if forget else engine.search(size=0).total_hits
     if setting.json:
         setting.screen.document({"executions": total})

@@ -414,7 +414,7 @@ def agenda(setting: Setting, limit: int) -> None:
 @click.command("check")
 @click.argument("workflow_id", metavar="[ID]", required=False)
 @click.option("--repair", is_flag=True, help="Set right what follows from the rows, and say what was done.")
-@command_options()
+@command_options(index=True)
 def check(setting: Setting, workflow_id: str | None, repair: bool) -> Exit:
     """Check every law of the engine on one execution or on all; exit code 1 when one does not hold, repaired or not.
 

@@ -245,6 +245,14 @@ _DATABASE_OPTIONS = (
         help="The payload storage; by default beside the database.",
     ),
 )
+#: Of the commands that search, or feed what is searched; others need no server of it.
+_INDEX_OPTION = click.option(
+    "--index",
+    metavar="URL",
+    envvar="CONDUCTORLITE_INDEX",
+    show_envvar=True,
+    help="The index that is searched and fed: elasticsearch://… or opensearch://…; by default the database's own.",
+)
 _OPTIONS = (
     click.option("--json", "as_json", is_flag=True, help="Answer with JSON on standard output."),
     click.option("--debug", is_flag=True, help="Show the traceback of an error."),
@@ -262,6 +270,7 @@ class Setting:
     debug: bool
     screen: Screen
     payloads: str | None = None
+    index: str | None = None
 
     @property
     def place(self) -> Path | str:
@@ -289,11 +298,13 @@ class Setting:
         allocation: Literal["shared", "local"] = "shared" if name is None else "local"
         # A command that only looks does not write: what dead processes held it leaves to those that drive.
         config = EngineConfig(name=name, allocation=allocation, give_back=workers is not None, semantics=semantics, lock=lock)
-        with Engine(self.place, workers=workers, payloads=self.payloads, secrets=secrets, config=config) as engine:
+        with Engine(
+            self.place, workers=workers, payloads=self.payloads, index=self.index, secrets=secrets, config=config
+        ) as engine:
             yield engine
 
 
-def command_options(database: bool = True) -> Callable[[F], F]:
+def command_options(database: bool = True, index: bool = False) -> Callable[[F], F]:
     """Decorator: adds the shared options; the command gets one `Setting` for them as its first argument."""
 
     def decorate(function: F) -> F:
@@ -303,12 +314,20 @@ def command_options(database: bool = True) -> Callable[[F], F]:
             shared = {name: _nearest(context, name, options.pop(name, None)) for name in ("db", "payloads", "as_json", "debug")}
             as_json, debug = bool(shared["as_json"]), bool(shared["debug"])
             screen = Screen.standard(as_json)
-            setting = Setting(db=shared["db"] or DATABASE, json=as_json, debug=debug, screen=screen, payloads=shared["payloads"])
+            setting = Setting(
+                db=shared["db"] or DATABASE,
+                json=as_json,
+                debug=debug,
+                screen=screen,
+                payloads=shared["payloads"],
+                index=options.pop("index") if index else None,
+            )
             with guarded(debug):
                 code = function(setting, *arguments, **options)
             context.exit(int(code or Exit.OK))
 
-        return cast(F, _with_options(call, (*_DATABASE_OPTIONS, *_OPTIONS) if database else _OPTIONS))
+        own = (_INDEX_OPTION,) if index else ()
+        return cast(F, _with_options(call, (*_DATABASE_OPTIONS, *own, *_OPTIONS) if database else _OPTIONS))
 
     return decorate
 

@@ -403,12 +403,14 @@ class Admin(Retention):
         """How the index is that is searched: complete, how far behind, what went wrong; None for a store in memory alone."""
         return self._searching.health()
 
-    def rebuild_index(self) -> None:
-        """Empty the index that is searched and fill it with all that is stored and archived; returns when it is done.
+    def rebuild_index(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Index all that is stored and archived again; returns when it is done. `progress` gets how many executions of how many.
 
-        Raises InvalidInput for a store in memory alone, and StorageErrors.
+        An external index is built beside the one that is searched, which answers and is fed until then, and takes its place in one
+        step; if the process ends before, the drivers of others finish it, or the next call. The one in the store's own file is
+        emptied first. Raises InvalidInput for a store in memory alone, and StorageErrors.
         """
-        self._searching.rebuild()
+        self._searching.rebuild(progress)
 
     def forget_index(self) -> None:
         """Take out of the store what it keeps for searching and for an external index; the next search rebuilds it."""

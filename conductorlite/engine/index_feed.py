@@ -1,16 +1,21 @@
 """Feeding an index with what has changed in the store: beside the executions, never in their way.
 
 Executions whose fence is not the one at which they were indexed are read, made into documents and put into the index, and only
-then kept as indexed. The index in the store's own file takes both in one commit. An external one is fed at least once: a crash in
-between gives it the same again. Each batch has a number, kept on both sides: the index may be one ahead (a crash before the store
-kept it), and any other difference means that one of them is an older copy or another program's: then the index is emptied and fed
-again.
+then kept as indexed. The index in the store's own file takes both in one commit. An external one is fed at least once, by any
+number of engines at a time: each document has the version of the state it was made of, and never takes the place of a later one.
+Each batch has a number, kept on both sides: the index may be one ahead (a crash before the store kept it), and any other difference
+means that one of them is an older copy or another program's: then an empty index is begun and fed with everything.
+
+An index is rebuilt beside the one that is searched. That it is, stands in the store: every feeder goes on with it, and has it
+searched when it knows everything.
 
 Nothing that goes wrong with an external index gets out of here: it is counted, shown by `health`, and tried again later.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -20,8 +25,9 @@ from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
 from conductorlite.model.texts import error_text
+from conductorlite.model.threads import Mutex
 from conductorlite.store.documents import Document
-from conductorlite.store.ports import Backend, DocumentWrites, IndexDAO, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Backend, DocumentWrites, IndexDAO, IndexEntry, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import Change, Feed, FeedKind
 
 __all__ = ["COUNTED", "Feeder", "IndexHealth", "OwnFeeder", "belongs"]
@@ -38,6 +44,12 @@ _LONGEST_REST: Final = 60_000
 #: How far `behind` is counted.
 COUNTED: Final = 1_000
 
+#: Seconds between tries of a rebuild while another process feeds the index.
+_BETWEEN_TRIES: Final = 0.05
+
+#: Called with how many executions of how many were indexed.
+Progress = Callable[[int, int], None]
+
 #: The documents of a change.
 Documents = Callable[[ReadingTransaction, Change], Sequence[Document]]
 
@@ -47,7 +59,7 @@ class IndexHealth:
     """How an index is. `complete`: it knows everything that is stored, except for the `behind` last changes.
 
     `behind` counts executions, up to 1,000. `error` is what went wrong last, `failures` how often
-    in a row, and `retry_at` (epoch ms) when it is tried again; `damaged` is where a damaged file was put.
+    in a row, and `retry_at` (epoch ms) when it is tried again.
     """
 
     complete: bool
@@ -55,7 +67,6 @@ class IndexHealth:
     error: str | None = None
     failures: int = 0
     retry_at: int | None = None
-    damaged: str | None = None
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -100,19 +111,29 @@ class OwnFeeder:
         #: Whether it is fed when there is nothing else to do: from the first search on, until that fails.
         self.used = False
 
-    def fill(self) -> None:
+    def fill(self, progress: Progress | None = None) -> None:
         """Index all that was committed before; raises StorageErrors."""
         try:
-            self._fill()
+            self._fill(progress)
         except StorageCorrupt as error:
             log_store("the store's own index is rebuilt", error)
             self.reset()
-            self._fill()
+            self._fill(progress)
 
-    def _fill(self) -> None:
+    def _fill(self, progress: Progress | None) -> None:
+        done, total = 0, 0
+        if progress is not None:
+            with self._backend.reading() as view:
+                total = view.behind(FeedKind.OWN, sys.maxsize)
+            progress(done, total)
         batch = self._batch(0)
         while not batch.last:
+            done += len(batch.changes)
+            if progress is not None:
+                progress(min(done, total), total)
             batch = self._batch(batch.after)
+        if progress is not None:
+            progress(total, total)
 
     def feed(self) -> bool:
         """Index a batch; whether there was anything. Raises StorageErrors."""
@@ -188,34 +209,56 @@ class _StoreFailed(Exception):
         self.cause = cause
 
 
+Feeds = dict[FeedKind, Feed]
+
+
+def external_feeds(view: ReadingTransaction) -> Feeds:
+    """The feeds of external indexes: of the one that is searched, and of one that is built beside it."""
+    return {kind: feed for kind in (FeedKind.EXTERNAL, FeedKind.BESIDE) if (feed := view.feed(kind)) is not None}
+
+
+def searched(feeds: Feeds, identity: str, position: int) -> FeedKind | None:
+    """The feed that goes on where the searched index stands."""
+    return next((kind for kind, feed in feeds.items() if belongs(feed, identity, position)), None)
+
+
 class Feeder:
-    """Feeds one index from one store. Used by one thread at a time, or several: the index lets in one."""
+    """Feeds an external index from one store, beside any number of others that do; used by one thread at a time, or several."""
 
     def __init__(self, backend: Backend, clock: Clock, index: IndexDAO, documents: Documents) -> None:
         self.index = index
         self._backend = backend
         self._clock = clock
         self._documents = documents
+        self._mutex = Mutex()
         self._error: str | None = None
         self._raised: Exception | None = None
         self._failures = 0
         self._retry_at = 0
-        self._damaged: str | None = None
-        #: Whether the index was begun again, and must be fed though nothing has changed.
-        self._was_reset = False
-        #: Up to where the batch before the next one went.
-        self._after = 0
+        #: Whether the index has to be looked at though nothing has changed.
+        self._unsure = False
+        #: Up to where the batch before the next one went, by feed.
+        self._after: dict[FeedKind, int] = {}
+        #: Of two feeds that both have something, the one that had its batch last.
+        self._last: FeedKind | None = None
+        #: The index that was searched when it was asked last.
+        self._identity = ""
+        #: How many executions this feeder has indexed.
+        self._done = 0
 
     def feed(self, *, backoff: bool = True) -> bool:
         """Index a batch; whether there was anything. With `backoff` the index is left alone for a while after failures."""
         if backoff and self._failures and self._clock.now() < self._retry_at:
             return False
         try:
-            found = self._index_batch()
+            with self._mutex.held(0) as mine:
+                if not mine:
+                    raise StorageBusy("another thread feeds the index")
+                found = self._index_batch()
         except InvariantBroken:
             raise
         except StorageBusy as error:
-            # Another thread or process feeds it, or looks into it.
+            # Another thread or process feeds it.
             self._failed(error, _FIRST_REST // 10)
             return False
         except _StoreFailed as error:
@@ -242,41 +285,79 @@ class Feeder:
         self._retry_at = self._clock.now() + rest
 
     def _repair(self) -> None:
+        """Have an empty index searched in the place of one that is damaged; what was built beside it is dropped with it."""
         try:
-            self._damaged = self.index.start_over() or self._damaged
-            self._was_reset = True
+            self.index.switch(self.index.begin())
+            self._unsure = True
         except Exception as error:
             self._failed(error, min(_LONGEST_REST, _FIRST_REST * 2**self._failures))
 
     def _index_batch(self) -> bool:
         with self._reading() as view:
-            feed = view.feed(FeedKind.EXTERNAL)
-            if feed is not None and feed.complete and not self._was_reset and not view.behind(FeedKind.EXTERNAL, 1):
-                return False
-        batch = Batch()
-        with self.index.changing() as tx:
-            # Read inside the change: a later reader has read what is newer.
-            with self._reading() as view:
-                feed = view.feed(FeedKind.EXTERNAL)
-                known = feed is not None and belongs(feed, tx.identity, tx.position)
-                if known:
-                    batch = read(view, FeedKind.EXTERNAL, self._after, self._documents)
-            if feed is not None and known:
-                for change, documents in zip(batch.changes, batch.documents, strict=True):
-                    put(tx, change, documents)
-                tx.settle(feed.position + 1)
-            else:
-                tx.clear()
-                identity = tx.identity
-        self._was_reset = False
+            feeds = external_feeds(view)
+            due = {kind for kind, feed in feeds.items() if not feed.complete or view.behind(kind, 1)}
+        if len(feeds) == 1 and not due and not self._unsure:
+            return False
+        identity, position = self.index.standing()
+        self._identity = identity
+        kind = searched(feeds, identity, position)
+        if kind is None:
+            return self._begin_again(feeds, identity, position)
+        self._unsure = False
+        beside = next((one for one in feeds if one is not kind), None)
+        if beside is not None and beside not in due:
+            return self._switch(kind, feeds[beside])
+        chosen = beside if beside is not None and (kind not in due or self._last is kind) else kind
+        self._last = chosen
+        return chosen in due and self._feed(chosen, feeds[chosen])
+
+    def _begin_again(self, feeds: Feeds, identity: str, position: int) -> bool:
+        """Index everything: into the index that is searched if it is new, else into an empty one in its place."""
+        if position:
+            identity = self.index.begin()
+            self.index.switch(identity)
         with self._writing() as store:
-            if store.feed(FeedKind.EXTERNAL) != feed:  # another process was first
-                return True
-            if known:
-                store.mark_indexed(FeedKind.EXTERNAL, batch.changes, batch.last)
-            else:
+            if external_feeds(store) == feeds:  # else another process was first
+                store.end_feed(FeedKind.BESIDE)
                 store.begin_feed(FeedKind.EXTERNAL, identity)
-        self._after = batch.after
+        self._after.clear()
+        return True
+
+    def _switch(self, kind: FeedKind, beside: Feed) -> bool:
+        """Have the index searched that was built beside, for it knows everything."""
+        self.index.switch(beside.reader)
+        with self._writing() as store:
+            store.end_feed(kind)
+        return True
+
+    def _feed(self, kind: FeedKind, feed: Feed) -> bool:
+        with self._reading() as view:
+            now = view.feed(kind)
+            batch = read(view, kind, self._after.get(kind, 0), self._documents) if now == feed else Batch()
+            entries = [_entry(view, *one) for one in zip(batch.changes, batch.documents, strict=True)]
+        if now != feed:
+            raise StorageBusy("another process feeds the index")
+        try:
+            self.index.feed(feed.reader, feed.position + 1, entries)
+        except StorageCorrupt:
+            if searched({kind: feed}, *self.index.standing()) is kind:
+                raise
+            with self._writing() as store:  # it was built beside, and is gone
+                store.end_feed(kind)
+            return True
+        with self._writing() as store:
+            now = store.feed(kind)
+            if now == feed:
+                store.mark_indexed(kind, batch.changes, batch.last)
+            elif now is not None and now.reader == feed.reader:
+                # Another was first. What it took out meanwhile may have come back by this batch.
+                fences = {one.workflow_id: getattr(store.workflow(one.workflow_id), "fence", -1) for one in batch.changes}
+                moved = [one.workflow_id for one in batch.changes if one.fence != fences[one.workflow_id]]
+                store.mark_pending(kind, moved)
+        if now != feed:
+            raise StorageBusy("another process feeds the index")
+        self._after[kind] = batch.after
+        self._done += len(batch.changes)
         return True
 
     @contextmanager
@@ -296,16 +377,17 @@ class Feeder:
         except (StorageError, EngineClosed) as error:
             raise _StoreFailed(error) from error
 
-    def _feed(self) -> Feed | None:
-        with self._reading() as view:
-            return view.feed(FeedKind.EXTERNAL)
+    def answers(self) -> int | None:
+        """How far the searched index is behind, counted up to 1,000; None when it does not know everything but that.
 
-    def answers(self) -> bool:
-        """Whether the index knows of everything, except for the last changes. Raises what the index raises."""
-        feed = self._feed()
-        if feed is None or not feed.complete:
-            return False
-        return belongs(feed, *self.index.standing())
+        Raises what the index raises.
+        """
+        identity, position = self.index.standing()
+        self._identity = identity
+        with self._backend.reading() as view:
+            feeds = external_feeds(view)
+            kind = searched(feeds, identity, position)
+            return view.behind(kind, COUNTED) if kind is not None and feeds[kind].complete else None
 
     def record_failure(self, error: Exception) -> None:
         """Keep that a search of the index went wrong."""
@@ -313,14 +395,42 @@ class Feeder:
         if isinstance(error, StorageCorrupt):
             self._repair()
 
-    def rebuild(self) -> None:
-        """Empty the index and begin again; raises what the index raises."""
-        with self.index.changing() as tx:
-            tx.clear()
-            identity = tx.identity
+    def rebuild(self, progress: Progress | None = None) -> None:
+        """Build an index beside the one that is searched, and search it from then on; one that was begun is carried on.
+
+        Raises what the index raises, and StorageBusy when it is given up because another one was begun.
+        """
+        built, total, before = "", 0, self._done
+        while True:
+            identity, position = self.index.standing()
+            with self._backend.reading() as view:
+                feeds = external_feeds(view)
+                kinds = {feed.reader: kind for kind, feed in feeds.items()}
+                kind = searched(feeds, identity, position)
+                total = total or (view.behind(kinds[built], sys.maxsize) if built in kinds else 0)
+            if built and identity == built:
+                break
+            if built and built not in kinds:
+                raise StorageBusy("the index that was built was given up: another one was begun")
+            if kind is not None and not built:
+                built = next((feed.reader for one, feed in feeds.items() if one is not kind), "") or self._built_beside(kind)
+                continue
+            if progress is not None and built:
+                progress(min(self._done - before, total), total)
+            if not self.feed(backoff=False):
+                if not isinstance(self._raised, StorageBusy):
+                    self.check()
+                threading.Event().wait(_BETWEEN_TRIES)
+        if progress is not None:
+            progress(total, total)
+
+    def _built_beside(self, kind: FeedKind) -> str:
+        """Begin an index beside the one that is searched; its identity."""
+        made = self.index.begin()
         with self._backend.writing() as store:
-            store.begin_feed(FeedKind.EXTERNAL, identity)
-        self._failures, self._error, self._raised = 0, None, None
+            store.begin_feed(FeedKind.EXTERNAL if kind is FeedKind.BESIDE else FeedKind.BESIDE, made)
+        self._after.clear()
+        return made
 
     @property
     def trouble(self) -> Exception | None:
@@ -332,24 +442,26 @@ class Feeder:
         if self._raised is not None:
             raise self._raised
 
-    def behind(self) -> int:
-        """Changes the index does not know, counted up to 1,000."""
-        with self._backend.reading() as view:
-            return view.behind(FeedKind.EXTERNAL, COUNTED)
-
     def health(self) -> IndexHealth:
-        """How the index is."""
+        """How the index is that is searched, as far as the store knows."""
         with self._backend.reading() as view:
-            feed = view.feed(FeedKind.EXTERNAL)
-            behind = view.behind(FeedKind.EXTERNAL, COUNTED)
+            feeds = external_feeds(view)
+            kind = next((kind for kind, feed in feeds.items() if feed.reader == self._identity), FeedKind.EXTERNAL)
+            behind = view.behind(kind, COUNTED)
         return IndexHealth(
-            complete=feed is not None and feed.complete and not self._failures,
+            complete=kind in feeds and feeds[kind].complete and not self._failures,
             behind=behind,
             error=self._error,
             failures=self._failures,
             retry_at=self._retry_at if self._failures else None,
-            damaged=self._damaged,
         )
+
+
+def _entry(view: ReadingTransaction, change: Change, documents: Sequence[Document]) -> IndexEntry:
+    """What the index takes of a change. One that is new takes the place of nothing, unless one of its id is archived."""
+    new = change.since is None and not change.pending
+    replaced = not documents or bool(change.pending) or (new and view.archived(change.workflow_id) is not None)
+    return IndexEntry(workflow_id=change.workflow_id, version=change.version, documents=documents, whole=replaced)
 
 
 def belongs(feed: Feed, identity: str, position: int) -> bool:

@@ -26,7 +26,7 @@ from itertools import chain, groupby, islice
 from typing import Final, TypeVar
 
 from conductorlite.engine.config import EngineConfig, Part
-from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, OwnFeeder, belongs
+from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, OwnFeeder, Progress, external_feeds, searched
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.turn_types import pages, stored_pages
@@ -243,18 +243,18 @@ class Comparison:
             standing = self._asked(index.standing)
             known = self._asked(lambda: index.documents(workflow_id))
             with self.backend.reading() as view:
-                feed = view.feed(FeedKind.EXTERNAL)
-                if feed is None or not feed.complete:
+                feeds = external_feeds(view)
+                kind = searched(feeds, *standing)
+                if not any(feed.complete for feed in feeds.values()) or (kind is not None and not feeds[kind].complete):
                     return None
-                if view.is_pending(FeedKind.EXTERNAL, workflow_id):
+                if kind is not None and view.is_pending(kind, workflow_id):
                     return []
-                followed = belongs(feed, *standing)
                 stored = self._stored(view, workflow_id)
             found = _compared(stored, known)
-            if followed and not found:
+            if kind is not None and not found:
                 return found
             if self._asked(index.standing) == standing:
-                return found if followed else None
+                return None if kind is None else found
         return []
 
 
@@ -301,7 +301,7 @@ class Search(Part):
 
     def __init__(self, turns: Turns, config: EngineConfig, index: IndexDAO | None) -> None:
         super().__init__(turns, config)
-        if index is not None and not hasattr(index, "changing"):
+        if index is not None and not hasattr(index, "feed"):
             raise InvalidInput(f"index={printable(index, 80)} is no IndexDAO; the store's own index needs none")
         self._library = Library(self._turns)
         #: What feeds the index in the store's own file.
@@ -326,8 +326,8 @@ class Search(Part):
             if not feeder.feed():
                 break
         try:
-            if feeder.answers():
-                behind = feeder.behind()
+            behind = feeder.answers()
+            if behind is not None:
                 return attrs.evolve(ask(feeder.index), behind=behind)
         except EngineClosed:
             raise
@@ -381,19 +381,16 @@ class Search(Part):
                 return None
             return IndexHealth(complete=view.feed(FeedKind.OWN) is not None, behind=view.behind(FeedKind.OWN, COUNTED))
 
-    def rebuild(self) -> None:
+    def rebuild(self, progress: Progress | None) -> None:
         """Fill the index again; see `Admin.rebuild_index`."""
         if self.feeder is not None:
-            self.feeder.rebuild()
-            while self.feeder.feed(backoff=False):
-                pass
-            self.feeder.check()
+            self.feeder.rebuild(progress)
             return
         with self._backend.reading() as view:
             if view.index() is None:
                 raise InvalidInput("there is no index: in a store in memory every execution is looked at")
         self.own_feeder.reset()
-        self.own_feeder.fill()
+        self.own_feeder.fill(progress)
 
     def forget(self) -> None:
         """Forget the indexes; see `Admin.forget_index`."""
@@ -419,7 +416,8 @@ class Search(Part):
             differing = (found for found in comparison.findings(workflow_id) if comparison.error is None)
             while page := list(islice(differing, _MENDED)):
                 with self._backend.writing() as tx:
-                    tx.mark_pending(kind, sorted({found.workflow_id for found in page}))
+                    for one in [kind] if kind is FeedKind.OWN else external_feeds(tx):
+                        tx.mark_pending(one, sorted({found.workflow_id for found in page}))
                 done += [attrs.evolve(found, text=f"{found.text}; it is indexed again") for found in page]
             if isinstance(comparison.error, StorageCorrupt):
                 done += self._rebuilt(kind, comparison.error)

@@ -67,13 +67,13 @@ class Verbs(Nouns):
         clock: Clock | None,
         environment: Mapping[str, str] | None,
         payloads: str | os.PathLike[str] | PayloadStorage | None,
-        index: IndexDAO | None,
+        index: str | IndexDAO | None,
         secrets: SecretProvider | None,
         config: EngineConfig,
         declared: Callable[[], Mapping[str, TaskDef]],
         running: Callable[[], Iterable[AgendaEntry]],
     ) -> None:
-        backend, lock = opened(store, config.lock)
+        backend, lock, external = opened(store, config.lock, index)
         #: A lock that was given as a URL is closed with the engine.
         self._own_lock = lock if isinstance(config.lock, str) else None
         clock, environment = clock or SystemClock(), dict(environment or {})
@@ -107,7 +107,7 @@ class Verbs(Nouns):
             holding=holding,
             driven=driven,
             config=config,
-            index=index,
+            index=external,
         )
         self.running, self.documents_beside = running, payloads is None
         _ = self.core.indexing  # refuses what is no index

@@ -182,7 +182,7 @@ class Engine(Verbs, InNotebook):
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
-        index: IndexDAO | None = None,
+        index: str | IndexDAO | None = None,
         secrets: SecretProvider | None = None,
         lock: str | Lock | None = None,
         queue: str | os.PathLike[str] | Backend | None = None,

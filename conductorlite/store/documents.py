@@ -374,7 +374,7 @@ def _document(
     words = [words_of(text[:_MAX_PAYLOAD]) for text in said or () if text]
     values = [(path, value) for path, value in more if value is not None]
     for root, payload in (("input", given), ("output", output)):
-        text = payload.text
+        text = payload.text if payload.external is None else None  # whether it was read already makes no difference
         if text is None or len(text) > _MAX_PAYLOAD:
             continue
         value = payload.fresh()  # a search looks at every execution: what it parses must not stay
@@ -400,7 +400,8 @@ def shown(document: Document) -> Document:
 
 
 def _shown(payload: Payload) -> str | None:
-    return payload.text if payload.text is not None and len(payload.text) <= _MAX_SHOWN else None
+    text = payload.text if payload.external is None else None
+    return text if text is not None and len(text) <= _MAX_SHOWN else None
 
 
 def path_of(steps: tuple[str | int | None, ...]) -> str:

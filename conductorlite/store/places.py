@@ -1,14 +1,15 @@
-"""Stores and locks by their URLs. An adapter to the world is loaded by its URL: nothing below the room of adapters imports one."""
+"""Stores, locks and indexes by their URLs. An adapter is loaded by its URL: nothing below the room of adapters imports one."""
 
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
-from conductorlite.store.ports import Backend, Lock
+from conductorlite.store.ports import Backend, IndexDAO, Lock
 
 __all__ = ["Place", "on_queue", "open_lock", "opened", "place_of"]
 
@@ -26,6 +27,10 @@ _STORES: Final = {
     "postgresql": ("postgres", "PostgresBackend"),
     "postgres": ("postgres", "PostgresBackend"),
     "cassandra": ("cassandra", "CassandraBackend"),
+}
+_INDEXES: Final = {
+    "elasticsearch": ("search_server", "SearchServerIndex"),
+    "opensearch": ("search_server", "SearchServerIndex"),
 }
 
 
@@ -84,26 +89,27 @@ def open_lock(url: str) -> Lock:
     return lock
 
 
-def opened(store: str | os.PathLike[str] | Backend | None, lock: str | Lock | None) -> tuple[Backend, Lock | None]:
-    """A store by its path, by its URL `postgresql://user@host/database`, or (None) in memory, and a lock; both, or neither.
+def opened(
+    store: str | os.PathLike[str] | Backend | None, lock: str | Lock | None, index: str | IndexDAO | None = None
+) -> tuple[Backend, Lock | None, IndexDAO | None]:
+    """A store by its path, by its URL `postgresql://user@host/database`, or (None) in memory, a lock and an index; all, or none.
 
     The lock "advisory" is one of the store's own server. Raises InvalidInput for another URL, MissingExtra, StorageErrors.
     """
-    if lock == _ADVISORY:
+    with ExitStack() as made:
+        searched: IndexDAO | None = _adapter("an index", index, _INDEXES).from_url(index) if isinstance(index, str) else index
+        if searched is not None and searched is not index:
+            made.callback(searched.close)
+        held = None if lock == _ADVISORY else open_lock(lock) if isinstance(lock, str) else lock
+        if held is not None and held is not lock:
+            made.callback(held.close)
         there = _opened_store(store)
-        try:
-            return there, _lock_of(there)
-        except BaseException:
-            if there is not store:
-                there.close()
-            raise
-    held = open_lock(lock) if isinstance(lock, str) else lock
-    try:
-        return _opened_store(store), held
-    except BaseException:
-        if held is not None and isinstance(lock, str):
-            held.close()
-        raise
+        if there is not store:
+            made.callback(there.close)
+        if lock == _ADVISORY:
+            held = _lock_of(there)
+        made.pop_all()
+        return there, held, searched
 
 
 def on_queue(

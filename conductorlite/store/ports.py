@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from conductorlite.model import attrs
+from conductorlite.store.documents import Document
 from conductorlite.store.tables import ExternalStorageLocation, Life, Parameters, Rows, StoredPayload
 from conductorlite.store.transactions import DocumentWrites, IndexReads, OwnIndex, ReadingTransaction, WritingTransaction
 
@@ -21,8 +22,8 @@ __all__ = [
     "EventMessage",
     "EventSource",
     "IndexDAO",
+    "IndexEntry",
     "IndexReads",
-    "IndexWrites",
     "JoinableBackend",
     "JoinedTransaction",
     "Lock",
@@ -230,35 +231,46 @@ class JoinableBackend(Protocol):
         """
 
 
-class IndexWrites(DocumentWrites, Protocol):
-    """One atomic change of an index, seen when its block ends."""
+@attrs.frozen(kw_only=True, slots=True)
+class IndexEntry:
+    """What an index takes of one execution: documents as they were at `version`.
 
-    #: Names the index; a new or emptied one has a name that no index had before.
-    identity: str
-    #: How often it was fed, as `settle` said last; 0 for a new one.
-    position: int
+    `whole`: there are no others of it; without any, nothing is to be known of it.
+    """
 
-    def settle(self, position: int) -> None:
-        """Keep how often the index was fed."""
-
-    def clear(self) -> None:
-        """Forget everything, the position too."""
+    workflow_id: str
+    version: int
+    documents: Sequence[Document]
+    whole: bool = False
 
 
 class IndexDAO(IndexReads, Protocol):
-    """An external index. Whatever it raises stops no execution: the engine tries again later."""
+    """An external index. Whatever it raises stops no execution: the engine tries again later. Thread-safe.
 
-    def changing(self) -> AbstractContextManager[IndexWrites]:
-        """A change: one at a time among all processes. Raises StorageBusy at once when another one is made, and StorageErrors.
-
-        What is read of the store inside is what the index will hold, so that a slower feeder can never put back older rows.
-        """
+    It is asked for nothing that a search server does not give: no change of several documents is atomic, and no feeder is alone.
+    A name leads searches to one index; another may be filled beside it and take its place. Every method raises StorageErrors:
+    StorageUnavailable when the server cannot be reached, StorageCorrupt when an index is not what was made here.
+    """
 
     def standing(self) -> tuple[str, int]:
-        """Identity and position, as `IndexWrites` has them; raises StorageErrors."""
+        """Identity and position of the index that is searched; an empty one, at 0, is made where there is none."""
 
-    def start_over(self) -> str | None:
-        """Set a damaged index aside and begin an empty one; returns where the damaged one is, if anywhere."""
+    def feed(self, identity: str, position: int, entries: Iterable[IndexEntry]) -> None:
+        """Take entries into the index of that identity, searched or not, and raise its position to `position`, never lower it.
+
+        A document never takes the place of one of a higher version, in whatever order entries come and how often; nor does one
+        come back that an entry of a higher version has taken out, for as long as a feeder may be late with it. Of a searched
+        index, searches that begin after the return see it. Raises StorageCorrupt when there is no such index.
+        """
+
+    def begin(self) -> str:
+        """Make an empty index that is not searched; returns its identity, which no index had before."""
+
+    def switch(self, identity: str) -> None:
+        """Search the index of that identity from now on, in one step; the others of this name go.
+
+        Raises StorageCorrupt when there is no such index.
+        """
 
     def close(self) -> None:
         """Release files and connections; idempotent."""

@@ -118,10 +118,14 @@ class OrphanPayload:
 
 
 class FeedKind(IntEnum):
-    """Which index is fed: the one in the store's own file, or an external one."""
+    """Which index is fed: the one in the store's own file, or an external one.
+
+    Of external ones there are two while one is built beside the one that is searched; they change places then.
+    """
 
     OWN = 0
     EXTERNAL = 1
+    BESIDE = 2
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -149,6 +153,13 @@ class Change:
     place: int = 0
     #: Numbers of the pending entries that ask for it.
     pending: tuple[int, ...] = ()
+    #: The highest fence of what was removed; below it every fence of a removed one, above it each of what comes under its id.
+    removed: int = 0
+
+    @property
+    def version(self) -> int:
+        """How late this state of the execution is: greater than that of every state before it, another life of its id included."""
+        return 2 * self.removed + 1 if self.fence is None else 2 * self.fence
 
 
 @attrs.frozen(kw_only=True, slots=True)

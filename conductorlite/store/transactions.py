@@ -51,7 +51,7 @@ class IndexReads(Protocol):
     def documents(self, workflow_id: str) -> Sequence[Document]:
         """All that is known of an execution, as it was put, in any order; raises StorageErrors.
 
-        Each value once, in any order. What an attempt inherits (`Subject.inherited`) is what is known of its execution.
+        Each value once, in any order.
         """
 
 
@@ -63,9 +63,6 @@ class DocumentWrites(Protocol):
 
     def remove(self, workflow_ids: Sequence[str]) -> None:
         """Forget executions with all their attempts."""
-
-    def remove_tasks(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> None:
-        """Forget attempts of an execution."""
 
 
 class OwnIndex(IndexReads, DocumentWrites, Protocol):

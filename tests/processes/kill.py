@@ -2,9 +2,11 @@
 
     python tests/processes/kill.py --seconds 60 --processes 4 --executions 500
     python tests/processes/kill.py --store postgresql://… --lock redis://… --disturb "sh tests/servers/postgres again"
+    python tests/processes/kill.py --index elasticsearch://… --payloads s3://… --disturb "sh tests/servers/elasticsearch again"
 
-The store is a SQLite file, or another one at a URL. With `--disturb` a command is run every ten seconds meanwhile, which ends the
-server of the store or the lock and starts it again.
+The store is a SQLite file, or another one at a URL. With `--disturb` a command is run again and again meanwhile, ten seconds after
+its end, which ends the server of the store, the lock, the index or the payloads and starts it again. In the end the index must be
+equal to the store. With `--payloads` every output goes there, past a barrier of 1 KB.
 
 Each execution is a family: a fork of three tasks, a wait, a child with two tasks. Every task acts on the world, which is
 another SQLite file (the *ledger*): it notes each call, and books one unit under `TaskContext.idempotency_key`, which the
@@ -32,12 +34,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from conductorlite import Engine, EngineConfig, TaskContext, Workers, WorkflowDef, WorkflowStatus
-from conductorlite.errors import LockUnavailable, StorageUnavailable
+from conductorlite import Barriers, Engine, EngineConfig, TaskContext, Workers, WorkflowDef, WorkflowStatus
+from conductorlite.decide.changeset.view import Bounds
+from conductorlite.errors import LockUnavailable, PayloadUnavailable, StorageUnavailable
 from conductorlite.store.locks import SQLiteLock
 
 #: Seconds in which everything must have ended once nobody is killed any more.
 PATIENCE = 120.0
+
+#: Outputs of tasks go to the payload storage from 1 KB on.
+LOW = Bounds(barriers=Barriers(task_output_payload_size_threshold=1))
 
 #: Seconds between two disturbances.
 DISTURB_S = 10.0
@@ -106,7 +112,7 @@ def workers(folder: Path) -> Workers:
             if world.execute("INSERT OR IGNORE INTO booked VALUES (?, ?, ?)", row).rowcount:
                 world.execute("UPDATE account SET balance = balance + 1")
             world.execute("COMMIT")
-        return {"pid": os.getpid()}
+        return {"pid": os.getpid(), "padding": "x" * 1_500}
 
     return made
 
@@ -117,10 +123,15 @@ def opened(folder: Path, store: str | None, **options: Any) -> Engine:
     while True:
         try:
             return Engine(store or folder / "store.db", **options)
-        except (StorageUnavailable, LockUnavailable):
+        except (StorageUnavailable, LockUnavailable, PayloadUnavailable):
             if time.monotonic() > until:
                 raise
             time.sleep(0.1)
+
+
+def elsewhere(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What of an engine is on a server of its own."""
+    return {name: url for name in ("index", "payloads") if (url := getattr(arguments, name))}
 
 
 def drive(folder: Path, arguments: argparse.Namespace) -> None:
@@ -134,8 +145,8 @@ def drive(folder: Path, arguments: argparse.Namespace) -> None:
     threading.Thread(target=orphaned, daemon=True).start()
     lock = SQLiteLock(folder / "locks.db", lease="1s") if arguments.locked else arguments.lock
     name = f"engine-{arguments.number}" if arguments.local else None
-    config = EngineConfig(lock=lock, name=name, allocation="local" if arguments.local else "shared")
-    with opened(folder, arguments.store, workers=workers(folder), config=config) as engine:
+    config = EngineConfig(lock=lock, name=name, allocation="local" if arguments.local else "shared", bounds=LOW)
+    with opened(folder, arguments.store, workers=workers(folder), config=config, **elsewhere(arguments)) as engine:
         _up(folder, os.getpid()).write_text(engine.core.holding.worker_id)
         engine.run_forever()
 
@@ -208,10 +219,11 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         world.execute("PRAGMA journal_mode = WAL")
         world.executescript(LEDGER)
     began = time.monotonic()
-    with opened(folder, arguments.store) as engine:
+    with opened(folder, arguments.store, config=EngineConfig(bounds=LOW), **elsewhere(arguments)) as engine:
         engine.register(*definitions())
-        options = [*(["--locked"] if arguments.locked else []), *(["--local"] if arguments.local else [])]
-        options += [word for name in ("store", "lock") if (url := getattr(arguments, name)) for word in (f"--{name}", url)]
+        options = [f"--{name}" for name in ("locked", "local") if getattr(arguments, name)]
+        servers = {name: getattr(arguments, name) for name in ("store", "lock", "index", "payloads")}
+        options += [word for name, url in servers.items() if url for word in (f"--{name}", url)]
         starters = [engine]
         if arguments.local:
             names = [f"engine-{number}" for number in range(arguments.processes)]
@@ -223,14 +235,18 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         crew, disturbances = Crew(folder, arguments.processes, options, chance), 0
         try:
             ends = time.monotonic() + arguments.seconds
-            disturbed_at = time.monotonic()
+            disturbed_at, disturbing = time.monotonic(), None
             while time.monotonic() < ends:
                 time.sleep(arguments.every)
                 crew.kill_one()
-                if arguments.disturb and time.monotonic() - disturbed_at >= DISTURB_S:
-                    subprocess.run(arguments.disturb, shell=True, check=True, timeout=PATIENCE)
+                if disturbing is not None and disturbing.poll() is not None:
+                    crew.errors += [f"{arguments.disturb}: status {disturbing.returncode}"] if disturbing.returncode else []
+                    disturbing, disturbed_at = None, time.monotonic()
+                if arguments.disturb and disturbing is None and time.monotonic() - disturbed_at >= DISTURB_S:
+                    disturbing = subprocess.Popen(arguments.disturb, shell=True)
                     disturbances += 1
-                    disturbed_at = time.monotonic()
+            if disturbing is not None:
+                disturbing.wait(PATIENCE)
             deadline = time.monotonic() + PATIENCE
             while time.monotonic() < deadline and any(engine.admin.workflow_ids(WorkflowStatus.RUNNING)):
                 time.sleep(0.1)
@@ -238,14 +254,26 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             crew.close()
         took = time.monotonic() - began
         figures = account(engine, folder, arguments.executions)
+        if arguments.index:
+            figures["problems"] += indexed(engine)
     figures = {"seconds": round(took, 1), "kills": crew.kills, "disturbances": disturbances, **figures}
     figures["problems"] = [*crew.errors, *figures["problems"]]
     return figures
 
 
+def indexed(engine: Engine) -> list[str]:
+    """What is wrong with an index once it was told everything; that it is equal to the store, `check` has said."""
+    health = engine.admin.index_health()
+    found = engine.search("status = COMPLETED", size=0).total_hits
+    rows = len(list(engine.admin.workflow_ids()))
+    good = health is not None and health.complete and not health.behind and found == rows
+    return [] if good else [f"the index: {health}, {found} found of {rows}"]
+
+
 def account(engine: Any, folder: Path, executions: int) -> dict[str, Any]:
     """What has become of every execution and every act."""
     problems: list[str] = []
+    engine.admin.relay()
     rows = [engine.core.queries.execution(workflow_id) for workflow_id in engine.admin.workflow_ids()]
     statuses = Counter(str(row.status) for row in rows)
     if statuses != {"COMPLETED": 2 * executions}:
@@ -288,7 +316,9 @@ def main() -> int:
     parser.add_argument("--local", action="store_true", help="each engine keeps its own executions")
     parser.add_argument("--store", metavar="URL", help="another store than a SQLite file; an empty one")
     parser.add_argument("--lock", metavar="URL", help="a lock of Redis or ZooKeeper")
-    parser.add_argument("--disturb", metavar="COMMAND", help="run every ten seconds")
+    parser.add_argument("--index", metavar="URL", help="an index of Elasticsearch or OpenSearch")
+    parser.add_argument("--payloads", metavar="URL", help="a payload storage")
+    parser.add_argument("--disturb", metavar="COMMAND", help="run ten seconds after its last end")
     parser.add_argument("--drive", metavar="FOLDER", help=argparse.SUPPRESS)
     parser.add_argument("--number", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -357,7 +357,7 @@ def CassandraBackend(url: str, queue: str | os.PathLike[str] | Backend | None = 
         )
     partitions = CassandraPartitions(url)
     try:
-        store, _ = opened(queue, None)
+        store, _, _ = opened(queue, None)
         try:
             return SplitBackend(partitions, store)
         except BaseException:

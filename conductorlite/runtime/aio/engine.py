@@ -459,9 +459,9 @@ class AsyncAdmin:
         """`Engine.admin.index_health`, awaited."""
         return await self._bridge.call(self._service.index_health)
 
-    async def rebuild_index(self) -> None:
+    async def rebuild_index(self, progress: Callable[[int, int], None] | None = None) -> None:
         """`Engine.admin.rebuild_index`, awaited."""
-        await self._bridge.call(self._service.rebuild_index)
+        await self._bridge.call(self._service.rebuild_index, progress)
 
     async def forget_index(self) -> None:
         """`Engine.admin.forget_index`, awaited."""
@@ -486,7 +486,7 @@ class AsyncEngine:
         clock: Clock | None = None,
         environment: Mapping[str, str] | None = None,
         payloads: str | os.PathLike[str] | PayloadStorage | None = None,
-        index: IndexDAO | None = None,
+        index: str | IndexDAO | None = None,
         secrets: SecretProvider | None = None,
         lock: str | Lock | None = None,
         queue: str | os.PathLike[str] | Backend | None = None,

@@ -115,7 +115,8 @@ class TableReads(BaseReads):
                 pending[workflow_id] = (*pending.get(workflow_id, ()), n)
         for workflow_id, numbers in pending.items():
             row = store.workflows.get(workflow_id) if (kind, workflow_id) in store.indexed else None
-            yield Change(workflow_id=workflow_id, fence=None if row is None else row.fence, pending=numbers)
+            fence = None if row is None else row.fence
+            yield Change(workflow_id=workflow_id, fence=fence, pending=numbers, removed=store.counters["removed"])
         for workflow_id, row in store.workflows.items():
             since = store.indexed.get((kind, workflow_id))
             if since != row.fence and (since is None or workflow_id not in pending):

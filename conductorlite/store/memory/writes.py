@@ -116,6 +116,8 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         elif stored is None or stored.fence != workflow.fence:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
         thin = stored_workflow(workflow)
+        if stored is not None and stored.ended_at and self._store.feeds:
+            self._pend(workflow_id)
         if decision.created and self._store.counters["removed"]:
             thin = changed(thin, fence=thin.fence + self._store.counters["removed"])
         # A turn never changes whose an execution is.

@@ -215,10 +215,6 @@ class SQLiteIndex:
                 rows = self._execute(f"SELECT id FROM search_{subject.name} WHERE workflow_id = ?", (workflow_id,)).fetchall()
                 self._drop(subject, rows)
 
-    def remove_tasks(self, workflow_id: str, places: Sequence[tuple[str, int]]) -> None:
-        rows = [(known,) for place in places if (known := self._known(TASKS, workflow_id, place)) is not None]
-        self._drop(TASKS, rows)
-
     def _drop(self, subject: Subject, rows: Sequence[tuple[int]]) -> None:
         for (known,) in rows:
             self._drop_words(subject, known, self._words(subject, known))

@@ -41,7 +41,8 @@ __all__ = ["REMOVE_EXTERNALS", "FeedReads", "FeedWrites", "TableReads", "TableWr
 FEED: Final = "SELECT reader, position, complete FROM feeds WHERE n = ?"
 #: What comes later as new is as if it were removed.
 PENDING: Final = (
-    "SELECT p.n, p.workflow_id, CASE WHEN t.place IS NULL THEN NULL ELSE w.fence END, w.ended_at IS NULL FROM pending AS p"
+    "SELECT p.n, p.workflow_id, CASE WHEN t.place IS NULL THEN NULL ELSE w.fence END, w.ended_at IS NULL,"
+    " coalesce((SELECT value FROM counters WHERE name = 'removed'), 0) FROM pending AS p"
     " LEFT JOIN workflows AS w ON w.workflow_id = p.workflow_id LEFT JOIN indexed AS t ON t.feed = p.feed AND t.place = w.execution"
     " WHERE p.feed = ? ORDER BY p.n LIMIT ?"
 )
@@ -148,9 +149,10 @@ class FeedReads(BaseReads):
         if self.feed(kind) is None:
             return []
         pending: dict[str, Change] = {}
-        for n, workflow_id, fence, live in self._connection.execute(PENDING, (kind, limit)):
+        for n, workflow_id, fence, live, removed in self._connection.execute(PENDING, (kind, limit)):
             before = pending[workflow_id].pending if workflow_id in pending else ()
-            pending[workflow_id] = Change(workflow_id=workflow_id, fence=fence, live=bool(live), pending=(*before, n))
+            found = Change(workflow_id=workflow_id, fence=fence, live=bool(live), pending=(*before, n), removed=removed)
+            pending[workflow_id] = found
         rows = self._connection.execute(MOVED, (kind, after, limit)).fetchall()
         if len(rows) < limit:
             rows += self._connection.execute(NEW, (after, kind, limit - len(rows))).fetchall()

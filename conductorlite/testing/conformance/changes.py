@@ -62,6 +62,7 @@ class ChangeConformance:
             tx.mark_pending(kind, ["a"])
             tx.begin_feed(FeedKind.OWN, "mine")
             tx.begin_feed(FeedKind.EXTERNAL, "theirs")
+            tx.begin_feed(FeedKind.BESIDE, "another")
             assert tx.feed(FeedKind.OWN) == Feed(reader="mine")
             assert (_changed(tx, kind), tx.behind(kind, 9)) == ([("a", 1, None)], 1)
             tx.end_feed(kind)
@@ -69,8 +70,25 @@ class ChangeConformance:
         with backend.writing() as tx:
             tx.remove("b")
             assert (tx.feed(kind), tx.behind(kind, 9)) == (None, 0)
-            (other,) = {*FeedKind} - {kind}
+            other, _ = {*FeedKind} - {kind}
             assert [one[0] for one in _changed(tx, other)] == ["b", "a"]
+
+    def test_versions_rise(self, backend: Backend) -> None:
+        """Each state of an id has a higher version than those before it: removed, archived, and in another life."""
+        _begin(backend)
+        seen: list[int] = []
+        for _ in range(2):
+            _create(backend, "a", "t")
+            _create(backend, "b", "t")
+            for act in (None, lambda tx: tx.remove("a")):
+                with backend.writing() as tx:
+                    act(tx) if act is not None else None
+                    found = next(one for one in tx.changes(FeedKind.EXTERNAL, 0, 9) if one.workflow_id == "a")
+                    seen.append(found.version)
+                    tx.mark_indexed(FeedKind.EXTERNAL, [found], True)
+            with backend.writing() as tx:
+                tx.remove("b")
+        assert seen == sorted(set(seen))
 
     def test_everything_is_fed_once(self, backend: Backend) -> None:
         """Archived executions, then those that are stored, whole; page by page past a place; what was kind is not kind again."""

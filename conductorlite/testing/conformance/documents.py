@@ -7,7 +7,8 @@ What was put into an index, and whether it answers as looking at that does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,8 +21,8 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.store.documents import TASKS, WORKFLOWS, Cell, Document, task_document, workflow_document
-from conductorlite.store.ports import IndexDAO
+from conductorlite.store.documents import TASKS, WORKFLOWS, Document, task_document, workflow_document
+from conductorlite.store.ports import IndexDAO, IndexEntry
 from conductorlite.store.search import Asked, answer, asked, summary, task_summary
 from conductorlite.testing.conformance.samples import task, workflow
 
@@ -34,13 +35,12 @@ __all__ = [
     "Shelf",
     "attempts_agree",
     "executions_agree",
+    "feed",
     "libraries",
     "queries",
+    "whole",
     "written",
 ]
-
-#: What attempts inherit, by its name there and in their execution.
-_INHERITED: Final = {"workflowType": "workflowType", "workflowPriority": "priority", "correlationId": "correlationId"}
 
 
 class Shelf:
@@ -49,19 +49,15 @@ class Shelf:
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, int] | None], Document] = {}
 
-    def put(self, documents: Iterable[Document]) -> None:
-        """Keep documents, in the place of what was known of them."""
+    def put(self, documents: Sequence[Document]) -> None:
+        """Keep documents, in the place of all that was known of their executions."""
+        self.remove(one.workflow_id for one in documents)
         self._known |= {(one.workflow_id, one.place): one for one in documents}
 
     def remove(self, workflow_ids: Iterable[str]) -> None:
         """Forget executions with all their attempts."""
         gone = set(workflow_ids)
         self._known = {key: one for key, one in self._known.items() if key[0] not in gone}
-
-    def remove_tasks(self, workflow_id: str, places: Iterable[tuple[str, int]]) -> None:
-        """Forget attempts of an execution."""
-        for place in places:
-            self._known.pop((workflow_id, place), None)
 
     @property
     def ids(self) -> list[str]:
@@ -75,9 +71,8 @@ class Shelf:
 
     @property
     def attempts(self) -> list[Document]:
-        """The attempts, with what they inherit of their executions as those are now."""
-        above = {one.workflow_id: one.fields for one in self.executions}
-        return [_inheriting(one, above.get(one.workflow_id, {})) for (_, place), one in self._known.items() if place is not None]
+        """The documents of attempts."""
+        return [one for (_, place), one in self._known.items() if place is not None]
 
     def agrees(self, index: IndexDAO) -> None:
         """All that can be asked without a query is answered by what is on the shelf."""
@@ -88,12 +83,6 @@ class Shelf:
         for query in ("", "workflowId IS NOT NULL"):
             executions_agree(index, self.executions, asked(WORKFLOWS, query, "*", 0, 100, ""))
             attempts_agree(index, self.attempts, asked(TASKS, query, "*", 0, 100, ""))
-
-
-def _inheriting(attempt: Document, above: Mapping[str, Cell]) -> Document:
-    fields = {name: value for name, value in attempt.fields.items() if name not in _INHERITED}
-    fields |= {name: above[of] for name, of in _INHERITED.items() if of in above}
-    return attrs.evolve(attempt, fields=fields)
 
 
 def _comparable(documents: Sequence[Document]) -> list[object]:
@@ -318,12 +307,32 @@ def written(row: Workflow, *tasks: Task, archived: bool = False) -> list[Documen
     return [workflow_document(row, archived=archived), *(task_document(one, row) for one in tasks)]
 
 
+#: The versions of what is fed: each later than those before.
+_versions: Final = itertools.count(2, 2)
+
+
+def whole(workflow_id: str, documents: Sequence[Document] = (), version: int | None = None) -> IndexEntry:
+    """All that is to be known of an execution, by default as of now."""
+    return IndexEntry(workflow_id=workflow_id, version=version or next(_versions), documents=documents, whole=True)
+
+
+def feed(index: IndexDAO, *entries: IndexEntry) -> None:
+    """Feed the index that is searched."""
+    identity, position = index.standing()
+    index.feed(identity, position + 1, entries)
+
+
 class AnswerConformance:
     """What every index answers."""
 
     def make_index(self, folder: Path) -> IndexDAO:
         """A handle on the index of a folder, which exists."""
         raise NotImplementedError
+
+    def put(self, index: Any, documents: Sequence[Document], *removed: str) -> None:
+        """Put documents in the place of all that was known of their executions, and remove others."""
+        ids = dict.fromkeys((*(one.workflow_id for one in documents), *removed))
+        feed(index, *(whole(one, [found for found in documents if found.workflow_id == one]) for one in ids))
 
     @contextmanager
     def opened(self, folder: Path | None = None, *put: Document) -> Iterator[IndexDAO]:
@@ -332,8 +341,7 @@ class AnswerConformance:
             index = self.make_index(folder or Path(own))
             try:
                 if put:
-                    with index.changing() as tx:
-                        tx.put(put)
+                    self.put(index, put)
                 yield index
             finally:
                 index.close()
@@ -372,20 +380,6 @@ class AnswerConformance:
                 for start, size in ((0, 100), (3, 7), (30, 7)):
                     attempts_agree(index, attempts, asked(TASKS, "", "*", start, size, sort))
 
-    def test_attempts_inherit(self, tmp_path: Path) -> None:
-        """What attempts have of their execution changes with it, without them being put again."""
-        row = workflow("w", correlation_id="old", priority=1)
-        shelf = Shelf()
-        shelf.put(written(row, task("a")))
-        with self.opened(tmp_path, *shelf.executions, *shelf.attempts) as index:
-            again = written(attrs.evolve(row, correlation_id="new", priority=7, name="other"))
-            shelf.put(again)
-            with index.changing() as tx:
-                tx.put(again)
-            shelf.agrees(index)
-            for query in ("correlationId = new", "correlationId = old", "workflowPriority > 3", "workflowType = other"):
-                attempts_agree(index, shelf.attempts, asked(TASKS, query, "*", 0, 9, ""))
-
     def test_odd_texts(self, tmp_path: Path) -> None:
         """Every id and reference names itself alone, whatever its characters, and is put, found and removed as such."""
         shelf = Shelf()
@@ -394,8 +388,7 @@ class AnswerConformance:
             shelf.put(written(row, task("a", name), attrs.evolve(task("b", name), ref=name)))
         with self.opened(tmp_path) as index:
             for _ in range(2):
-                with index.changing() as tx:
-                    tx.put([*shelf.executions, *shelf.attempts])
+                self.put(index, [*shelf.executions, *shelf.attempts])
             shelf.agrees(index)
             for name in _ODD:
                 quoted = "'" + "".join(f"\\{sign}" for sign in name) + "'"
@@ -403,11 +396,8 @@ class AnswerConformance:
                 assert [row.workflow_id for row in index.workflows(wanted).results] == [name]
                 executions_agree(index, shelf.executions, asked(WORKFLOWS, f"correlationId = {quoted}", "*", 0, 9, ""))
                 attempts_agree(index, shelf.attempts, asked(TASKS, f"referenceTaskName STARTS_WITH {quoted}", "*", 0, 99, ""))
-            with index.changing() as tx:
-                tx.remove(_ODD[::3])
-                tx.remove_tasks(_ODD[1], [(_ODD[1], 0)])
+            self.put(index, [], *_ODD[::3])
             shelf.remove(_ODD[::3])
-            shelf.remove_tasks(_ODD[1], [(_ODD[1], 0)])
             shelf.agrees(index)
 
     def test_values_at_the_edges(self, tmp_path: Path) -> None:
