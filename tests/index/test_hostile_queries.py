@@ -65,7 +65,7 @@ with Engine(SQLiteBackend(Path(folder, "store.db")) if folder else None, clock=V
                 said = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
             took = time.process_time() - began
             health = engine.admin.index_health()
-            if indexed and (not health.complete or health.error or health.damaged):
+            if indexed and (not health.complete or health.error):
                 said = f"the index is not well: {health}"
             found[f"{verb.__qualname__}: {name}"] = [said, took]
         run = engine.start(unrelated)
