@@ -57,7 +57,7 @@ PASSING = (StorageBusy, StorageFull, StorageReadOnly, StorageError, PayloadUnava
 LASTING = (StorageCorrupt, SchemaTooNew, EngineClosed)
 
 #: Where a failure is nobody's business: it can wait, or it is the index's, which is told later; some depend on who is late.
-QUIET = {"checkpoint", "note_driven", "forget_driven", "begin_feed", "mark_indexed", "record_polls"}
+QUIET = {"checkpoint", "note_driven", "forget_driven", "begin_feed", "end_feed", "mark_indexed", "record_polls"}
 
 
 #: Methods of the backend itself; the others are writes inside a transaction.
