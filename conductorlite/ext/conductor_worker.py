@@ -24,9 +24,10 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload, canonical, parse
 from conductorlite.model.clock import SystemClock
 from conductorlite.model.definitions import LOOP_DELIMITER
-from conductorlite.model.errors import ConductorServerError, InvalidInput, MissingExtra, NotFound
+from conductorlite.model.errors import ConductorliteError, ConductorServerError, InvalidInput, MissingExtra, NotFound
 from conductorlite.model.executions import Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import error_text
 from conductorlite.runtime.calls import Deferred, call, call_async, raised
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.pool import Pool
@@ -218,7 +219,7 @@ class Polling:
         try:
             await self._fetch_input(context)
             result = await self._called(worker, context)
-        except ConductorServerError as error:
+        except Exception as error:  # whatever it is: without a report the task would stay until its timeout
             result = raised(context.task, error)
         finally:
             beating.cancel()
@@ -280,6 +281,8 @@ class Polling:
                 if 400 <= error.status < 500 and error.status not in _PASSING:
                     return logger.error("%s is refused: %s", what, error)
                 pauses.failed(error)
+            except (KeyError, TypeError, ConductorliteError) as error:
+                return logger.error("%s cannot be sent: the server's answer makes no sense (%s)", what, error_text(error))
             await pauses.wait()
 
 

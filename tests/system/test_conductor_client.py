@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -254,3 +256,68 @@ def test_a_server_that_is_away() -> None:
         pauses.failed(raised.value)
         waited.append(pauses._seconds)
     assert waited == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("storage", "said"),
+    [
+        ((200, {"uri": "URL/large", "path": "p"}), "JSON"),
+        ((200, {"uri": "URL/gone", "path": "p"}), "404"),
+        ((200, {"path": "p"}), "KeyError"),
+        ((200, []), "TypeError"),
+        ((404, {"message": "no such file"}), "no such file"),
+    ],
+    ids=["no JSON", "gone", "no place", "a list", "refused"],
+)
+def test_an_input_that_cannot_be_read_is_reported(storage: tuple[int, Any], said: str) -> None:
+    """Whatever goes wrong between the poll and the call is the report, not silence until the task's timeout."""
+    large = {"taskId": "t", "workflowInstanceId": "w", "taskType": "pay", "taskDefName": "pay", "status": "IN_PROGRESS",
+             "referenceTaskName": "pay", "externalInputPayloadStoragePath": "p", "responseTimeoutSeconds": 600}  # fmt: skip
+    reports: list[dict[str, Any]] = []
+    offered = [large]
+    reported = threading.Event()
+
+    class Peer(BaseHTTPRequestHandler):
+        """Hands out one task whose input lies elsewhere."""
+
+        def do_GET(self) -> None:
+            status, answer = 404, '{"message": "gone"}'
+            if "/poll/batch/" in self.path:
+                status, answer = 200, json.dumps([offered.pop()] if offered else [])
+            elif "/externalstoragelocation" in self.path:
+                status, answer = storage[0], json.dumps(storage[1]).replace("URL", f"http://127.0.0.1:{self.server.server_port}")  # type: ignore[attr-defined]
+            elif self.path == "/large":
+                status, answer = 200, "no JSON {"
+            self._answer(status, answer)
+
+        def do_POST(self) -> None:
+            reports.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            reported.set()
+            self._answer(200, '"t"')
+
+        def _answer(self, status: int, text: str) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    workers = Workers()
+    workers.task("pay")(lambda: None)
+
+    async def main(port: int) -> None:
+        stop = asyncio.Event()
+        working = asyncio.create_task(ConductorClient(f"http://127.0.0.1:{port}/api").work_async(workers, stop=stop))
+        await asyncio.to_thread(reported.wait, 20)
+        stop.set()
+        await working
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Peer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        asyncio.run(main(server.server_port))
+        server.shutdown()
+    assert [(one["taskId"], one["status"]) for one in reports] == [("t", "FAILED")]
+    assert said in reports[0]["reasonForIncompletion"]
