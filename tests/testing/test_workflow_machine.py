@@ -40,4 +40,4 @@ class Approved(Orders):
 def test_an_invariant_of_ones_own_is_looked_at() -> None:
     """One that does not hold is found."""
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(Approved, settings=QUICK)
+        run_state_machine_as_test(Approved, settings=settings(QUICK, max_examples=50))
