@@ -179,7 +179,7 @@ class Connection:
             return False
         return bool(self._pg.status == pq.ConnStatus.OK)
 
-    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> Cursor:
+    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Cursor:
         """Send a statement: one of the SQLite store's, or of `statements`."""
         cursor = Cursor(self)
         self._send(sql, parameters, cursor, last=True)
@@ -194,9 +194,9 @@ class Connection:
         cursor.done = not sent
         return cursor
 
-    def _send(self, sql: str, parameters: Sequence[Any], cursor: Cursor | None, *, last: bool) -> None:
+    def _send(self, sql: str, parameters: Sequence[Any] | dict[str, Any], cursor: Cursor | None, *, last: bool) -> None:
         text = text_of(sql)
-        cells = [_cell(value) for value in parameters]
+        cells = [_cell(value) for value in (parameters.values() if isinstance(parameters, dict) else parameters)]
         try:
             name = self._names.get(text)
             if name is None:

@@ -96,7 +96,7 @@ class LimitReads(BaseReads):
         found = [_member(cells) for cells in self._execute(LINE, (key, heads + 1))]
         if len(found) <= heads:
             return Line(limit=_limit(row), heads=tuple(found))
-        lanes = [lane for (lane,) in self._execute(LANES, (key,)).fetchall()]
+        lanes = [lane for (lane,) in self._execute(LANES, sql.numbered(key)).fetchall()]
         by_lane = {lane: [_member(cells) for cells in self._execute(LANE, (key, lane, heads + 1))] for lane in lanes}
         return Line(
             limit=_limit(row),
@@ -206,7 +206,7 @@ class LimitWrites(LimitReads, BaseWrites):
         self._many(sql.OWN, owned)
         self._many(sql.OWN_EVENTS, owned)
         before, after = queue_prefix(old), queue_prefix(new)
-        self._many(sql.OWN_MESSAGES, [(after, before, workflow_id) for workflow_id in moved])
+        self._many(sql.OWN_MESSAGES, [sql.numbered(after, before, workflow_id) for workflow_id in moved])
         return moved
 
     def change_owner_of_the_rest(self, old: str, new: str) -> int:

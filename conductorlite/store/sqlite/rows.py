@@ -431,7 +431,7 @@ class BaseWrites(BaseReads):
         if self._execute(statement, row).rowcount == 0:
             raise refusal
 
-    def _many(self, statement: str, rows: Iterable[Row]) -> None:
+    def _many(self, statement: str, rows: Iterable[Row | dict[str, Any]]) -> None:
         self._dirty = True
         try:
             self._executemany(statement, rows)

@@ -177,7 +177,7 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
         # Of few, all are asked for: their order says which are the first.
-        return _in_order(self._execute(sql.DUE_EVENTS, (workflow_id, now, max(limit, 8))))[:limit]
+        return _in_order(self._execute(sql.DUE_EVENTS, sql.numbered(workflow_id, now, max(limit, 8))))[:limit]
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
         return _in_order(self._execute(sql.INBOX, (workflow_id,)))
@@ -416,7 +416,7 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
         if gone:
             self._executemany(sql.DELETE_EVENT, [(workflow_id, event_id) for event_id in gone])
         if decision.release_held:
-            self._execute(sql.RELEASE_HELD, (decision.released_at, workflow_id))
+            self._execute(sql.RELEASE_HELD, sql.numbered(decision.released_at, workflow_id))
         owner = decision.workflow.owner
         timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in decision.timers]
         if outgoing.posted:
@@ -437,14 +437,14 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """Record that turns broke an invariant; with a reason, hold the whole inbox and raise the fence."""
-        self._many(sql.PARK, [(broken_turns, reason, workflow_id)])
+        self._many(sql.PARK, [sql.numbered(broken_turns, reason, workflow_id)])
         if reason is not None:
             self._many(sql.HOLD, [(workflow_id,)])
 
     def release(self, workflow_id: str, now: int) -> None:
         """Date every held event of an inbox `now`, and forget that turns were broken."""
-        self._many(sql.PARK, [(0, None, workflow_id)])
-        self._many(sql.RELEASE_HELD, [(now, workflow_id)])
+        self._many(sql.PARK, [sql.numbered(0, None, workflow_id)])
+        self._many(sql.RELEASE_HELD, [sql.numbered(now, workflow_id)])
 
     def log(self, workflow_id: str, entries: Sequence[TaskLog]) -> None:
         self._many(sql.INSERT_LOG, [(workflow_id, entry.task_id, entry.at, entry.text) for entry in entries])
@@ -456,7 +456,7 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
         self._execute(sql.REMOVED, (workflow_id,))
         for number in self._execute(sql.REMOVE_WORKFLOW, (workflow_id,)).fetchall():
             for statement in sql.REMOVE_ROWS:
-                self._execute(statement, number)
+                self._execute(statement, sql.numbered(*number))
         self._unindex(workflow_id)
 
     def put_limit(self, change: LimitChange) -> None:
