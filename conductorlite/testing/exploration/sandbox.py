@@ -193,6 +193,7 @@ class Sandbox:
         store, self._now = snapshot
         store = copied(store)
         self._backend._store = self._backend._reads._store = self._backend._writes._store = store
+        self._backend._commits += 1  # what the engine knew of its last write holds no more
         self.clock.set(self._now.now)
         self.history.clear()
 
