@@ -190,10 +190,9 @@ class Control(Part):
             if absent is not None and view.workflow(absent) is not None:
                 raise AlreadyExists(f"an execution {absent!r} exists already")
             replaced(view, embedded.name, key, request.idempotency_strategy)
-        if self._turns.joined.decisions is None:  # else it may never be committed
-            if len(self._last) > _DEFINITIONS:
-                self._last.clear()
-            self._last[asked] = (commits, embedded)
+        if len(self._last) > _DEFINITIONS:
+            self._last.clear()
+        self._last[asked] = (commits, embedded)
         return embedded
 
     def _begins(

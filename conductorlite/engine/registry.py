@@ -317,9 +317,8 @@ class Registry:
             return params  # known when it is scheduled
         named = inline is None
         if inline is None:
-            text = registered(
-                into.view, params.name or "", params.version or None
-            )  # 0 is the highest, as in Conductor's SubWorkflow
+            # Version 0 is the highest, as in Conductor's SubWorkflow.
+            text = registered(into.view, params.name or "", params.version or None)
             inline = WorkflowDef.from_json(text)
         child = self._embed(into.view, inline, into.semantics, into.chain, named=named)
         into.texts.update(child.texts)

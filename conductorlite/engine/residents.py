@@ -156,8 +156,8 @@ class Quiet:
 
     @property
     def commits(self) -> int:
-        """After how many commits all this holds; -1: it does not."""
-        return self._commits
+        """After how many commits all this holds; -1: it does not, as in a transaction of the application."""
+        return self._commits if self._joined.decisions is None else -1
 
     def is_running(self, residents: Residents, workflow_id: str) -> bool:
         """Whether an execution is known not to have ended: since it was kept nobody has written but this engine, by other turns."""
