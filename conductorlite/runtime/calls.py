@@ -298,25 +298,12 @@ def raised(task: Task, error: BaseException) -> TaskResult:
         TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
         reason=text if isinstance(error, TaskFailedTerminally) else f"{type_name(error)}: {text}",
         traceback=_traceback(error),
-        error_types=tuple(_names(error)),
+        error_types=tuple(_name(type(one)) for one in _chain(error)),
     )
 
 
-def _cut_off(error: BaseException, outside: BaseException) -> None:
-    """Have an error say nothing of what the caller of the engine was handling when the function was called."""
-    pending: list[BaseException | None] = [error]
-    for _ in range(_GROUPED):
-        one = pending.pop() if pending else None
-        if one is None:
-            return
-        cause, context = (BaseException.__dict__[place].__get__(one) for place in ("__cause__", "__context__"))
-        if context is outside:
-            BaseException.__dict__["__context__"].__set__(one, None)
-        pending += [other for other in (cause, context) if other is not None and other is not outside]
-
-
-def _names(error: BaseException) -> Iterator[str]:
-    """The types of an error, of a group's members, and of what each was raised from, as a traceback names them."""
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error, the members of a group, and what each was raised from, as a traceback shows them."""
     pending: list[BaseException | None] = [error]
     seen: set[int] = set()
     while pending and len(seen) < _GROUPED:
@@ -324,12 +311,20 @@ def _names(error: BaseException) -> Iterator[str]:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        yield _name(type(one))
+        yield one
         cause, context = (BaseException.__dict__[place].__get__(one) for place in ("__cause__", "__context__"))
         hidden = BaseException.__dict__["__suppress_context__"].__get__(one)
         pending.append(cause if cause is not None or hidden else context)
         if isinstance(one, BaseExceptionGroup):
             pending.extend(reversed(BaseExceptionGroup.exceptions.__get__(one)))
+
+
+def _cut_off(error: BaseException, outside: BaseException) -> None:
+    """Have an error say nothing of what the caller of the engine was handling when the function was called."""
+    context = BaseException.__dict__["__context__"]
+    for one in _chain(error):
+        if context.__get__(one) is outside:
+            context.__set__(one, None)
 
 
 def _name(kind: type) -> str:
