@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -23,19 +24,26 @@ from typing import Final
 from conductorlite.engine.logs import log_store
 from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
-from conductorlite.model.errors import ConductorliteError, EngineClosed, InvariantBroken, StorageBusy, StorageCorrupt, StorageError
+from conductorlite.model.errors import (
+    ConductorliteError,
+    EngineClosed,
+    InvariantBroken,
+    StorageBusy,
+    StorageCorrupt,
+    StorageError,
+    StorageUnavailable,
+)
 from conductorlite.model.texts import error_text
 from conductorlite.model.threads import Mutex
 from conductorlite.store.documents import Document
-from conductorlite.store.ports import Backend, DocumentWrites, IndexDAO, IndexEntry, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Backend, IndexDAO, IndexEntry, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import Change, Feed, FeedKind
 
-__all__ = ["COUNTED", "Feeder", "IndexHealth", "OwnFeeder", "belongs"]
+__all__ = ["COUNTED", "Batch", "Documents", "Feeder", "IndexHealth", "Progress", "belongs", "read"]
 
-#: Executions indexed at once, documents after which no further one is read, and documents of one commit of the store's own index.
+#: Executions indexed at once, and documents after which no further one is read.
 _BATCH: Final = 200
 _DOCUMENTS: Final = 1_000
-_AT_ONCE: Final = 200
 
 #: After a failure the index is left alone for so long, ms, each time twice as long up to the second.
 _FIRST_REST: Final = 1_000
@@ -95,112 +103,6 @@ def read(view: ReadingTransaction, kind: FeedKind, after: int, documents: Docume
     )
 
 
-def put(tx: DocumentWrites, change: Change, documents: Sequence[Document], *, first: bool = True) -> None:
-    """Put one change into an index; what is no progress takes the place of all that is known."""
-    if first and (change.since is None or not documents):
-        tx.remove([change.workflow_id])
-    tx.put(documents)
-
-
-class OwnFeeder:
-    """Feeds the index in the store's own file. Used by several threads and processes at once: the second one reads again."""
-
-    def __init__(self, backend: Backend, documents: Documents) -> None:
-        self._backend = backend
-        self._documents = documents
-        #: Whether it is fed when there is nothing else to do: from the first search on, until that fails.
-        self.used = False
-
-    def fill(self, progress: Progress | None = None) -> None:
-        """Index all that was committed before; raises StorageErrors."""
-        try:
-            self._fill(progress)
-        except StorageCorrupt as error:
-            log_store("the store's own index is rebuilt", error)
-            self.reset()
-            self._fill(progress)
-
-    def _fill(self, progress: Progress | None) -> None:
-        done, total = 0, 0
-        if progress is not None:
-            with self._backend.reading() as view:
-                total = view.behind(FeedKind.OWN, sys.maxsize)
-            progress(done, total)
-        batch = self._batch(0)
-        while not batch.last:
-            done += len(batch.changes)
-            if progress is not None:
-                progress(min(done, total), total)
-            batch = self._batch(batch.after)
-        if progress is not None:
-            progress(total, total)
-
-    def feed(self) -> bool:
-        """Index a batch; whether there was anything. Raises StorageErrors."""
-        batch = self._batch(0)
-        return bool(batch.changes) or not batch.last
-
-    def feed_when_idle(self) -> bool:
-        """Index a batch, if it is searched; whether there was anything."""
-        try:
-            return self.used and self.feed()
-        except StorageError as error:
-            log_store("what has changed was not indexed", error)
-            self.used = False
-            return False
-
-    def reset(self) -> None:
-        """Empty it and begin again."""
-        with self._backend.reading() as view:
-            feed = view.feed(FeedKind.OWN)
-        self._begin(feed)
-
-    def _begin(self, feed: Feed | None) -> None:
-        """Begin again, unless another engine has done so since that feed was read."""
-        with self._backend.writing() as tx:
-            index = tx.index()
-            if index is not None and tx.feed(FeedKind.OWN) == feed:
-                tx.begin_feed(FeedKind.OWN, index.form)
-
-    def _batch(self, after: int) -> Batch:
-        with self._backend.reading() as view:
-            index, feed = view.index(), view.feed(FeedKind.OWN)
-            if index is None:
-                return Batch(last=True)
-            begun = feed is not None and feed.reader == index.form
-            batch = read(view, FeedKind.OWN, after, self._documents) if begun else Batch()
-        if not begun:
-            self._begin(feed)
-        for part in _parts(batch):
-            with self._backend.writing() as tx:
-                index = tx.index()
-                if index is None or tx.feed(FeedKind.OWN) != feed:  # another was first, with what may be newer
-                    return Batch()
-                for change, documents, first, _ in part:
-                    # What was removed meanwhile is pending, and must not come back until then.
-                    if change.fence is None or tx.workflow(change.workflow_id) is not None:
-                        put(index, change, documents, first=first)
-                tx.mark_indexed(FeedKind.OWN, [change for change, _, _, last in part if last], batch.last)
-                feed = tx.feed(FeedKind.OWN)
-        return batch
-
-
-def _parts(batch: Batch) -> Iterator[list[tuple[Change, Sequence[Document], bool, bool]]]:
-    """A batch in short commits, with whether documents are the first, and the last, of their change."""
-    part: list[tuple[Change, Sequence[Document], bool, bool]] = []
-    size = 0
-    for change, documents in zip(batch.changes, batch.documents, strict=True):
-        cuts = [documents[n : n + _AT_ONCE] for n in range(0, len(documents), _AT_ONCE)] or [()]
-        for n, cut in enumerate(cuts, 1):
-            part.append((change, cut, n == 1, n == len(cuts)))
-            size += len(cut)
-            if size >= _AT_ONCE:
-                yield part
-                part, size = [], 0
-    if part:
-        yield part
-
-
 class _StoreFailed(Exception):
     """Something is wrong with the store, not with the index; never leaves this file."""
 
@@ -237,21 +139,24 @@ class Feeder:
         self._retry_at = 0
         #: Whether the index has to be looked at though nothing has changed.
         self._unsure = False
-        #: Up to where the batch before the next one went, by feed.
-        self._after: dict[FeedKind, int] = {}
+        #: Up to where the batch before the next one went, by index.
+        self._after: dict[str, int] = {}
         #: Of two feeds that both have something, the one that had its batch last.
         self._last: FeedKind | None = None
         #: The index that was searched when it was asked last.
         self._identity = ""
-        #: How many executions this feeder has indexed.
-        self._done = 0
+        #: How many executions this feeder has indexed, by index.
+        self._done: Counter[str] = Counter()
 
-    def feed(self, *, backoff: bool = True) -> bool:
-        """Index a batch; whether there was anything. With `backoff` the index is left alone for a while after failures."""
+    def feed(self, *, backoff: bool = True, wait: float = 0) -> bool:
+        """Index a batch; whether there was anything. With `backoff` the index is left alone for a while after failures.
+
+        A batch of another thread is waited for so many seconds, -1: for its end.
+        """
         if backoff and self._failures and self._clock.now() < self._retry_at:
             return False
         try:
-            with self._mutex.held(0) as mine:
+            with self._mutex.held(wait) as mine:
                 if not mine:
                     raise StorageBusy("another thread feeds the index")
                 found = self._index_batch()
@@ -328,12 +233,13 @@ class Feeder:
         self.index.switch(beside.reader)
         with self._writing() as store:
             store.end_feed(kind)
+        self._after.clear()
         return True
 
     def _feed(self, kind: FeedKind, feed: Feed) -> bool:
         with self._reading() as view:
             now = view.feed(kind)
-            batch = read(view, kind, self._after.get(kind, 0), self._documents) if now == feed else Batch()
+            batch = read(view, kind, self._after.get(feed.reader, 0), self._documents) if now == feed else Batch()
             entries = [_entry(view, *one) for one in zip(batch.changes, batch.documents, strict=True)]
         if now != feed:
             raise StorageBusy("another process feeds the index")
@@ -356,8 +262,8 @@ class Feeder:
                 store.mark_pending(kind, moved)
         if now != feed:
             raise StorageBusy("another process feeds the index")
-        self._after[kind] = batch.after
-        self._done += len(batch.changes)
+        self._after[feed.reader] = batch.after
+        self._done[feed.reader] += len(batch.changes)
         return True
 
     @contextmanager
@@ -389,6 +295,10 @@ class Feeder:
             kind = searched(feeds, identity, position)
             return view.behind(kind, COUNTED) if kind is not None and feeds[kind].complete else None
 
+    def is_out_of_reach(self) -> bool:
+        """Whether the index could not be reached, and is left alone for a while."""
+        return isinstance(self._raised, StorageUnavailable) and self._clock.now() < self._retry_at
+
     def record_failure(self, error: Exception) -> None:
         """Keep that a search of the index went wrong."""
         self._failed(error, 0)
@@ -398,9 +308,10 @@ class Feeder:
     def rebuild(self, progress: Progress | None = None) -> None:
         """Build an index beside the one that is searched, and search it from then on; one that was begun is carried on.
 
+        One that is searched and is not complete yet is completed.
         Raises what the index raises, and StorageBusy when it is given up because another one was begun.
         """
-        built, total, before = "", 0, self._done
+        built, total, before = "", 0, 0
         while True:
             identity, position = self.index.standing()
             with self._backend.reading() as view:
@@ -408,16 +319,18 @@ class Feeder:
                 kinds = {feed.reader: kind for kind, feed in feeds.items()}
                 kind = searched(feeds, identity, position)
                 total = total or (view.behind(kinds[built], sys.maxsize) if built in kinds else 0)
-            if built and identity == built:
+            if built and identity == built and kind is not None and feeds[kind].complete:
                 break
             if built and built not in kinds:
                 raise StorageBusy("the index that was built was given up: another one was begun")
             if kind is not None and not built:
-                built = next((feed.reader for one, feed in feeds.items() if one is not kind), "") or self._built_beside(kind)
+                built = next((feed.reader for one, feed in feeds.items() if one is not kind), "")
+                built = built or (self._built_beside(kind) if feeds[kind].complete else identity)
+                before = self._done[built]
                 continue
             if progress is not None and built:
-                progress(min(self._done - before, total), total)
-            if not self.feed(backoff=False):
+                progress(min(self._done[built] - before, total), total)
+            if not self.feed(backoff=False, wait=-1):
                 if not isinstance(self._raised, StorageBusy):
                     self.check()
                 threading.Event().wait(_BETWEEN_TRIES)
@@ -429,7 +342,6 @@ class Feeder:
         made = self.index.begin()
         with self._backend.writing() as store:
             store.begin_feed(FeedKind.EXTERNAL if kind is FeedKind.BESIDE else FeedKind.BESIDE, made)
-        self._after.clear()
         return made
 
     @property

@@ -26,9 +26,10 @@ from itertools import chain, groupby, islice
 from typing import Final, TypeVar
 
 from conductorlite.engine.config import EngineConfig, Part
-from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, OwnFeeder, Progress, external_feeds, searched
+from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, Progress, external_feeds, searched
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.logs import log_store
+from conductorlite.engine.own_feed import OwnFeeder
 from conductorlite.engine.turn_types import pages, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
@@ -290,6 +291,9 @@ def _differing(one: Document, other: Document) -> list[str]:
 #: Batches an external index is given before it answers.
 _CATCHING_UP: Final = 5
 
+#: How long a search waits for what another thread feeds, seconds.
+_PATIENCE_S: Final = 1.0
+
 #: Differences that are set right in one commit.
 _MENDED: Final = 200
 
@@ -323,8 +327,10 @@ class Search(Part):
         if feeder is None:
             return self._own_found(ask, look)
         for _ in range(_CATCHING_UP):
-            if not feeder.feed():
+            if not feeder.feed(wait=_PATIENCE_S):
                 break
+        if feeder.is_out_of_reach():
+            return self._own_found(ask, look)
         try:
             behind = feeder.answers()
             if behind is not None:
@@ -368,7 +374,7 @@ class Search(Part):
         if batches < 1:
             raise InvalidInput(f"batches {batches} is below 1")
         done = 0
-        while done < batches and (self.own_feeder.feed() if self.feeder is None else self.feeder.feed(backoff=False)):
+        while done < batches and (self.own_feeder.feed() if self.feeder is None else self.feeder.feed(backoff=False, wait=-1)):
             done += 1
         return done
 

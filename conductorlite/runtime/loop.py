@@ -199,6 +199,7 @@ class Driver(Work):
     ) -> bool:
         before, self.outages.patient = self.outages.patient, True
         self._deadline = deadline
+        self.feeding.changed()
         try:
             while True:
                 if self._stopping:
@@ -232,7 +233,7 @@ class Driver(Work):
             self._rest.worked(now)
             return None
         at = self.next_instant(idle=not forever and until is None)
-        if at is None and not self._passed_over and not len(self.workshop) and not forever and until is None:
+        if at is None and not (self._passed_over or len(self.workshop) or forever) and until is None and self.feeding.is_done():
             self.outages.clear()
             return True
         limits = [instant for instant in (at, deadline, self.outages.again_at()) if instant is not None]
@@ -253,7 +254,7 @@ class Driver(Work):
         busy = self._take_turn(_GROUP) or busy
         busy = self._listen() or busy
         busy = self._dispatch() or busy
-        busy = ((self._feeds() or not busy) and self._feed()) or busy
+        busy = self.feeding.look(busy=busy) or busy
         self.outages.done()
         self.outages.prune()
         return busy
@@ -480,6 +481,7 @@ class Driver(Work):
         left = len(self.reports) + len(self.workshop.finished())
         if left:
             log_driver("%d results could not be stored before the engine was closed; their tasks are carried out again", left)
+        self.feeding.close()
         self.workshop.close()
         self.standby.close()
 

@@ -34,6 +34,7 @@ from conductorlite.model.later import module
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
+from conductorlite.runtime.feeding import Feeding
 from conductorlite.runtime.idle import GLANCE_MS, Rest, WaitGraph
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
@@ -186,9 +187,6 @@ def _dropped(task: Task, error: ConductorliteError, *, lost: bool) -> None:
 #: Deliveries carried out in one write.
 _BATCH: Final = 64
 
-#: Units of work that may pass before what they changed is indexed.
-_INDEX_EVERY: Final = 500
-
 #: Executions looked at when another thread or process takes a turn on the first one that is due.
 _OTHERS: Final = 64
 
@@ -221,7 +219,8 @@ class Work:
         self._held = False
         self._held_since = -1
         self._locked = engine.core.turns.lock is not None
-        self._unfed = self._unlooked = 0
+        self.feeding = Feeding(engine)
+        self._unlooked = 0
         self._stopping = False
         #: Executions that ended while functions run or are being handed out, and whether a driver notes them down.
         self._over: deque[str] = deque()
@@ -265,24 +264,11 @@ class Work:
         """
         self.handing.most, self.handing.threads = int(ahead), False
         self.engine.core.driven.look()
-        self._unfed += 1
-        if (self.reports.in_hand and self.reports.flush()) or (self._unfed >= _INDEX_EVERY and self._feed()):
+        if (self.reports.in_hand and self.reports.flush()) or (self.feeding.is_due() and self.feeding.feed()):
             return True
         if self._take_turn() or (self._asks and self.listening.take(1)) or (self._timeline and self._report_due()):
             return True
-        return self._run_one() or self._feed()
-
-    def _feeds(self) -> bool:
-        """Whether the index has been kept waiting for so many units."""
-        self._unfed += 1
-        return self._unfed >= _INDEX_EVERY
-
-    def _feed(self) -> bool:
-        self._unfed = 0
-        indexing = self.engine.core.indexing
-        if indexing is None:
-            return False
-        return indexing.own_feeder.feed_when_idle() if indexing.feeder is None else indexing.feeder.feed()
+        return self._run_one() or self.feeding.feed()
 
     def settle(self) -> int:
         """Do all that is ready now; returns how many units that was."""

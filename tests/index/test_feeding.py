@@ -15,7 +15,8 @@ from orders import ORDER, agrees, answers, engine, place
 
 from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite.engine import index_feed as feeding
-from conductorlite.errors import InvalidInput, StorageError
+from conductorlite.engine import own_feed
+from conductorlite.errors import InvalidInput, StorageError, StorageUnavailable
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, IndexEntry
 from conductorlite.store.sqlite.backend import SQLiteBackend
@@ -103,7 +104,7 @@ def test_an_index_that_comes_later(tmp_path: Path, index: MemoryIndex | None, ba
         assert one.admin.index_health() == feeding.IndexHealth(complete=False, behind=0)
     monkeypatch.setattr(feeding, "_BATCH", batch)
     monkeypatch.setattr(feeding, "_DOCUMENTS", 3)
-    monkeypatch.setattr(feeding, "_AT_ONCE", 2)
+    monkeypatch.setattr(own_feed, "_AT_ONCE", 2)
     with engine(SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL"), index=index) as one:
         assert one.search("status = COMPLETED", size=0).total_hits == before[1][0]
         health = one.admin.index_health()
@@ -241,6 +242,8 @@ class Troubled:
     steps: int = 0
     #: What others do before a batch.
     before: Callable[[], object] | None = None
+    #: What was asked of it.
+    asked: list[str] = attrs.field(factory=list)
 
     def _step(self) -> None:
         act, self.before = self.before, None
@@ -275,6 +278,7 @@ class Troubled:
         self._step()
 
     def __getattr__(self, name: str) -> Any:
+        self.asked.append(name)
         if self.error is not None and name in ("workflows", "tasks", "standing"):
             raise self.error
         return getattr(self.inner, name)
@@ -303,6 +307,23 @@ def test_an_index_of_which_everything_fails(store: Backend, error: Exception) ->
         clock.move_to(clock.now() + 120_000)
         one.run_until_idle()
         agrees(one)
+
+
+def test_a_search_leaves_alone_what_is_out_of_reach(store: Backend) -> None:
+    """One that could not be reached is not asked by each search, which would wait for it, but when it is time to try again."""
+    index = Troubled(MemoryIndex(), error=StorageUnavailable("nobody is there"))
+    clock = VirtualClock(1_000)
+    with engine(store, index, clock) as one:
+        place(one, 0, 3)
+        one.run_until_idle()
+        index.asked.clear()
+        for _ in range(5):
+            assert one.search().total_hits == 3
+        assert not index.asked
+        index.error = None
+        clock.move_to(clock.now() + 60_000)
+        agrees(one)
+        assert index.asked
 
 
 def test_another_that_feeds_is_not_waited_for(tmp_path: Path) -> None:

@@ -56,6 +56,18 @@ def test_searches_and_executions_go_on(store: Backend) -> None:
             assert [view.feed(kind) is None for kind in FeedKind] == [True, False, True]
 
 
+def test_the_first_is_built_once(store: Backend) -> None:
+    """Of a store that was never indexed each execution is indexed once, and the progress is that of all of them."""
+    index, seen = MemoryIndex(), list[tuple[int, int]]()
+    with engine(store, index) as one:
+        place(one, 0, 9)
+        one.admin.rebuild_index(lambda done, total: seen.append((done, total)))
+        assert seen == [(0, 9), (2, 9), (4, 9), (6, 9), (8, 9), (9, 9)]
+        assert index.standing()[1] == 5
+        assert len(index._shared.indexes) == 1
+        agrees(one)
+
+
 @pytest.mark.parametrize("by", ["a driver", "the verb"])
 def test_one_that_was_begun_is_finished(store: Backend, by: str) -> None:
     """A process that dies while it rebuilds leaves that to the next driver, or to the next call, which begin nothing again."""
