@@ -1,41 +1,121 @@
-"""Many reports at once: in few commits, and each with an answer of its own."""
+"""What many workers say at once: their reports in few commits, their polls in few more, and to each an answer of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
+from conductorlite.engine.polling import Asker
 from conductorlite.engine.reports import Report, Reports
-from conductorlite.engine.turn_types import TurnResult
+from conductorlite.engine.turn_types import Taking, TurnResult
+from conductorlite.model import attrs
 from conductorlite.model.errors import ConductorliteError, ExecutionArchived, ExecutionNotFound, TaskNotFound
 from conductorlite.model.executions import Task, TaskResult
 
-__all__ = ["report_each"]
+if TYPE_CHECKING:
+    from conductorlite.engine.polling import Polling
+
+__all__ = ["Exchange", "exchange", "report_each"]
 
 #: Reports of one execution that share a turn at most.
 _TOGETHER: Final = 200
 
 
-def report_each(reports: Reports, results: Iterable[TaskResult]) -> list[Task | ConductorliteError]:
-    """What became of each report: those of one execution share turns, the turns a write; see `Engine.update_tasks`."""
-    answers: dict[int, Task | ConductorliteError] = {}
-    waiting: list[tuple[int, Report]] = []
-    for number, result in enumerate(results):
-        try:
-            task = reports.found(result)
-            waiting.append((number, reports.prepared(task, reports.whole(task, result))))
-        except ConductorliteError as error:
-            answers[number] = error
-    while waiting:
-        groups, waiting = _sharing(waiting)
-        taken = reports.taken_together([[report for _, report in group] for group in groups])
-        for group, turn in zip(groups, taken, strict=True):
-            for number, report in group:
-                answers[number] = _answer(reports, report, turn, alone=len(group) == 1)
-    return [answers[number] for number in sorted(answers)]
+@attrs.define(slots=True, kw_only=True, eq=False)
+class Exchange:
+    """What a worker says in one call: a report, or a poll, or a report and after it a poll; and what comes of it."""
+
+    result: TaskResult | None = None
+    #: Who polls after that, for what; by default for the type and domain of the task that was reported on.
+    asker: Asker | None = None
+    task_type: str | None = None
+    domain: str | None = None
+    #: The task of the report as it was, and why the report, or a poll alone, was refused.
+    task: Task | None = None
+    error: ConductorliteError | None = None
+    report: Report | None = None
+
+    @property
+    def wants(self) -> int:
+        """How many tasks it is still to be given."""
+        return 0 if self.asker is None or self.error is not None else self.asker.count - len(self.asker.given)
 
 
-def _answer(reports: Reports, report: Report, turn: TurnResult | ConductorliteError, *, alone: bool) -> Task | ConductorliteError:
+def exchange(reports: Reports, polling: Polling, asks: Sequence[Exchange]) -> None:
+    """Take reports, those of one execution in one turn, the turns in one write; then give what is polled for.
+
+    What a worker polls for after its report it gets in the report's own turn, where its execution has what is next in the queue.
+    One that is refused refuses itself only. Raises what does not pass by itself; then all that was taken has been given back.
+    """
+    noted: list[Task] = []
+    try:
+        waiting = [ask for ask in asks if ask.result is not None and _prepared(reports, ask)]
+        while waiting:
+            groups, waiting = _sharing(waiting)
+            takings = [_taking_next(polling, group, noted) for group in groups]
+            turns = reports.taken_together([_reports_of(group) for group in groups], takings)
+            for group, taking, turn in zip(groups, takings, turns, strict=True):
+                for ask in group:
+                    ask.error = _refusal(reports, ask, turn, alone=len(group) == 1)
+                asker = group[0].asker
+                if taking is not None and asker is not None and group[0].error is None:
+                    asker.given += polling.received(taking)
+        _poll(polling, asks, noted)
+    except BaseException:
+        polling.give_up(noted)
+        raise
+    kept = {task.task_id for ask in asks if ask.asker is not None for task, _ in ask.asker.given}
+    if left := [task for task in noted if task.task_id not in kept]:
+        polling.give_up(left)
+
+
+def report_each(reports: Reports, polling: Polling, results: Iterable[TaskResult]) -> list[Task | ConductorliteError]:
+    """What became of each report; see `Engine.update_tasks`."""
+    asks = [Exchange(result=result) for result in results]
+    exchange(reports, polling, asks)
+    return [_stored(reports, ask) for ask in asks]
+
+
+def _stored(reports: Reports, ask: Exchange) -> Task | ConductorliteError:
+    if ask.report is None or ask.error is not None:
+        return ask.error or TaskNotFound("it was no report")
+    try:
+        return reports.stored(ask.report.task, ask.report.result)
+    except ConductorliteError as error:
+        return error
+
+
+def _prepared(reports: Reports, ask: Exchange) -> bool:
+    """Whether a report is ready to be taken."""
+    result = ask.result
+    try:
+        if result is not None:
+            ask.task = task = reports.found(result)
+            ask.report = reports.prepared(task, reports.whole(task, result))
+            if ask.asker is not None and ask.task_type is None:
+                ask.task_type, ask.domain = task.task_type, task.domain
+    except ConductorliteError as error:
+        ask.error = error
+    return ask.error is None
+
+
+def _reports_of(group: Iterable[Exchange]) -> list[Report]:
+    return [ask.report for ask in group if ask.report is not None]
+
+
+def _taking_next(polling: Polling, group: Sequence[Exchange], noted: list[Task]) -> Taking | None:
+    """What gives the worker of the only report of a turn what comes next."""
+    (ask, *others) = group
+    if others or ask.asker is None or not ask.wants:
+        return None
+    return polling.taking_next(ask.asker, ask.task_type or "", ask.domain, noted)
+
+
+def _refusal(reports: Reports, ask: Exchange, turn: TurnResult | ConductorliteError, *, alone: bool) -> ConductorliteError | None:
+    """Why a report was refused; None when it was taken."""
+    report = ask.report
+    if report is None:
+        return None
     try:
         if isinstance(turn, TurnResult):
             reports.answered(report, turn)
@@ -43,24 +123,44 @@ def _answer(reports: Reports, report: Report, turn: TurnResult | ConductorliteEr
             raise turn
         else:  # of a turn that came to nothing, each is tried by itself
             reports.answered(report, reports.taken([report]))
-        return reports.stored(report.task, report.result)
     except ExecutionArchived as error:
         return error
     except ExecutionNotFound:
         return TaskNotFound(f"execution {report.task.workflow_id!r} was removed")
     except ConductorliteError as error:
         return error
+    return None
 
 
-def _sharing(waiting: Iterable[tuple[int, Report]]) -> tuple[list[list[tuple[int, Report]]], list[tuple[int, Report]]]:
+def _poll(polling: Polling, asks: Iterable[Exchange], noted: list[Task]) -> None:
+    """Poll for those who still want something, those of one queue together; after a report nothing that goes wrong is an error."""
+    queues: dict[tuple[str, str | None], list[Exchange]] = {}
+    for ask in asks:
+        if ask.wants:
+            queues.setdefault((ask.task_type or "", ask.domain or None), []).append(ask)
+    for (task_type, domain), wanting in queues.items():
+        rest = [(ask, Asker(worker_id=ask.asker.worker_id, count=ask.wants)) for ask in wanting if ask.asker is not None]
+        try:
+            polling.take_for([asker for _, asker in rest], task_type, domain, noted=noted)
+        except ConductorliteError as error:
+            for ask in wanting:
+                ask.error = error if ask.result is None else None
+        for ask, asker in rest:
+            if ask.asker is not None:
+                ask.asker.given += asker.given
+
+
+def _sharing(waiting: Iterable[Exchange]) -> tuple[list[list[Exchange]], list[Exchange]]:
     """The next reports of each execution that may share a turn, each task once; and those that come after them."""
-    groups: dict[str, list[tuple[int, Report]]] = {}
-    later: list[tuple[int, Report]] = []
+    groups: dict[str, list[Exchange]] = {}
+    later: list[Exchange] = []
     full: set[str] = set()
-    for number, report in waiting:
-        workflow_id = report.task.workflow_id
-        group = groups.setdefault(workflow_id, [])
-        if len(group) == _TOGETHER or any(other.task.task_id == report.task.task_id for _, other in group):
-            full.add(workflow_id)
-        (later if workflow_id in full else group).append((number, report))
-    return list(groups.values()), later
+    for ask in waiting:
+        if ask.task is None:
+            continue
+        task = ask.task
+        group = groups.setdefault(task.workflow_id, [])
+        if len(group) == _TOGETHER or any(other.task is not None and other.task.task_id == task.task_id for other in group):
+            full.add(task.workflow_id)
+        (later if task.workflow_id in full else group).append(ask)
+    return [group for group in groups.values() if group], later

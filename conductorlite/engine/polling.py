@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import cycle
 from typing import Final
 
 from conductorlite.engine.config import EngineConfig, Part
@@ -53,7 +54,7 @@ from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.ports import Capability
 
-__all__ = ["GLANCE_MS", "Hand", "Polling", "said"]
+__all__ = ["GLANCE_MS", "Asker", "Hand", "Polling", "said"]
 
 #: Messages looked at for one that can be taken, beyond those asked for.
 _SPARE = 8
@@ -78,6 +79,19 @@ class Hand:
     alone: bool = False
     #: What is offered to it only when it is alone.
     passed: list[Message] = attrs.field(factory=list)
+
+
+@attrs.define(slots=True, kw_only=True, eq=False)
+class Asker:
+    """A worker that polls: how many tasks it takes, and what it gets, each with the row of its execution."""
+
+    worker_id: str | None
+    count: int
+    #: What its polls say.
+    data: Payload = EMPTY
+    #: What was taken for it, and what of it can be carried out.
+    taken: list[tuple[Task, Workflow]] = attrs.field(factory=list)
+    given: list[tuple[Task, Workflow]] = attrs.field(factory=list)
 
 
 class Polling(Part):
@@ -106,25 +120,46 @@ class Polling(Part):
 
         Each is `noted` in the commit that takes it, before any caller gets it.
         """
+        asker = Asker(worker_id=worker_id, count=count)
+        self.take_for([asker], task_type, domain, hand, noted)
+        return [task for task, _ in asker.given] if asker.given else []
+
+    def take_for(
+        self,
+        askers: Sequence[Asker],
+        task_type: str,
+        domain: str | None,
+        hand: Hand | None = None,
+        noted: list[Task] | None = None,
+    ) -> None:
+        """The same for several workers that poll one queue: what is first in it for the first of them, in few writes for all."""
         self.give_up(())
         queue = queue_name(task_type, domain or None, self._owner)
-        now = self._clock.now()
-        poll = PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=now)
-        poll_write = PollWrite(self.polls.noted(poll))
-        noted = [] if noted is None else noted
-        whole: list[Task] = []
+        poll_write = self.poll_write(askers, task_type, domain)
+        noted, before, given = ([], 0, 0) if noted is None else (noted, len(noted), 0)
         try:
-            for found in self._take_offered(queue, worker_id, count, poll_write, hand, noted):
-                whole += self._handed_whole(found)
+            self._take_offered(queue, askers, poll_write, hand, noted)
+            for asker in askers:
+                for found in asker.taken:
+                    asker.given += self._handed_whole(found)
+                given += len(asker.given)
             self._record(poll_write)
         except BaseException as error:
-            if not whole or not isinstance(error, ConductorliteError):
-                self.give_up(noted)
+            if not any(asker.given for asker in askers) or not isinstance(error, ConductorliteError):
+                self.give_up(noted[before:])
                 raise
-        if len(whole) < len(noted):
-            kept = {task.task_id for task in whole}
-            self.give_up([task for task in noted if task.task_id not in kept])
-        return whole
+        if given < len(noted) - before:
+            kept = {task.task_id for asker in askers for task, _ in asker.given}
+            self.give_up([task for task in noted[before:] if task.task_id not in kept])
+
+    def poll_write(self, askers: Iterable[Asker], task_type: str, domain: str | None) -> PollWrite:
+        """What is to be recorded of polls that are made now."""
+        now = self._clock.now()
+        due: Sequence[PollData] = ()
+        for asker in askers:
+            poll = PollData(queue_name=task_type, domain=domain or None, worker_id=asker.worker_id, last_poll_time=now)
+            due = self.polls.noted(poll) or due  # each time all that waits
+        return PollWrite(due)
 
     def give_up(self, tasks: Iterable[Task]) -> None:
         """Give back tasks that may have been taken, and that no caller got; what cannot be now, at the next poll."""
@@ -153,34 +188,29 @@ class Polling(Part):
         self.polls.wrote(poll_write.polls)
 
     def _take_offered(
-        self, queue: str, worker_id: str | None, count: int, extra_write: ExtraWrite, hand: Hand | None, noted: list[Task]
-    ) -> list[tuple[Task, Workflow]]:
-        """What could be taken: fewer, when the store fails after the first."""
-        taken: list[tuple[Task, Workflow]] = []
+        self, queue: str, askers: Sequence[Asker], extra_write: ExtraWrite, hand: Hand | None, noted: list[Task]
+    ) -> None:
+        """Take what can be taken: fewer, when the store fails after the first."""
         try:
-            self._take_each(queue, worker_id, count, extra_write, hand, noted, taken)
+            self._take_each(queue, askers, extra_write, hand, noted)
         except ConductorliteError:
-            if not taken:
+            if not any(asker.taken for asker in askers):
                 raise
-        return taken
 
     def _take_each(
-        self,
-        queue: str,
-        worker_id: str | None,
-        count: int,
-        extra_write: ExtraWrite,
-        hand: Hand | None,
-        noted: list[Task],
-        taken: list[tuple[Task, Workflow]],
+        self, queue: str, askers: Sequence[Asker], extra_write: ExtraWrite, hand: Hand | None, noted: list[Task]
     ) -> None:
         passed: set[Message] = set()
         spare = 0
         quiet = self._turns.quiet
         if quiet.is_empty(queue) and quiet.is_unchanged():
             return
-        while len(taken) < count:
-            limit = count - len(taken) + spare
+        wanted = 0
+        for asker in askers:
+            asker.data = said(asker.worker_id, hand)
+            wanted += asker.count
+        while wanted:
+            limit = wanted + spare
             commits = self._backend.commits()
             with self._backend.reading() as view:
                 passed_over = () if spare else view.unpolled(queue)
@@ -191,13 +221,16 @@ class Polling(Part):
                 self._polled(queue, passed_over)
                 with self._backend.reading() as view:
                     offered = view.offered(queue, self._clock.now(), limit)
-            before = len(taken)
+            found = False
             fresh = [message for message in offered if message not in passed]
-            while fresh and len(taken) < count:
-                some, fresh = fresh[: count - len(taken)], fresh[count - len(taken) :]
+            while fresh and wanted:
+                some, fresh = fresh[:wanted], fresh[wanted:]
                 passed.update(some)
-                self._take(some, worker_id, extra_write, hand, noted, taken)
-            if len(taken) == before and len(offered) < limit:
+                wanting = askers if len(askers) == 1 else [one for one in askers for _ in range(one.count - len(one.taken))]
+                taken = self._take(zip(some, cycle(wanting), strict=False), extra_write, hand, noted)
+                wanted -= taken
+                found = found or taken > 0
+            if not found and len(offered) < limit:
                 break
             # Others poll too, or what is offered is void or of parked executions: look further.
             spare = max(_SPARE, 2 * spare)
@@ -232,16 +265,16 @@ class Polling(Part):
                 tx.deliver(items)
             self._turns.run_related(list(dict.fromkeys(event.workflow_id for item in items for event in item.outgoing.posted)))
 
-    def _handed_whole(self, found: tuple[Task, Workflow]) -> list[Task]:
-        task = found[0]
+    def _handed_whole(self, found: tuple[Task, Workflow]) -> list[tuple[Task, Workflow]]:
+        task, row = found
         if self._secrecy is None and task.input.text is not None and task.output.text is not None:
-            return [task]
+            return [found]
         try:
-            memo = self._at_hand(found[0])
-            handed = memo if self._secrecy is None or memo is None else self._handed(memo, found[1])
+            memo = self._at_hand(task)
+            handed = memo if self._secrecy is None or memo is None else self._handed(memo, row)
         except TaskNotFound:  # ended and removed by another process since
             return []
-        return [] if handed is None else [handed]
+        return [] if handed is None else [(handed, row)]
 
     def _at_hand(self, task: Task) -> Task | None:
         """A polled task with its documents; None when one of them is lost, which fails it.
@@ -290,7 +323,7 @@ class Polling(Part):
         noted: list[Task] = []
         try:
             found = self.take_message(message, worker_id, None, Hand(holding, alone=True), noted)
-            return None if found is None else next(iter(self._handed_whole(found)), None)
+            return None if found is None else next((task for task, _ in self._handed_whole(found)), None)
         except BaseException:
             self.give_up(noted)
             raise
@@ -304,43 +337,56 @@ class Polling(Part):
         noted: list[Task] | None = None,
     ) -> tuple[Task, Workflow] | None:
         """Take one offered task, with its execution's row; None when another poll has it, or it is void and dropped."""
-        taken: list[tuple[Task, Workflow]] = []
-        self._take([message], worker_id, extra_write, hand, noted, taken)
-        return taken[0] if taken else None
+        asker = Asker(worker_id=worker_id, count=1, data=said(worker_id, hand))
+        self._take([(message, asker)], extra_write, hand, noted)
+        return asker.taken[0] if asker.taken else None
 
     def _take(
         self,
-        messages: Iterable[Message],
-        worker_id: str | None,
+        shares: Iterable[tuple[Message, Asker]],
         extra_write: ExtraWrite | None,
         hand: Hand | None,
         noted: list[Task] | None,
-        taken: list[tuple[Task, Workflow]],
-    ) -> None:
-        """Take offered tasks, those of one execution in one turn, the turns in one write; raises what the first bad one does."""
-        data, now = said(worker_id, hand), self._clock.now()
-        groups: dict[str, list[Message]] = {}
-        for message in messages:
-            groups.setdefault(message.workflow_id, []).append(message)
-        takings = [Taking(data=data, owner=self._owner, write=extra_write, noted=noted) for _ in groups]
+    ) -> int:
+        """Take offered tasks, those of one execution in one turn, the turns in one write; how many were taken.
+
+        Raises what the first bad turn does.
+        """
+        now = self._clock.now()
+        groups: dict[str, list[tuple[Message, Asker]]] = {}
+        takers: dict[tuple[str, str], Asker] = {}
+        for message, asker in shares:
+            groups.setdefault(message.workflow_id, []).append((message, asker))
+            takers[message.workflow_id, message.ref] = asker
+        takings = [Taking(data=EMPTY, owner=self._owner, write=extra_write, noted=noted) for _ in groups]
         asked = [
-            Asked(workflow_id=workflow_id, events=[taking.poll(message, now) for message in some], extra_write=taking)
-            for taking, (workflow_id, some) in zip(takings, groups.items(), strict=True)
+            Asked(
+                workflow_id=workflow_id,
+                events=[taking.poll(message, now, asker.data) for message, asker in group],
+                extra_write=taking,
+            )
+            for taking, (workflow_id, group) in zip(takings, groups.items(), strict=True)
         ]
         problem: ConductorliteError | None = None
+        taken = 0
         for one, taking, result in zip(asked, takings, self._turns.run_group(asked), strict=True):
+            group = groups[one.workflow_id]
             if isinstance(result, TurnResult):
-                taken += taking.taken if any(reply.outcome is Outcome.DONE for reply in result.replies.values()) else ()
+                if any(reply.outcome is Outcome.DONE for reply in result.replies.values()):
+                    taken += len(taking.taken)
+                    for found in taking.taken:
+                        takers[one.workflow_id, found[0].ref].taken.append(found)
                 alone = {event.ref for event in one.events if _is_alone(result.replies.get(event.event_id))}
                 if hand is not None:
-                    hand.passed += [message for message in groups[one.workflow_id] if message.ref in alone]
+                    hand.passed += [message for message, _ in group if message.ref in alone]
             elif isinstance(result, ExecutionNotFound):
                 with self._backend.writing() as tx:
-                    tx.discard(groups[one.workflow_id])
+                    tx.discard([message for message, _ in group])
             else:
                 problem = problem or result
         if problem is not None:
             raise problem
+        return taken
 
     # ------------------------------------------------------------------ handed over
 
@@ -355,37 +401,28 @@ class Polling(Part):
         write = PollWrite(due) if due else None
         return new[Taking](data=data, owner=self._owner, write=write, free=free, most=most, again=again)
 
-    def report_and_take(self, task: Task, result: TaskResult, task_type: str, count: int, domain: str | None) -> list[Task]:
-        """Report on a task and poll, in one turn as far as its execution is first in the queue; raises as a report does.
-
-        When the report was taken and the poll fails, the list is shorter.
-        """
-        worker_id = result.worker_id
-        poll = PollData(
-            queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=self._clock.now()
-        )  # fmt: skip
+    def taking_next(self, asker: Asker, task_type: str, domain: str | None, noted: list[Task]) -> Taking:
+        """What has the turn of a worker's report give it the next tasks of a queue, as far as its execution is first there."""
         queue = queue_name(task_type, domain or None, self._owner)
-        taking = self.hand_over({queue: count}, count, {queue}, [poll], said(worker_id, None))
-        taking.in_order, taking.noted = True, []
-        try:
-            report = self._reports.prepared(task, result)
-            self._reports.answered(report, self._reports.taken([report], taking))
-            places = [event.ref for event in taking.polls.values()]
-            taking.taken.sort(key=lambda found: places.index(found[0].ref))
-            whole = self.received(taking)
-            if len(whole) < count:
-                with suppress(ConductorliteError):
-                    whole += self.take_offered(task_type, worker_id, count - len(whole), domain)
-        except BaseException:
-            self.give_up(taking.noted)
-            raise
-        return whole
+        return Taking(
+            data=said(asker.worker_id, None),
+            owner=self._owner,
+            write=self.poll_write([asker], task_type, domain),
+            noted=noted,
+            free={queue: asker.count},
+            most=asker.count,
+            again={queue},
+            in_order=True,
+        )
 
-    def received(self, taking: Taking) -> list[Task]:
-        """The tasks that a turn has handed over, with their documents and secrets: for the caller to carry out."""
+    def received(self, taking: Taking) -> list[tuple[Task, Workflow]]:
+        """What a turn has handed over, with documents and secrets, in the order of a poll: for the caller to carry out."""
         if isinstance(taking.write, PollWrite) and taking.write.written:
             self.polls.wrote(taking.write.polls)
-        whole: list[Task] = []
+        if taking.in_order and len(taking.taken) > 1:
+            places = [event.ref for event in taking.polls.values()]
+            taking.taken.sort(key=lambda found: places.index(found[0].ref))
+        whole: list[tuple[Task, Workflow]] = []
         try:
             for found in taking.taken:
                 whole += self._handed_whole(found)

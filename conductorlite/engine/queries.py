@@ -110,13 +110,13 @@ class Queries(Part):
             absent = {p.digest for p in _payloads(row) if p.absent}
             return _whole(row, self._turns.texts(view, workflow_id, absent) if absent else {})
 
-    def around(self, task: Task, *, masked: bool = False) -> Workflow:
+    def around(self, task: Task, row: Workflow | None = None, *, masked: bool = False) -> Workflow:
         """The execution of an attempt, to show the attempt by: no document of its own, its definition, and that attempt alone.
 
-        Raises ExecutionNotFound.
+        Its `row` is read unless it is given. Raises ExecutionNotFound.
         """
         with self._backend.reading() as view:
-            row = view.workflow(task.workflow_id)
+            row = row or view.workflow(task.workflow_id)
             if row is None:
                 raise missing(view, task.workflow_id)
             definition = self._turns.plans.plan(view, row).definition

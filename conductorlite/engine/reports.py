@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.config import EngineConfig, Part
@@ -326,10 +326,10 @@ class Reports(Part):
         return taken
 
     def taken_together(
-        self, groups: Iterable[Sequence[Report]], taking: Taking | None = None
+        self, groups: Iterable[Sequence[Report]], takings: Iterable[Taking | None] = ()
     ) -> list[TurnResult | ConductorliteError]:
         """The same for several executions, in one write if there is nothing against it: what became of each turn."""
-        asked = [_asked(reports, taking) for reports in groups]
+        asked = [_asked(reports, taking) for reports, taking in zip(groups, chain(takings, repeat(None)), strict=False)]
         results = self._turns.run_group(asked)
         for one, taken in zip(asked, results, strict=True):
             if isinstance(taken, TurnResult) and taken.parked is not None:

@@ -161,8 +161,8 @@ class Taking:
     polls: dict[str, Event] = attrs.field(factory=dict)
     taken: list[tuple[Task, Workflow]] = attrs.field(factory=list)
 
-    def poll(self, message: Message, now: int) -> Event:
-        """The poll that takes an offered task."""
+    def poll(self, message: Message, now: int, data: Payload | None = None) -> Event:
+        """The poll that takes an offered task; it says `data`, by default what the others do."""
         event = new[Event](
             workflow_id=message.workflow_id,
             event_id=f"{EventKind.POLL}@{now}:{message.task_id}",
@@ -172,7 +172,7 @@ class Taking:
             ref=message.ref,
             attempt=message.attempt,
             generation=message.generation,
-            data=self.data,
+            data=self.data if data is None else data,
             owner=self.owner,
         )
         self.polls[message.ref] = event

@@ -19,7 +19,7 @@ from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.nouns import Core, Nouns, wake_schedule
 from conductorlite.engine.payloads import PayloadStore
-from conductorlite.engine.polling import GLANCE_MS, Polling
+from conductorlite.engine.polling import GLANCE_MS, Asker, Polling
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.reports import Reports, Secrecy
@@ -453,24 +453,28 @@ class Verbs(Nouns):
         in the report's own turn where its execution has what is next in the queue. It returns the task and a list. Nothing is
         polled for when the report raises; when the poll fails, the list is shorter.
         """
+        reports = self.core.reports
         if poll is not None:
             self._turns.joined.refuse("poll")
             if count < 1:
                 raise InvalidInput(f"count {count} is below 1")
-        reports, polled = self.core.reports, []
+            from conductorlite.engine.bulk import Exchange, exchange
+
+            asker = Asker(worker_id=result.worker_id, count=count)
+            ask = Exchange(result=result, asker=asker, task_type=poll, domain=domain)
+            exchange(reports, self.core.polling, [ask])
+            if ask.report is None or ask.error is not None:
+                raise ask.error or TaskNotFound(result.task_id)
+            return reports.stored(ask.report.task, ask.report.result), [task for task, _ in asker.given]
         task = reports.found(result)
         result = reports.whole(task, result)
         try:
-            if poll is None:
-                reports.report(task, result)
-            else:
-                polled = self.core.polling.report_and_take(task, result, poll, count, domain)
+            reports.report(task, result)
         except ExecutionArchived:
             raise
         except ExecutionNotFound:
             raise TaskNotFound(f"execution {result.workflow_id!r} was removed") from None
-        after = reports.stored(task, result)
-        return after if poll is None else (after, polled)
+        return reports.stored(task, result)
 
     def update_tasks(self, results: Iterable[TaskResult]) -> list[Task | ConductorliteError]:
         """Report on many tasks in few commits: what `update_task` returns or raises for each of them, in their order.
@@ -480,7 +484,7 @@ class Verbs(Nouns):
         self._turns.joined.refuse("update_tasks")
         from conductorlite.engine.bulk import report_each
 
-        return report_each(self.core.reports, results)
+        return report_each(self.core.reports, self.core.polling, results)
 
     def close(self) -> None:
         """Release the store; idempotent."""

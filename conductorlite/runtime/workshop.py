@@ -409,7 +409,7 @@ class HandOut:
         if taking is None or not (taking.taken or taking.write):
             return
         owner, served = self._engine.config.owner, self._served()
-        for task in self._engine.core.polling.received(taking):
+        for task, _ in self._engine.core.polling.received(taking):
             self.handed.append((served[queue_name(task.task_type, task.domain, owner)], task))
 
     def _keep(self, worker: Worker, hand: Hand) -> None:

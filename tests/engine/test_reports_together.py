@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from conductorlite import AsyncEngine, Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef
+from conductorlite import (
+    AsyncEngine,
+    Engine,
+    EngineConfig,
+    Task,
+    TaskResult,
+    TaskStatus,
+    VirtualClock,
+    WorkflowDef,
+    WorkflowStatus,
+)
+from conductorlite.engine.bulk import Exchange, exchange
+from conductorlite.engine.polling import Asker
 from conductorlite.errors import Conflict, InvalidInput, StaleLease, TaskNotFound
 from conductorlite.model.canonical import canonical
 from conductorlite.store.sqlite.backend import SQLiteBackend
@@ -195,3 +207,57 @@ def test_both_are_awaited() -> None:
             assert [type(one) for one in answers] == [Task, Task]
 
     asyncio.run(program())
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@pytest.mark.parametrize("seed", range(6))
+def test_what_many_workers_say_at_once(seed: int, backend: str, tmp_path: Path) -> None:
+    """Each gets what it wants as long as there is any, no task two have, and each report is answered as it is alone."""
+    drawn = random.Random(seed)
+    with opened(tmp_path / "s.db" if backend == "sqlite" else None, executions=6) as engine:
+        core, held = engine.core, []
+        for _ in range(60):
+            asks = [
+                Exchange(asker=Asker(worker_id=f"idle{n}", count=drawn.randint(1, 3)), task_type=drawn.choice(["step", "other"]))
+                for n in range(drawn.randint(0, 2))
+            ]
+            drawn.shuffle(held)
+            reported = [held.pop() for _ in range(min(len(held), drawn.randint(1, 5)))]
+            stale = {task.task_id for task in reported if drawn.random() < 0.15}
+            for number, task in enumerate(reported):
+                result = report(task, lease=task.lease - (task.task_id in stale), worker_id=f"busy{number}")
+                asks.append(
+                    Exchange(result=result, asker=Asker(worker_id=f"busy{number}", count=1) if drawn.random() < 0.8 else None)
+                )
+            exchange(core.reports, core.polling, asks)
+            for ask in asks:
+                bad = ask.task is not None and ask.task.task_id in stale
+                assert type(ask.error) is (StaleLease if bad else type(None))
+                given = [] if ask.asker is None else [task for task, _ in ask.asker.given]
+                assert not (bad and given)
+                assert all(task.worker_id == ask.asker.worker_id for task in given if ask.asker is not None)
+                held += given
+            held += [task for task in reported if task.task_id in stale]
+            assert len({task.task_id for task in held}) == len(held)
+            if not held and not asks:
+                break
+        while held or (held := engine.poll("step", count=9) + engine.poll("other", count=9)):
+            engine.update_task(report(held.pop()))
+        assert {row.status for row in engine.executions()} == {WorkflowStatus.COMPLETED}
+        assert engine.admin.check() == []
+
+
+def test_what_many_workers_say_shares_two_writes(tmp_path: Path) -> None:
+    """One for their reports, and one for what they poll for: what others have offered before comes first."""
+    backend = SQLiteBackend(tmp_path / "s.db")
+    with Engine(backend, clock=VirtualClock(T0)) as engine:
+        chain = WorkflowDef.from_json({"name": "chain", "tasks": [simple(f"t{number}") for number in range(6)]})
+        for _ in range(40):
+            engine.start(chain)
+        tasks = engine.poll("step", worker_id="w", count=10)
+        engine.advance("1s")
+        before = backend.commits()
+        asks = [Exchange(result=report(task), asker=Asker(worker_id="w", count=1)) for task in tasks]
+        exchange(engine.core.reports, engine.core.polling, asks)
+        assert backend.commits() - before == 2
+        assert all(ask.asker is not None and len(ask.asker.given) == 1 for ask in asks)

@@ -23,6 +23,7 @@ from conductorlite.server.rest.app import needed
 from conductorlite.server.rest.operations import Place
 from conductorlite.server.rest.routes import OPERATIONS
 from conductorlite.server.safety import Role
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 TYPES: dict[type, str] = {bool: "b", int: "n", float: "n", str: "s", list: "a", dict: "o"}
 
@@ -244,6 +245,33 @@ def test_a_long_poll_takes_no_thread(engine: Engine) -> None:
         await asyncio.wait(polls)
 
     asking(engine, test)
+
+
+def test_reports_and_polls_of_many_clients_share_writes(tmp_path: Path) -> None:
+    """What comes while the store is busy is written together, and each client is answered for itself."""
+    backend = SQLiteBackend(tmp_path / "s.db")
+    with Engine(backend) as engine:
+        engine.register(_flow("w", _step("a"), _step("b")))
+        for _ in range(40):
+            engine.start("w")
+
+        async def test(ask: Ask) -> None:
+            url = "/api/tasks/poll/batch/greet?workerid=w&count=20&timeout=0"
+            held = (await ask("GET", url)).json()
+            done = {"status": "COMPLETED", "workerId": "w"}
+            said = [{"workflowInstanceId": one["workflowInstanceId"], "taskId": one["taskId"], **done} for one in held]
+            said.append({**said[0], "taskId": "nobody's"})
+            before = backend.commits()
+            with backend.writing():
+                calls = [asyncio.ensure_future(ask("POST", "/api/tasks/update-v2", one)) for one in said]
+                for _ in range(500):  # until all have come
+                    await asyncio.sleep(0)
+            answers = await asyncio.gather(*calls)
+            assert [one.status_code for one in answers] == [200] * 20 + [404]
+            assert len({one.json()["taskId"] for one in answers[:20]}) == 20
+            assert backend.commits() - before <= 6
+
+        asking(engine, test, settle=False)
 
 
 async def _call(app: Any, path: str, messages: asyncio.Queue[dict[str, Any]], send: Any) -> None:

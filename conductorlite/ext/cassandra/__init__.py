@@ -38,13 +38,21 @@ sweep.
 
 from typing import TYPE_CHECKING
 
-from conductorlite.ext.extras import names_of
+from conductorlite.model.errors import MissingExtra
 
 if TYPE_CHECKING:
     from conductorlite.ext.cassandra.server import CassandraBackend
 
 __all__ = ["CassandraBackend"]
 
-__getattr__ = names_of(
-    *("conductorlite.ext.cassandra.server", *__all__), extra="cassandra", purpose="a store in Cassandra", library="cassandra"
-)
+
+def __getattr__(name: str) -> object:
+    if name != "CassandraBackend":
+        raise AttributeError(name)
+    try:
+        import cassandra  # noqa: F401 - what follows needs it
+    except ImportError:
+        raise MissingExtra("cassandra", "a store in Cassandra") from None
+    from conductorlite.ext.cassandra.server import CassandraBackend
+
+    return CassandraBackend

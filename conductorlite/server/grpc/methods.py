@@ -139,7 +139,7 @@ METHODS: Final[tuple[Method, ...]] = (
     _method(_WORKFLOWS, "SearchByTasksV2", _page(executions.search_by_tasks_v2), _SEARCH, "WorkflowSearchResult"),
     _method(_TASKS, "Poll", None),
     _method(_TASKS, "BatchPoll", None, gives="conductor.proto.Task", stream=True),
-    _method(_TASKS, "UpdateTask", lambda e, r: {"taskId": tasks.update_task(e, r.get("result", NO_BODY))}),
+    _method(_TASKS, "UpdateTask", lambda e, r: {"taskId": tasks.report(e, r.get("result", NO_BODY))}),
     _method(_TASKS, "AddLog", lambda e, r: tasks.log(e, r.get("taskId", ""), Text(r.get("log", "")))),
     _method(_TASKS, "GetTaskLogs", lambda e, r: {"logs": tasks.logs(e, r.get("taskId", ""))}),
     _method(_TASKS, "GetTask", lambda e, r: {"task": tasks.task_by_id(e, r.get("taskId", ""))}),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
+from conductorlite.engine.polling import Asker
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
 from conductorlite.model.executions import PollData, Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import found, is_message, log_lines, summary, task
+from conductorlite.server.rest.groups import Given
 from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text, in_full
 from conductorlite.server.rest.waiting import Waiting
 
@@ -89,41 +90,40 @@ async def polled(api: Waiting, task_type: str, worker_id: str | None, domain: st
     return Polled(documents, tasks)
 
 
-def _for_worker(engine: Engine, tasks: list[Task]) -> list[Json]:
-    return [task(one, engine.core.queries.around(one), for_worker=True) for one in tasks]
+def _for_worker(engine: Engine, given: Given) -> list[Json]:
+    return [task(one, engine.core.queries.around(one, row), for_worker=True) for one, row in given]
 
 
 # ---------------------------------------------------------------------- reporting
 
 
-def update_task(engine: Engine, body: Json) -> str:
+async def update_task(api: Waiting, body: Json) -> str:
     """Report on a task; its id."""
-    return report(engine, reported(body), extend_lease=body.get("extendLease") is True).task_id
+    if body.get("extendLease") is True:
+        return await api.call(report, api.engine, body)
+    result = reported(body)
+    await api.exchange(result, None, _for_worker)
+    return result.task_id
 
 
 async def update_and_poll(api: Waiting, body: Json) -> Polled:
     """Report on a task, and take the next one of its type; 204 when there is none."""
     result = reported(body)
-    tasks, documents = await api.taken(partial(_next_of, api.engine, result, body.get("extendLease") is True), _for_worker)
+    if body.get("extendLease") is True or not result.status.terminal:
+        await update_task(api, body)
+        return Polled(None, [])
+    tasks, documents = await api.exchange(result, Asker(worker_id=result.worker_id, count=1), _for_worker)
     return Polled(documents[0] if documents else None, tasks)
 
 
-def _next_of(engine: Engine, result: TaskResult, extend_lease: bool) -> list[Task]:
-    """The next task of its type for who reports that one has ended, in one turn where its execution has it."""
-    if extend_lease or not result.status.terminal:
-        report(engine, result, extend_lease=extend_lease)
-        return []
-    one = engine.tasks.get(result.task_id)
-    return engine.update_task(result, poll=one.task_type, domain=one.domain)[1]
-
-
-def report(engine: Engine, result: TaskResult, *, extend_lease: bool = False) -> Task:
-    """Report on a task, or say that its worker is alive; the task as stored afterwards."""
-    if not extend_lease:
-        return engine.update_task(result)
+def report(engine: Engine, body: Json) -> str:
+    """Report on a task, or say that its worker is alive; its id."""
+    result = reported(body)
+    if body.get("extendLease") is not True:
+        return engine.update_task(result).task_id
     one = engine.tasks.get(result.task_id)
     engine.tasks.extend_lease(one)
-    return one
+    return one.task_id
 
 
 #: Statuses that may be reported.

@@ -11,19 +11,20 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
+from conductorlite.engine.bulk import Exchange
+from conductorlite.engine.polling import Asker
 from conductorlite.model.decisions import queue_name
-from conductorlite.model.executions import HistoryEvent, Task, Workflow
+from conductorlite.model.executions import HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.runtime.engine import Engine
+from conductorlite.server.rest.groups import Groups, Shown
 from conductorlite.server.watching import Threads
 
 __all__ = ["Waiting"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Shown = Callable[[Engine, list[Task]], list[T]]
 
 #: Seconds between looks for what other processes have committed, and between looks at one execution at most.
 _GLANCE: Final = 0.1
@@ -36,6 +37,7 @@ class Waiting:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._threads = Threads()
+        self._groups = Groups(engine, self.give_up)
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Who waits at a queue, in order.
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
@@ -47,6 +49,7 @@ class Waiting:
     def close(self) -> None:
         """Hear nothing more, and end the threads."""
         self._stop()
+        self._groups.close()
         self._threads.close()
 
     async def call(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -62,16 +65,15 @@ class Waiting:
     # ------------------------------------------------------------------ tasks
 
     async def poll(
-        self, task_type: str, shown: Shown[T], *, worker_id: str | None, domain: str | None, count: int, timeout: float
-    ) -> tuple[list[Task], list[T]]:
+        self, task_type: str, shown: Shown, *, worker_id: str | None, domain: str | None, count: int, timeout: float
+    ) -> tuple[list[Task], list[Any]]:
         """Tasks as `Engine.poll` takes them, waited for up to `timeout` seconds, and what is shown of them."""
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout
         queue = queue_name(task_type, domain or None, self.engine.config.owner)
         while True:
             seen = self.engine.core.turns.commits
-            take = partial(self.engine.poll, task_type, worker_id=worker_id, domain=domain, count=count)
-            taken = await self.taken(take, shown)
+            taken = await self.exchange(None, Asker(worker_id=worker_id, count=count), shown, task_type, domain)
             if taken[0] or loop.time() >= until:
                 self._call_next(queue if taken[0] else "")
                 return taken
@@ -93,24 +95,14 @@ class Waiting:
                 elif waiter.done() and loop.time() >= until:
                     self._call_next(queue)  # it was called, and goes
 
-    async def taken(self, take: Callable[[], list[Task]], shown: Shown[T]) -> tuple[list[Task], list[T]]:
-        """What a verb takes, and what is shown of it, in one thread; canceled, it gives back what it has taken."""
-        loop = self._loop = asyncio.get_running_loop()
-        polled = self._threads.submit(self._shown, take, shown)
-        try:
-            return await asyncio.shield(asyncio.wrap_future(polled, loop=loop))
-        except asyncio.CancelledError:
-            if not polled.cancel():
-                polled.add_done_callback(lambda done: self.give_up([] if done.exception() else done.result()[0]))
-            raise
-
-    def _shown(self, take: Callable[[], list[Task]], shown: Shown[T]) -> tuple[list[Task], list[T]]:
-        tasks = take()
-        try:
-            return tasks, shown(self.engine, tasks) if tasks else []
-        except BaseException:
-            self.engine.core.polling.give_up(tasks)
-            raise
+    async def exchange(
+        self, result: TaskResult | None, asker: Asker | None, shown: Shown, task_type: str | None = None, domain: str | None = None
+    ) -> tuple[list[Task], list[Any]]:
+        """Report and poll, together with what other clients report and poll for at the time; see `Exchange`."""
+        self._loop = asyncio.get_running_loop()
+        asked = Exchange(result=result, asker=asker, task_type=task_type, domain=domain)
+        documents = await self._groups.ask(asked, shown)
+        return [task for task, _ in asked.asker.given] if asked.asker is not None else [], documents
 
     def _call_next(self, queue: str) -> None:
         """Have the first that waits at a queue try."""
