@@ -11,10 +11,12 @@ import statistics
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from conductorlite import Engine, Semantics, SystemClock, VirtualClock, Workers, Workflow, WorkflowDef, WorkflowStatus
 from conductorlite.model.canonical import Payload
 from conductorlite.store.documents import WORKFLOWS, Document, workflow_document
+from conductorlite.store.places import opened
 from conductorlite.store.search import asked
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.tables import FeedKind
@@ -78,11 +80,11 @@ def _execution(n: int, count: int) -> Document:
     return workflow_document(row)
 
 
-def filled(folder: Path, count: int) -> tuple[SQLiteBackend, float]:
+def filled(folder: Path, count: int, url: str | None = None) -> tuple[Any, float]:
     """The index of a store, filled with so many executions, and how many went in per second."""
     clock = SystemClock()
     documents = executions(count)
-    store = SQLiteBackend(folder / "searching.db", synchronous="NORMAL")
+    store: Any = SQLiteBackend(folder / "searching.db", synchronous="NORMAL") if url is None else opened(url, None)[0]
     began = clock.now()
     with store.writing() as tx:
         tx.begin_feed(FeedKind.OWN, "of no store")
@@ -92,7 +94,7 @@ def filled(folder: Path, count: int) -> tuple[SQLiteBackend, float]:
     return store, count * 1000 / max(1, clock.now() - began)
 
 
-def ask(store: SQLiteBackend, rounds: int) -> dict[str, tuple[float, int]]:
+def ask(store: Any, rounds: int) -> dict[str, tuple[float, int]]:
     """Median ms and number of hits of each question."""
     from time import perf_counter
 
@@ -136,10 +138,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--count", type=int, default=100_000, help="executions (default 100,000)")
     parser.add_argument("--rounds", type=int, default=9, help="how often each question is asked")
     parser.add_argument("--chains", type=int, default=20, help="chains of ten steps")
+    parser.add_argument("--store", metavar="URL", help="an empty store whose index is measured, in the place of a file")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        store, rate = filled(folder, given.count)
+        store, rate = filled(folder, given.count, given.store)
         size = sum(path.stat().st_size for path in folder.iterdir())
         print(f"{given.count:,} executions indexed, {rate:,.0f} a second, {size / given.count:,.0f} bytes each")
         found = ask(store, given.rounds)
@@ -147,6 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"  {question:36} {median:8.2f} ms  {hits:>8,} hits")
         print(f"  {'median of them':36} {statistics.median(median for median, _ in found.values()):8.2f} ms")
         store.close()
+        if given.store is not None:
+            return
         kinds = {"never searched": (False, False), "searched": (True, False), "searched, fed when idle": (True, True)}
         rounds = [
             {kind: steps(folder, given.chains, begun=begun, fed=fed) for kind, (begun, fed) in kinds.items()}

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 from conductorlite.ext.postgres.own_rows import OwnRows
+from conductorlite.ext.postgres.search import UNINDEX, PostgresIndex, key_of_document
 from conductorlite.ext.postgres.statements import (
     FENCED,
     FILE_BYTES,
@@ -87,8 +88,8 @@ class PostgresReads(SQLiteReads):
         return self._instant(MESSAGE_AT, json.dumps(list(queues)))
 
     def index(self) -> Any:
-        """None: documents are matched one by one."""
-        return None
+        """The index in the store's schema."""
+        return PostgresIndex(cast(Connection, self._connection))
 
     def _file_bytes(self) -> tuple[int, int]:
         return self._execute(FILE_BYTES).fetchone()[0], 0
@@ -173,8 +174,13 @@ class PostgresWrites(PostgresReads, SQLiteWrites):
     def _updated(self, decision: Decision, written: Any) -> None:
         written.refusal = InvariantBroken(f"{decision.workflow.workflow_id}: an updated task has no row like it")
 
+    def index(self) -> Any:
+        """The index in the store's schema, to be changed."""
+        self._dirty = True
+        return super().index()
+
     def begin_feed(self, kind: FeedKind, reader: str) -> None:
-        """Begin to index everything; the triggers stand already."""
+        """Begin to index everything; tables and triggers stand already."""
         self.end_feed(kind)
         self._execute(tables._BEGIN, (kind, reader))
         self._execute(tables._PEND_ARCHIVED, (kind,))
@@ -182,8 +188,12 @@ class PostgresWrites(PostgresReads, SQLiteWrites):
     def end_feed(self, kind: FeedKind) -> None:
         """Keep nothing for it any more."""
         self._dirty = True
+        if kind is FeedKind.OWN and self.feed(kind) is not None:
+            self.index().drop()
         for place in ("feeds WHERE n", "indexed WHERE feed", "pending WHERE feed"):
             self._execute(f"DELETE FROM {place} = ?", (kind,))
 
     def _unindex(self, workflow_id: str) -> None:
-        """Nothing: there is no index in the store."""
+        """Take an execution that is not stored any more out of the index in the store's schema."""
+        for statement in UNINDEX:
+            self._execute(statement, (key_of_document(workflow_id, None), workflow_id))

@@ -2,7 +2,8 @@
 
 The rows are those of the SQLite store (see `store.sqlite.schema`), and so is what the columns mean. Texts compare by their bytes
 (`COLLATE "C"`), as they do everywhere else here. What a feed has to know of rare changes is written by triggers, which stand from
-the beginning and find no feed where none is on.
+the beginning and find no feed where none is on. A feed finds new executions by their number: one with a lower number is never
+committed later, because a writer draws numbers only while it alone may write.
 
 Each migration is a text that takes a store from one version to the next, never edited once released. All of them run in one
 transaction, under a lock that every process takes which opens the store: one that comes second finds the work done.
@@ -147,6 +148,49 @@ CREATE TRIGGER pend_archiving AFTER INSERT ON archive FOR EACH ROW EXECUTE FUNCT
 CREATE TRIGGER pend_dropping AFTER DELETE ON archive FOR EACH ROW EXECUTE FUNCTION pend_old();
 """
 
+#: The index by which a store is searched. A text is indexed by its beginning.
+_V2: Final = """
+CREATE TABLE search_paths (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text NOT NULL UNIQUE, path text NOT NULL);
+CREATE TABLE search_workflows (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text NOT NULL UNIQUE, workflow_id text, workflow_type text,
+    version bigint, status text, correlation_id text, start_time bigint, update_time bigint, end_time bigint,
+    execution_time bigint, reason_for_incompletion text, event text, priority bigint, created_by text,
+    idempotency_key text, parent_workflow_id text, archived text
+);
+CREATE INDEX search_workflows_id ON search_workflows (left(workflow_id, 100));
+CREATE INDEX search_workflows_start ON search_workflows (start_time DESC NULLS LAST);
+CREATE INDEX search_workflows_status ON search_workflows (left(status, 100), start_time DESC NULLS LAST);
+CREATE INDEX search_workflows_type ON search_workflows (left(workflow_type, 100), start_time DESC NULLS LAST);
+CREATE INDEX search_workflows_correlation ON search_workflows (left(correlation_id, 100), start_time DESC NULLS LAST);
+CREATE INDEX search_workflows_parent ON search_workflows (left(parent_workflow_id, 100), start_time DESC NULLS LAST);
+CREATE INDEX search_workflows_end ON search_workflows (end_time DESC NULLS LAST);
+CREATE INDEX search_workflows_update ON search_workflows (update_time DESC NULLS LAST);
+CREATE TABLE search_tasks (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, key text NOT NULL UNIQUE, execution_key text NOT NULL, task_id text,
+    reference_task_name text, task_def_name text, task_type text, status text, workflow_id text,
+    scheduled_time bigint, start_time bigint, update_time bigint, end_time bigint, execution_time bigint,
+    queue_wait_time bigint, reason_for_incompletion text, domain text, worker_id text, retry_count bigint,
+    iteration bigint, sub_workflow_id text
+);
+CREATE INDEX search_tasks_execution ON search_tasks (execution_key);
+CREATE INDEX search_tasks_workflow ON search_tasks (left(workflow_id, 100));
+CREATE INDEX search_tasks_id ON search_tasks (left(task_id, 100));
+CREATE INDEX search_tasks_scheduled ON search_tasks (scheduled_time DESC NULLS LAST);
+CREATE INDEX search_tasks_status ON search_tasks (left(status, 100), scheduled_time DESC NULLS LAST);
+CREATE INDEX search_tasks_name ON search_tasks (left(task_def_name, 100), scheduled_time DESC NULLS LAST);
+""" + "".join(
+    f"""
+CREATE TABLE {table}_values (path bigint NOT NULL, value text NOT NULL, whole text, id bigint NOT NULL);
+CREATE INDEX {table}_values_path ON {table}_values (path, value, id);
+CREATE INDEX {table}_values_id ON {table}_values (id);
+CREATE TABLE {table}_texts (
+    id bigint PRIMARY KEY, digest text NOT NULL, words text NOT NULL, input text, output text, lexemes tsvector
+);
+CREATE INDEX {table}_texts_lexemes ON {table}_texts USING gin (lexemes);
+CREATE INDEX {table}_texts_long ON {table}_texts (id) WHERE lexemes IS NULL;
+"""
+    for table in ("search_workflows", "search_tasks")
+)
 
 #: A column that is a text.
 _TEXT: Final = re.compile(r"\btext\b(?=( NOT NULL)?( PRIMARY KEY| UNIQUE)?[,\n)])")
@@ -160,7 +204,7 @@ def _texts(script: str) -> list[str]:
 
 
 #: What takes a store from version n to n + 1.
-MIGRATIONS: Final = (_texts(_V1),)
+MIGRATIONS: Final = (_texts(_V1), _texts(_V2))
 
 #: The version this conductorlite writes.
 VERSION: Final = len(MIGRATIONS)

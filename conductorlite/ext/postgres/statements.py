@@ -12,7 +12,7 @@ from conductorlite.store.sqlite import limits, tables
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.rows import EVENT_COLUMNS, MESSAGE_COLUMNS, TASK_COLUMNS, TASK_FIXED, WORKFLOW_COLUMNS
 
-__all__ = ["text_of"]
+__all__ = ["numbered", "text_of"]
 
 _EVENT: Final = ", ".join(EVENT_COLUMNS)
 _MESSAGE: Final = ", ".join(MESSAGE_COLUMNS)
@@ -113,7 +113,12 @@ _OWN: Final = {
 @cache
 def text_of(statement: str) -> str:
     """A statement as the server reads it, its parameters numbered."""
-    text, *parts = _OWN.get(statement, statement).split("?")
+    return numbered(_OWN.get(statement, statement))
+
+
+def numbered(statement: str) -> str:
+    """A statement of PostgreSQL's own, its parameters numbered."""
+    text, *parts = statement.split("?")
     for number, part in enumerate(parts, 1):
         text += f"${part}" if part[:1].isdigit() else f"${number}{part}"
     return text

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import psycopg
 from psycopg import pq
 
-from conductorlite.ext.postgres.statements import text_of
+from conductorlite.ext.postgres.statements import numbered, text_of
 from conductorlite.model.errors import (
     AccessDenied,
     ConductorliteError,
@@ -183,6 +183,17 @@ class Connection:
         """Send a statement: one of the SQLite store's, or of `statements`."""
         cursor = Cursor(self)
         self._send(sql, parameters, cursor, last=True)
+        return cursor
+
+    def ask(self, sql: str, parameters: Sequence[Any]) -> Cursor:
+        """Send a statement that is put together for once: it is planned for its parameters, and not kept."""
+        cursor = Cursor(self)
+        try:
+            self._pg.send_query_params(numbered(sql).encode(), [_cell(value) for value in parameters])
+        except psycopg.Error as error:
+            raise self._lost(error) from error
+        self._expected.append((cursor, None, True, True))
+        self._unsynced = True
         return cursor
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> Cursor:

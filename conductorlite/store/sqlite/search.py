@@ -344,16 +344,23 @@ class Rendered:
         if asked.condition is not None:
             parts.append(self._condition(asked.condition))
         if asked.phrases:
-            self.bound.append(" AND ".join(map(_matched, asked.phrases)))
-            texts = f"search_{asked.subject.name}_texts_fts"
-            parts.append(f"d.id IN (SELECT rowid FROM {texts} WHERE {texts} MATCH ?)")
+            parts.append(self._said(asked.phrases))
         if asked.with_task is not None:
-            inner = Rendered(asked.with_task)
+            inner = type(self)(asked.with_task)
             self.bound += inner.bound
             parts.append(f"d.workflow_id IN (SELECT d.workflow_id FROM search_tasks AS d WHERE {inner.condition})")
-        self.condition: str = " AND ".join(parts) or "1"
+        self.condition: str = " AND ".join(parts) or "TRUE"
         names = [*asked.sort, *((name, False) for name in asked.subject.key)]
-        self.order = ", ".join(f"d.{column(name)}{' DESC' if down else ''}" for name, down in _distinct(names))
+        self.order = ", ".join(f"d.{column(name)}{self._direction[down]}" for name, down in _distinct(names))
+
+    #: What is said behind a column by which rows ascend and descend; what is absent comes before everything.
+    _direction: tuple[str, str] = ("", " DESC")
+
+    def _said(self, phrases: Sequence[Phrase]) -> str:
+        """That a document holds all of some phrases."""
+        self.bound.append(" AND ".join(map(_matched, phrases)))
+        texts = f"search_{self._subject.name}_texts_fts"
+        return f"d.id IN (SELECT rowid FROM {texts} WHERE {texts} MATCH ?)"
 
     def _condition(self, condition: Condition, *, negated: bool = False) -> str:
         """A condition or its contrary; NOT goes down to the comparisons, for SQLite's parser stands few levels."""
@@ -363,7 +370,7 @@ class Rendered:
             word = " AND " if isinstance(condition, And) is not negated else " OR "
             return f"({word.join(self._condition(part, negated=negated) for part in condition.parts)})"
         # A comparison with what is absent is NULL, which is false here, and its contrary true.
-        return f"NOT coalesce({self._comparison(condition)}, 0)" if negated else self._comparison(condition)
+        return f"({self._comparison(condition)}) IS NOT TRUE" if negated else self._comparison(condition)
 
     def _comparison(self, condition: Compare) -> str:
         field = condition.field
@@ -377,10 +384,14 @@ class Rendered:
 
     def _inside(self, condition: Compare, field: Field) -> str:
         """A comparison with values inside payloads: a range of them."""
-        self.bound.append(field.path)
+        path = f"(SELECT p.id FROM search_paths AS p WHERE {self._path(field.path)})"
         compared = self._compared("v.value", condition, typed=False)
-        path = "(SELECT p.id FROM search_paths AS p WHERE p.path = ?)"
         return f"d.id IN (SELECT v.id FROM search_{self._subject.name}_values AS v WHERE v.path = {path} AND {compared})"
+
+    def _path(self, path: str) -> str:
+        """Which path is meant."""
+        self.bound.append(path)
+        return "p.path = ?"
 
     def _compared(self, place: str, condition: Compare, *, typed: bool) -> str:
         """A comparison of one place; `typed`: it holds one kind of values, or nothing."""
@@ -393,41 +404,53 @@ class Rendered:
         if operator == "STARTS_WITH":
             return self._beginning(place, value if isinstance(value, str) else "")
         if operator == "BETWEEN":
-            self.bound += [one for one in condition.values if not isinstance(one, Pattern)]
-            return f"{place} BETWEEN ? AND ?"
-        self.bound.append(value if not isinstance(value, Pattern) else "")
-        compared = f"{place} {operator} ?"
+            low, high = (one for one in condition.values if not isinstance(one, Pattern))
+            return self._range(place, low, "<=", high)
+        compared = self._stands(place, operator, value if not isinstance(value, Pattern) else "")
         if typed:
             return compared
         if isinstance(value, str):
-            if operator in ("<", "<="):
-                return self._and(compared, f"{place} >= ?", _FIRST_TEXT)
-            return self._and(compared, f"{place} < ?", _FIRST_BYTES)
-        return compared if operator in ("<", "<=") else self._and(compared, f"{place} < ?", _FIRST_TEXT)
+            other = (">=", _FIRST_TEXT) if operator in ("<", "<=") else ("<", _FIRST_BYTES)
+        elif operator in ("<", "<="):
+            return compared
+        else:
+            other = ("<", _FIRST_TEXT)
+        return f"({compared} AND {self._stands(place, *other)})"
 
-    def _and(self, one: str, other: str, value: Cell) -> str:
+    def _stands(self, place: str, operator: str, value: Cell) -> str:
+        """How what is in a place stands to a value."""
         self.bound.append(value)
-        return f"({one} AND {other})"
+        return f"{place} {operator} ?"
+
+    def _range(self, place: str, first: Cell, operator: str, last: Cell) -> str:
+        return f"({self._stands(place, '>=', first)} AND {self._stands(place, operator, last)})"
+
+    def _equal(self, place: str, values: Sequence[Cell]) -> str:
+        """Whether one of these values is in a place."""
+        if len(values) == 1:
+            return self._stands(place, "=", values[0])
+        self.bound += values
+        return f"{place} IN ({', '.join('?' * len(values))})"
+
+    def _like(self, place: str, pattern: Pattern) -> str:
+        """Whether a text that begins as a pattern does is like it."""
+        self.bound.append("\0".join(pattern.parts))
+        return f"fits({place}, ?)"
 
     def _among(self, place: str, condition: Compare) -> str:
         exact = [value for value in condition.values if not isinstance(value, Pattern)]
-        parts = []
-        if exact:
-            self.bound += exact
-            parts.append(f"{place} = ?" if len(exact) == 1 else f"{place} IN ({', '.join('?' * len(exact))})")
+        parts = [self._equal(place, exact)] if exact else []
         for value in condition.patterns:
+            beginning = self._beginning(place, value.parts[0])
             if len(value.parts) == 2 and not value.parts[1]:
-                parts.append(self._beginning(place, value.parts[0]))
+                parts.append(beginning)
             else:
-                beginning = self._beginning(place, value.parts[0])
-                self.bound.append("\0".join(value.parts))
-                parts.append(f"({beginning} AND fits({place}, ?))")
+                parts.append(f"({beginning} AND {self._like(place, value)})")
         return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
 
     def _beginning(self, place: str, text: str) -> str:
         """Texts that begin with one are a range."""
-        self.bound += [text, _after(text)]
-        return f"({place} >= ? AND {place} < ?)"
+        return self._range(place, text, "<", _after(text))
 
 
 def _distinct(names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
