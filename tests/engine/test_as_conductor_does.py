@@ -161,7 +161,8 @@ def test_a_response_timeout_that_an_earlier_version_gave_a_wait_is_void(tmp_path
         run = engine.start(flow({"taskReferenceName": "o", "type": "WAIT", "taskDefinition": definition}), workflow_id="w")
     with sqlite3.connect(tmp_path / "a.db") as file:
         file.execute("UPDATE tasks SET response_timeout_at = timeout_at, timeout_at = NULL")
-        file.execute("UPDATE inbox SET kind = 'RESPONSE_TIMEOUT', event_id = 'RESPONSE_TIMEOUT:o' WHERE kind = 'TASK_TIMEOUT'")
+        changed = file.execute("UPDATE workflows SET timers = replace(timers, '[\"T\",', '[\"R\",') WHERE timers LIKE '%[\"T\",%'")
+        assert changed.rowcount == 1
     file.close()
     with Engine(tmp_path / "a.db", clock=clock) as engine:
         engine.advance("2h")

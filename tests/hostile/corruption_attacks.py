@@ -206,6 +206,7 @@ MUST_BE_SEEN: dict[str, Spoil] = {
     "a status there is not": told("UPDATE workflows SET status = 99 WHERE workflow_id = 'polled'"),
     "a task's status there is not": told("UPDATE tasks SET status = 99"),
     "an event there is not": told("UPDATE inbox SET kind = 'DREAM'"),
+    "a timer there is not": told("UPDATE workflows SET timers = '[[\"DREAM\"]]' WHERE timers IS NOT NULL"),
     "a line there is not": told("UPDATE history SET lines = 'DREAM'"),
     "a line's status there is not": told("UPDATE history SET lines = 'TASK DREAMING'"),
     "iterations that are no numbers": told("UPDATE tasks SET iterations = 'x' WHERE iterations <> ''"),

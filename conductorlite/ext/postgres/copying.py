@@ -14,7 +14,9 @@ from conductorlite.ext.postgres.backend import PostgresBackend
 from conductorlite.model.errors import AlreadyExists, InvalidInput
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.changes import kept_timers, mark_timers
 from conductorlite.store.sqlite.rows import packed_hex
+from conductorlite.store.sqlite.statements import PUT_EVENT
 
 __all__ = ["copy_store"]
 
@@ -55,6 +57,10 @@ def copy_store(source: Backend, target: Backend) -> dict[str, int]:
         for table in _TABLES:
             columns = [name for (name,) in there._execute(_COLUMNS, (table,))]
             copied[table] = _copied(table, columns, out, into, source, target)
+        if isinstance(source, SQLiteBackend):
+            copied["inbox"] += _timers(out, into)
+        elif isinstance(target, SQLiteBackend):
+            mark_timers(into)
         into._execute("UPDATE holders SET place = '', lease_until = 0")
         into._dirty = True
     return copied
@@ -78,6 +84,17 @@ def _copied(table: str, columns: Sequence[str], out: Any, into: Any, source: Bac
     if own:
         column = _DRAWN[table]
         into._execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), 1 + coalesce(max({column}), 0)) FROM {table}")
+    return count
+
+
+def _timers(out: Any, into: Any) -> int:
+    """Put the timers that stand in rows of executions into the inbox; how many."""
+    count = 0
+    timers = kept_timers(out)
+    while page := list(islice(timers, _PAGE)):
+        into._executemany(PUT_EVENT, page)
+        into._connection.sync()
+        count += len(page)
     return count
 
 

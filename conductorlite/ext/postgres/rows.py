@@ -31,16 +31,19 @@ from conductorlite.model.executions import Workflow
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite import tables
 from conductorlite.store.sqlite.rows import Row, message_of, workflow_of, workflow_row
-from conductorlite.store.sqlite.transactions import SQLiteReads, SQLiteWrites
+from conductorlite.store.sqlite.transactions import RowReads, RowWrites
 from conductorlite.store.tables import FeedKind
 
 __all__ = ["PostgresReads", "PostgresWrites"]
+
+#: Numbers of so many executions are remembered.
+_NUMBERS: Final = 10_000
 
 #: So many messages of a queue are read ahead.
 _HEADS: Final = 32
 
 
-class PostgresReads(SQLiteReads):
+class PostgresReads(RowReads):
     """One consistent view of the store; valid until its block ends."""
 
     #: Whether answers stay true as long as the block lasts.
@@ -49,6 +52,7 @@ class PostgresReads(SQLiteReads):
 
     def __init__(self, connection: Connection, numbers: dict[str, int]) -> None:
         super().__init__(connection)  # type: ignore[arg-type]
+        #: Numbers of executions as they were once: each is compared before it is used.
         self._numbers = numbers
         #: The first messages of queues, due or not: no one changes them in this view.
         self._first: dict[str, list[Message]] = {}
@@ -60,6 +64,15 @@ class PostgresReads(SQLiteReads):
             return None
         self._remember(workflow_id, row[-1])
         return workflow_of(row[:-1])
+
+    def _remember(self, workflow_id: str, number: int) -> None:
+        if len(self._numbers) >= _NUMBERS:
+            self._numbers.clear()
+        self._numbers[workflow_id] = number
+
+    def _number(self, workflow_id: str) -> int:
+        row = self._execute(sql.NUMBER, (workflow_id,)).fetchone()
+        return 0 if row is None else int(row[0])
 
     def unpolled(self, lane: str) -> Sequence[str]:
         """Keys of the limits that pass over a lane; who asks wants its messages next, which come with the same answer."""
@@ -95,15 +108,16 @@ class PostgresReads(SQLiteReads):
         return self._execute(FILE_BYTES).fetchone()[0], 0
 
 
-class PostgresWrites(PostgresReads, SQLiteWrites):
+class PostgresWrites(PostgresReads, RowWrites):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
     _ahead = False
 
     def __init__(self, connection: Connection, path: str, numbers: dict[str, int], *, schema: str, alone: bool) -> None:
-        SQLiteWrites.__init__(self, connection, path, numbers)  # type: ignore[arg-type]
+        RowWrites.__init__(self, connection, path)  # type: ignore[arg-type]
         self._schema, self._alone = schema, alone
         self._wire = connection
+        self._numbers = numbers
         self._first = {}
         self._late = False
         self._begun: list[tuple[str, Cursor]] = []

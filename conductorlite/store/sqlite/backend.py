@@ -27,13 +27,13 @@ from conductorlite.model.errors import (
 from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import Capability, PayloadStorage
+from conductorlite.store.sqlite.changes import Known, SQLiteReads, SQLiteWrites
 from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
 from conductorlite.store.sqlite.disk import LARGE, Reserve, copy
 from conductorlite.store.sqlite.own_rows import Part, is_own
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
 from conductorlite.store.sqlite.schema import refuse_newer
 from conductorlite.store.sqlite.statements import Counts
-from conductorlite.store.sqlite.transactions import SQLiteReads, SQLiteWrites
 from conductorlite.store.tables import Life
 
 __all__ = ["SQLiteBackend"]
@@ -97,7 +97,7 @@ class SQLiteBackend:
         self._mutex = Mutex()
         self._commits = 0
         self._idle: list[sqlite3.Connection] = []
-        self._numbers: dict[str, int] = {}
+        self._known: dict[str, Known] = {}
         #: The `data_version` at which the schema was looked at last.
         self._version = -1
         #: None after it was thrown away: the next block opens another one.
@@ -449,7 +449,7 @@ class _Writing(Block[SQLiteWrites]):
                 backend._version = version
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
-        self.view = SQLiteWrites(writer, backend.path, backend._numbers)
+        self.view = SQLiteWrites(writer, backend.path, backend._known)
         self.view._dirty = self.joinable  # what came before must not be undone with a decision
         return self.view
 

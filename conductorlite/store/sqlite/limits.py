@@ -135,12 +135,15 @@ class LimitReads(BaseReads):
 
     def owners(self) -> Sequence[OwnerRow]:
         """Every owner of an execution or an event, in order of names; reads an index entry for each."""
-        events: dict[str, int] = dict(self._execute(sql.OWNERS_OF_EVENTS))
+        events = self._events_of_owners()
         executions: dict[str, dict[str, int]] = {}
         for name, status, number in self._execute(sql.OWNERS):
             executions.setdefault(name, {})[STATUSES[status]] = number
         names = sorted(events.keys() | executions.keys())
         return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
+
+    def _events_of_owners(self) -> dict[str, int]:
+        return dict(self._execute(sql.OWNERS_OF_EVENTS))
 
     def _event_owners(self) -> list[str]:
         """Whose events there are that are not held, found along the index of what is due."""

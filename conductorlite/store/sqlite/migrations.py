@@ -2,7 +2,7 @@
 
 Each schema is the list of statements that makes it of the one before: 1 executions, their inboxes and queues, the registry; 2 what
 stands around the decider; 3 when the store was driven; 4 who holds tasks; 5 rate limits count what is handed to workers;
-6 what was indexed, by fences; 7 executions by number. Never edited once released.
+6 what was indexed, by fences; 7 executions by number; 8 timers in the rows of executions. Never edited once released.
 """
 
 from __future__ import annotations
@@ -369,8 +369,16 @@ CREATE INDEX inbox_due ON inbox (owner, due_at, workflow_id, posted_at, coalesce
 DROP INDEX messages_due;
 """
 
+#: An execution's own timers stand in its row: new ones of those that have none in the inbox.
+V8: Final = """
+ALTER TABLE workflows ADD COLUMN alarm_at INTEGER;
+ALTER TABLE workflows ADD COLUMN timers TEXT;
+UPDATE workflows SET timers = '+' WHERE workflow_id IN (SELECT workflow_id FROM inbox);
+CREATE INDEX workflows_alarm ON workflows (owner, alarm_at, workflow_id) WHERE alarm_at IS NOT NULL;
+"""
+
 #: What takes a store from schema n to n + 1.
-MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7)
+MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7, V8)
 
 #: How cells of older schemas are written since the seventh.
 OF_OLD: Final[dict[str, Callable[..., str | bytes | int]]] = {

@@ -400,9 +400,6 @@ def poll_of(row: Row) -> PollData:
 class BaseReads:
     """What every query of a view uses."""
 
-    #: Numbers of executions as they were once: each is compared before it is used. For who writes.
-    _numbers: dict[str, int]
-
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._execute = connection.execute
@@ -411,10 +408,9 @@ class BaseReads:
 class BaseWrites(BaseReads):
     """What every change uses."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str, numbers: dict[str, int]) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         super().__init__(connection)
         self._path = path
-        self._numbers = numbers
         self._executemany = connection.executemany
         #: Whether this transaction has written anything that a failing decision must not take along.
         self._dirty = False

@@ -12,7 +12,8 @@ rising rowids to the full; inbox and messages, which also are there before an ex
 Rows that may be wide (workflows, texts, definitions) are ordinary tables, because an index b-tree spills rows over 1 KB into
 overflow pages. Every secondary index on a hot table is partial or serves a statement of every turn: each one costs a page in
 the log of each commit. Those of workflows, along which executions are listed, hold only what a turn does not change, and the
-status. Nothing here may run ANALYZE: plans must not depend on what a store held when it was analysed.
+status. An execution's own timers stand in its row, see `changes`. Nothing here may run ANALYZE: plans must not depend on what a
+store held when it was analysed.
 
 The DDL is plain SQL: sqlite-utils makes STRICT tables, but neither WITHOUT ROWID ones nor partial indexes.
 """
@@ -43,13 +44,14 @@ CREATE TABLE workflows (
     parent_workflow_id TEXT, owner TEXT NOT NULL, input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL,
     task_to_domain TEXT NOT NULL, reason TEXT, task_seq INTEGER NOT NULL, history_seq INTEGER NOT NULL,
     sequence INTEGER NOT NULL, open INTEGER NOT NULL, last_ref TEXT, parked TEXT, broken_turns INTEGER NOT NULL, rest TEXT
-) STRICT;
+, alarm_at INTEGER, timers TEXT) STRICT;
 CREATE INDEX workflows_head ON workflows (head);
 CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
 CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
 CREATE INDEX workflows_correlation ON workflows (correlation_id, created_at, workflow_id) WHERE correlation_id IS NOT NULL;
 CREATE INDEX workflows_parent ON workflows (parent_workflow_id, created_at, workflow_id) WHERE parent_workflow_id IS NOT NULL;
 CREATE INDEX workflows_owner ON workflows (owner, workflow_id) WHERE owner <> '';
+CREATE INDEX workflows_alarm ON workflows (owner, alarm_at, workflow_id) WHERE alarm_at IS NOT NULL;
 CREATE TABLE tasks (
     execution INTEGER NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL, task_id ANY NOT NULL, base_ref TEXT,
     iterations TEXT NOT NULL, seq INTEGER NOT NULL, task_type TEXT NOT NULL, name TEXT, status INTEGER NOT NULL,
@@ -181,7 +183,7 @@ CREATE INDEX pending_feed ON pending (feed, workflow_id);
 APPLICATION_ID: Final = 0x434C5445
 
 #: The schema this conductorlite writes.
-VERSION: Final = 7
+VERSION: Final = 8
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:

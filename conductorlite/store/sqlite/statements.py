@@ -101,16 +101,19 @@ INSERT_WORKFLOW: Final = (
     f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, CAST(? AS bigint) + 1"
     " + coalesce((SELECT value FROM counters WHERE name = 'removed'), 0), ?, ?, ?)"
 )
+INSERT_WITH_TIMERS: Final = f"{INSERT_WORKFLOW[:-1].replace('head)', 'head, alarm_at, timers)')}, ?, ?)"
 #: The fence is compared and set by the same statement. The usual turn keeps the status, the definition, the
-#: name and the correlation id, whose indexes are then left alone.
-UPDATE_WORKFLOW: Final = (
-    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, fence = fence + 1"
-    " WHERE name = ? AND correlation_id IS ? AND workflow_id = ? AND fence = ? AND status = ? AND definition_hash = ?"
-    " AND execution = ?"
+#: name and the correlation id, whose indexes are then left alone; so is that of alarms, where there is none to change.
+_USUAL: Final = (
+    " fence = fence + 1 WHERE name = ? AND correlation_id IS ? AND workflow_id = ? AND fence = ? AND status = ?"
+    " AND definition_hash = ? AND execution = ? AND alarm_at IS ? AND timers IS ?"
 )
+_CHANGED: Final = f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, timers = ?,"
+UPDATE_WORKFLOW: Final = _CHANGED + _USUAL
+UPDATE_WORKFLOW_AND_ALARM: Final = f"{_CHANGED} alarm_at = ?,{_USUAL}"
 UPDATE_WORKFLOW_AND_STATUS: Final = (
-    f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, status = ?, definition_hash = ?, name = ?, correlation_id = ?,"
-    " fence = fence + 1 WHERE workflow_id = ? AND fence = ? RETURNING execution"
+    f"{_CHANGED} alarm_at = ?, status = ?, definition_hash = ?, name = ?, correlation_id = ?, fence = fence + 1"
+    " WHERE workflow_id = ? AND fence = ? AND execution = ? AND alarm_at IS ? AND timers IS ?"
 )
 #: A parked workflow is not due: its events are held until it is released.
 HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
@@ -236,7 +239,7 @@ DUE_EVENTS: Final = (
     " AND i.held = 0 AND i.owner = instants.owner AND i.due_at = at AND i.workflow_id = ?1 LIMIT ?3"
 )
 DUE_WORKFLOWS: Final = (
-    "SELECT workflow_id FROM inbox WHERE held = 0 AND owner = ? AND due_at <= ? ORDER BY due_at, workflow_id LIMIT ?"
+    "SELECT due_at, workflow_id FROM inbox WHERE held = 0 AND owner = ? AND due_at <= ? ORDER BY due_at, workflow_id LIMIT ?"
 )
 NEXT_EVENT_AT: Final = "SELECT min(due_at) FROM inbox WHERE held = 0 AND owner = ?"
 UPCOMING_EVENTS: Final = (
@@ -245,6 +248,26 @@ UPCOMING_EVENTS: Final = (
 )
 FIRST_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0"
 NEXT_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner > ?"
+
+# -- timers in the row of their execution ------------------------------------------------------------------------------
+
+#: What is known of an execution that is to be written.
+KNOWN: Final = "SELECT execution, alarm_at, timers FROM workflows WHERE workflow_id = ?"
+KEPT_OF: Final = "SELECT owner, timers FROM workflows WHERE workflow_id = ?"
+KEPT_DUE: Final = "SELECT owner, timers FROM workflows WHERE workflow_id = ? AND alarm_at <= ?"
+ALARMS: Final = (
+    "SELECT alarm_at, workflow_id, timers FROM workflows WHERE owner = ? AND alarm_at IS NOT NULL ORDER BY alarm_at, workflow_id"
+)
+FIRST_ALARM_OWNER: Final = "SELECT min(owner) FROM workflows WHERE alarm_at IS NOT NULL"
+NEXT_ALARM_OWNER: Final = "SELECT min(owner) FROM workflows WHERE alarm_at IS NOT NULL AND owner > ?"
+OWNERS_OF_ALARMS: Final = (
+    "SELECT owner, sum(json_array_length(ltrim(timers, '+'))) FROM workflows"
+    " WHERE owner <> '' AND alarm_at IS NOT NULL GROUP BY owner"
+)
+KEPT_SIZES: Final = "SELECT name, status, timers FROM workflows WHERE alarm_at IS NOT NULL"
+KEPT: Final = "SELECT workflow_id, owner, timers FROM workflows WHERE alarm_at IS NOT NULL"
+SPILL: Final = "UPDATE workflows SET alarm_at = NULL, timers = ? WHERE workflow_id = ?"
+MARK: Final = "UPDATE workflows SET timers = ? WHERE workflow_id IN (SELECT workflow_id FROM inbox)"
 
 # -- messages ----------------------------------------------------------------------------------------------------------
 
@@ -373,7 +396,7 @@ REMOVE_ROWS: Final = (
 COLD: Final = frozenset(
     {
         *(QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS, UNOWNED, OWN_THE_REST, OWN_SCHEDULES),
-        *(OWNERS, OWNERS_OF_EVENTS, HOLDERS, MESSAGES, NEXT_MESSAGE_AT),
+        *(OWNERS, OWNERS_OF_EVENTS, OWNERS_OF_ALARMS, KEPT, KEPT_SIZES, MARK, HOLDERS, MESSAGES, NEXT_MESSAGE_AT),
     }
 )
 

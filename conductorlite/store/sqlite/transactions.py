@@ -8,15 +8,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from conductorlite.model import attrs
-from conductorlite.model.canonical import Payload, attempt_head
+from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing
-from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
+from conductorlite.model.errors import InvariantBroken, KeyTaken
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.later import pattern
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.connections import translated
 from conductorlite.store.sqlite.history import history_of, history_rows
 from conductorlite.store.sqlite.limits import LimitReads, LimitWrites
 from conductorlite.store.sqlite.own_rows import OwnRows
@@ -36,18 +35,14 @@ from conductorlite.store.sqlite.rows import (
     task_row,
     text_of,
     workflow_of,
-    workflow_row,
 )
 from conductorlite.store.sqlite.tables import REMOVE_EXTERNALS, FeedReads, TableReads, TableWrites
 from conductorlite.store.tables import ExecutionFilter, RelayItem
 
-__all__ = ["OVERREAD", "SQLiteReads", "SQLiteWrites"]
+__all__ = ["OVERREAD", "RowReads", "RowWrites", "in_order"]
 
 #: `due_workflows` reads at most `OVERREAD * (limit + 16)` due events, however many one workflow has.
 OVERREAD: Final = 4
-
-#: Numbers of so many executions are remembered.
-_NUMBERS: Final = 10_000
 
 #: Later than every execution.
 _END: Final = (2**63 - 1, "")
@@ -57,11 +52,12 @@ _END: Final = (2**63 - 1, "")
 _HEAD: Final = pattern("[0-9a-f]{8}")
 
 
-def _in_order(rows: Iterable[Row]) -> list[Event]:
-    return sorted(map(event_of, rows), key=lambda event: (event.order, event.event_id))
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """Events as an inbox is read."""
+    return sorted(events, key=lambda event: (event.order, event.event_id))
 
 
-class SQLiteReads(LimitReads, TableReads, FeedReads):
+class RowReads(LimitReads, TableReads, FeedReads):
     """One consistent view of the store; valid until its block ends."""
 
     # -- executions ----------------------------------------------------------------------------------------------------
@@ -161,15 +157,6 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
     def _listed(self, statement: str, *parameters: str | int | None) -> list[Row]:
         return self._execute(statement, parameters).fetchall()
 
-    def _remember(self, workflow_id: str, number: int) -> None:
-        if len(self._numbers) >= _NUMBERS:
-            self._numbers.clear()
-        self._numbers[workflow_id] = number
-
-    def _number(self, workflow_id: str) -> int:
-        row = self._execute(sql.NUMBER, (workflow_id,)).fetchone()
-        return 0 if row is None else int(row[0])
-
     def key_holder(self, name: str, key: str) -> str | None:
         return self._text(sql.KEY_HOLDER, name, key)
 
@@ -177,21 +164,24 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
         # Of few, all are asked for: their order says which are the first.
-        return _in_order(self._execute(sql.DUE_EVENTS, sql.numbered(workflow_id, now, max(limit, 8))))[:limit]
+        return in_order(map(event_of, self._execute(sql.DUE_EVENTS, sql.numbered(workflow_id, now, max(limit, 8)))))[:limit]
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
-        return _in_order(self._execute(sql.INBOX, (workflow_id,)))
+        return in_order(map(event_of, self._execute(sql.INBOX, (workflow_id,))))
 
     def due_workflows(self, now: int, limit: int, owner: str = "") -> Sequence[str]:
         """Workflows with due events, the longest due first; a page cut short by one with very many of them is short."""
-        rows = self._execute(sql.DUE_WORKFLOWS, (owner, now, OVERREAD * (limit + 16)))
         found: dict[str, None] = {}
-        for (workflow_id,) in rows:
+        for _, workflow_id in self._due(now, limit, owner):
             if workflow_id not in found:
                 found[workflow_id] = None
                 if len(found) >= limit:
                     break
         return list(found)
+
+    def _due(self, now: int, limit: int, owner: str) -> Iterable[tuple[int, str]]:
+        """When events are due, and in which inbox, the longest due first: of so many workflows, or more."""
+        return self._execute(sql.DUE_WORKFLOWS, (owner, now, OVERREAD * (limit + 16)))
 
     def next_event_at(self, owner: str | None = None) -> int | None:
         owners = self._event_owners() if owner is None else [owner]
@@ -282,7 +272,7 @@ class SQLiteReads(LimitReads, TableReads, FeedReads):
         return None if row is None else text_of(row)
 
 
-class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
+class RowWrites(RowReads, LimitWrites, TableWrites):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
     #: What an application writes in the same transaction.
@@ -296,50 +286,6 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
 
     # -- executions ----------------------------------------------------------------------------------------------------
 
-    def apply(self, decision: Decision) -> None:
-        """Store a decision under its fence: one statement per kind of row.
-
-        Raises FencedOut, AlreadyExists, KeyTaken; InvariantBroken for rows that contradict the store; InvalidInput for text or
-        numbers SQLite cannot keep; StorageError. When the disk is full SQLite may have undone the whole transaction:
-        then its commit is refused.
-        """
-        # The first decision of a transaction needs no savepoint: to undo it is to begin the transaction again.
-        alone = not self._dirty
-        if not alone:
-            self._execute("SAVEPOINT decision")
-        written = False
-        try:
-            if decision.created and decision.workflow.idempotency_key is not None:
-                self._claim(decision)
-                written = self._dirty = True
-            execution = self._fenced(decision)
-            written = self._dirty = True
-            self._rows(decision, execution)
-            self._events(decision)
-            if decision.limits:
-                self._change_limits(decision.limits)
-        except BaseException as error:
-            if not alone or written:  # a decision that was fenced out has written nothing
-                self._undo(alone)
-            if isinstance(error, sqlite3.Error):
-                raise translated(error, self._path) from error
-            if isinstance(error, UnicodeEncodeError | OverflowError):
-                raise InvalidInput(f"{decision.workflow.workflow_id}: a value cannot be stored: {error}") from error
-            raise
-        if not alone:
-            self._execute("RELEASE decision")
-
-    def _undo(self, alone: bool) -> None:
-        if not self._connection.in_transaction:
-            return  # SQLite has already undone everything (disk full): the commit will refuse
-        if alone:
-            self._execute("ROLLBACK")
-            self._dirty = False
-            self._execute("BEGIN IMMEDIATE")
-        else:
-            self._execute("ROLLBACK TO decision")
-            self._execute("RELEASE decision")
-
     def _claim(self, decision: Decision) -> None:
         """Take the idempotency key, or take it over from the execution the decision names; raises KeyTaken."""
         workflow = decision.workflow
@@ -351,31 +297,6 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
             return
         holder = self._execute(sql.KEY_HOLDER, place).fetchone()[0]
         raise KeyTaken(holder, f"idempotency key {workflow.idempotency_key!r} of {workflow.name!r} belongs to {holder!r}")
-
-    def _fenced(self, decision: Decision) -> int:
-        """Store the row of the execution, under its fence; the number by which its other rows are found."""
-        workflow = decision.workflow
-        workflow_id, row = workflow.workflow_id, workflow_row(workflow)
-        if decision.created:
-            number = self._created(workflow_id, row)
-        else:
-            # What the usual turn keeps is compared too: another turn changes nothing by this, nor does an old number.
-            number = self._numbers.get(workflow_id) or self._number(workflow_id)
-            if self._execute(sql.UPDATE_WORKFLOW, (*row[: sql.CHANGING], *row[-6:], number)).rowcount == 0:
-                found = self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, (*row[: sql.CHANGING], *row[-2:], *row[-6:-2])).fetchall()
-                if not found:
-                    raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
-                number = found[0][0]
-        self._remember(workflow_id, number)
-        return number
-
-    def _created(self, workflow_id: str, row: Row) -> int:
-        try:
-            return self._execute(sql.INSERT_WORKFLOW, (*row, int(attempt_head(workflow_id), 16))).lastrowid or 0
-        except sqlite3.IntegrityError:
-            if not self._number(workflow_id):
-                raise
-            raise AlreadyExists(f"an execution {workflow_id!r} exists already") from None
 
     def _updated(self, decision: Decision, written: sqlite3.Cursor) -> None:
         changed = written.rowcount
@@ -412,19 +333,23 @@ class SQLiteWrites(SQLiteReads, LimitWrites, TableWrites):
     def _events(self, decision: Decision) -> None:
         workflow_id = decision.workflow.workflow_id
         outgoing = decision.outgoing
-        gone = decision.consumed + decision.cancelled
+        gone, own = self._own_events(decision)
         if gone:
             self._executemany(sql.DELETE_EVENT, [(workflow_id, event_id) for event_id in gone])
         if decision.release_held:
             self._execute(sql.RELEASE_HELD, sql.numbered(decision.released_at, workflow_id))
         owner = decision.workflow.owner
-        timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in decision.timers]
+        timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in own]
         if outgoing.posted:
             self._executemany(sql.PUT_INBOX_EVENT, map(inbox_row, (*timers, *outgoing.posted)))
         elif timers:
             self._executemany(sql.PUT_EVENT, map(event_row, timers))
         if outgoing.removed or outgoing.put:
             self._queue(outgoing)
+
+    def _own_events(self, decision: Decision) -> tuple[Sequence[str], Sequence[Event]]:
+        """What of an execution's own events is the inbox's: ids to delete, events to put."""
+        return decision.consumed + decision.cancelled, decision.timers
 
     def _queue(self, outgoing: Outgoing) -> None:
         if outgoing.removed:

@@ -1,0 +1,378 @@
+"""A view and a change of a SQLite store: the timers of an execution in its own row, and a decision stored under its fence.
+
+The timers that an execution sets for itself stand in `workflows.timers` as long as they are few: a turn that takes one away and
+sets the next writes no row of the inbox for it, and none of its indexes. `alarm_at` says when to look: no timer is due before that,
+and the first one at most `_SLACK` later, so that a chain of quick tasks leaves the index of alarms alone. Who asks what is due
+first reads the cells.
+
+What does not fit stands in the inbox, as other events do; the cell then begins with a mark and takes no more. So a timer that is
+not in a cell without the mark is nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from bisect import insort
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from conductorlite.model import attrs
+from conductorlite.model.attrs import new
+from conductorlite.model.canonical import attempt_head
+from conductorlite.model.decisions import Decision, Event, EventKind
+from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, StorageCorrupt
+from conductorlite.store.sqlite import statements as sql
+from conductorlite.store.sqlite.connections import translated
+from conductorlite.store.sqlite.rows import STATUSES, Row, event_row, payload_of, workflow_row
+from conductorlite.store.sqlite.transactions import RowReads, RowWrites, in_order
+from conductorlite.store.tables import Size, Sizes
+
+__all__ = ["SQLiteReads", "SQLiteWrites", "kept_timers", "mark_timers"]
+
+#: Events of these kinds an execution sends only to itself: the id is the kind, or that and the reference.
+_KINDS: Final = {
+    "A": EventKind.ADMISSION,
+    "F": EventKind.WORKFLOW_TIMEOUT,
+    "O": EventKind.TOTAL_TIMEOUT,
+    "P": EventKind.POLL_TIMEOUT,
+    "R": EventKind.RESPONSE_TIMEOUT,
+    "T": EventKind.TASK_TIMEOUT,
+    "W": EventKind.WAIT_ENDS,
+}
+_SHORT: Final = {kind.value: short for short, kind in _KINDS.items()}
+
+#: So many stand in a row at most, each with at most so many characters of data.
+_MOST: Final = 8
+_MOST_DATA: Final = 256
+
+#: How much earlier than the first timer an alarm may be, ms.
+_SLACK: Final = 250
+
+#: The cell of an execution that has, or had, timers in the inbox begins with it.
+_MARK: Final = "+"
+
+#: What is known of so many executions is remembered.
+_KNOWN: Final = 5_000
+
+_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+#: A timer as a cell has it: kind, due, since when, number, reference, attempt, generation, data; 1 is the data of a default
+#: timeout, which counts driven time.
+Entry = list[Any]
+
+#: What is known of an execution: its number, when its alarm is, its cell.
+Known = tuple[int, int | None, str | None]
+
+
+def _entries(cell: str | None) -> list[Entry]:
+    """The timers in a cell; raises StorageCorrupt."""
+    if cell is None or cell == _MARK:
+        return []
+    try:
+        found: Any = json.loads(cell.removeprefix(_MARK))
+        if type(found) is not list:
+            raise ValueError("no timers")
+        for kind, due, since, number, ref, attempt, generation, *data in found:
+            whole = type(due) is type(since) is type(number) is type(attempt) is type(generation) is int
+            if (
+                not whole
+                or kind not in _KINDS
+                or not isinstance(ref, str | None)
+                or (data not in ([], [1]) and type(data[0]) is not str)
+            ):
+                raise ValueError("no timer")
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StorageCorrupt(f"the database is damaged: a row cannot be read ({type(error).__name__}: {error})") from error
+    entries: list[Entry] = found
+    return entries
+
+
+def _event_id(entry: Entry) -> str:
+    kind = _KINDS[entry[0]].value
+    return kind if entry[4] is None else f"{kind}:{entry[4]}"
+
+
+def _driven(due: int, span: int) -> str:
+    return f'{{"since":{due - span},"span":{span}}}'
+
+
+def _entry(event: Event) -> Entry | None:
+    """A timer as a cell has it; None for what is kept in the inbox."""
+    data = event.data.text
+    if event.held or data is None or len(data) > _MOST_DATA or event.sender != event.workflow_id:
+        return None
+    kind, ref = event.kind._value_, event.ref
+    if event.event_id != (kind if ref is None else f"{kind}:{ref}"):
+        return None
+    due, span = event.due_at, event.due_at - event.posted_at
+    entry: Entry = [_SHORT[kind], due, span, event.sender_seq, ref, event.attempt, event.generation]
+    if data != "{}":
+        entry.append(1 if data == _driven(due, span) else data)
+    return entry
+
+
+def _event(workflow_id: str, owner: str, entry: Entry) -> Event:
+    kind, due, span, number, ref, attempt, generation = entry[:7]
+    return new[Event](
+        workflow_id=workflow_id,
+        event_id=_event_id(entry),
+        kind=_KINDS[kind],
+        due_at=due,
+        posted_at=due - span,
+        sender=workflow_id,
+        sender_seq=number,
+        ref=ref,
+        attempt=attempt,
+        generation=generation,
+        data=payload_of(_data(entry)),
+        owner=owner,
+        stored=True,
+    )
+
+
+def _data(entry: Entry) -> str:
+    text: str = "{}" if len(entry) == 7 else entry[7] if entry[7] != 1 else _driven(entry[1], entry[2])
+    return text
+
+
+def kept_timers(view: RowReads) -> Iterator[Row]:
+    """Every timer that stands in the row of its execution, as the inbox would have it."""
+    for workflow_id, owner, cell in view._execute(sql.KEPT):
+        yield from (event_row(_event(workflow_id, owner, entry)) for entry in _entries(cell))
+
+
+def _first(entries: Iterable[Entry]) -> int:
+    at: int = min(entry[1] for entry in entries)
+    return at
+
+
+def _when(event: Event) -> tuple[int, str, tuple[int, int, str, int], str]:
+    return (event.due_at, event.workflow_id, event.order, event.event_id)
+
+
+class SQLiteReads(RowReads):
+    """One consistent view of the store; valid until its block ends."""
+
+    def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
+        found = super().due_events(workflow_id, now, limit)
+        row = self._execute(sql.KEPT_DUE, (workflow_id, now)).fetchone()
+        if row is None:
+            return found
+        kept = [_event(workflow_id, row[0], entry) for entry in _entries(row[1]) if entry[1] <= now]
+        return in_order([*found, *kept])[:limit]
+
+    def inbox(self, workflow_id: str) -> Sequence[Event]:
+        row = self._execute(sql.KEPT_OF, (workflow_id,)).fetchone()
+        kept = () if row is None else [_event(workflow_id, row[0], entry) for entry in _entries(row[1])]
+        return in_order([*super().inbox(workflow_id), *kept])
+
+    def _alarms(self, owner: str) -> Iterator[tuple[int, str, list[Entry]]]:
+        """Executions of an owner with timers, and these, in order of alarms and ids."""
+        for alarm, workflow_id, cell in self._execute(sql.ALARMS, (owner,)):
+            yield alarm, workflow_id, _entries(cell)
+
+    def _due(self, now: int, limit: int, owner: str) -> Iterable[tuple[int, str]]:
+        found: list[tuple[int, str]] = []
+        for alarm, workflow_id, entries in self._alarms(owner):
+            if alarm > now or (len(found) >= limit and (alarm, workflow_id) >= found[limit - 1]):
+                break
+            if (at := _first(entries)) <= now:
+                insort(found, (at, workflow_id))
+        return sorted([*super()._due(now, limit, owner), *found]) if found else super()._due(now, limit, owner)
+
+    def next_event(self, owner: str = "") -> tuple[int, str] | None:
+        found = super().next_event(owner)
+        for alarm, workflow_id, entries in self._alarms(owner):
+            kept = (_first(entries), workflow_id)
+            found = kept if found is None else min(found, kept)
+            if found <= (alarm, workflow_id):
+                break
+        return found
+
+    def next_event_at(self, owner: str | None = None) -> int | None:
+        found = [self.next_event(one) for one in (self._event_owners() if owner is None else [owner])]
+        return min((event[0] for event in found if event is not None), default=None)
+
+    def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
+        found = list(super().upcoming_events(limit, owner))
+        for one in self._event_owners() if owner is None else [owner]:
+            kept: list[Event] = []
+            for alarm, workflow_id, entries in self._alarms(one):
+                if len(kept) >= limit and (alarm, workflow_id) >= (kept[limit - 1].due_at, kept[limit - 1].workflow_id):
+                    break
+                kept += [_event(workflow_id, one, entry) for entry in entries]
+                kept.sort(key=_when)
+            found += kept
+        return sorted(found, key=_when)[:limit]
+
+    def _event_owners(self) -> list[str]:
+        found = {*super()._event_owners()}
+        row = self._execute(sql.FIRST_ALARM_OWNER).fetchone()
+        while row[0] is not None:
+            found.add(row[0])
+            row = self._execute(sql.NEXT_ALARM_OWNER, row).fetchone()
+        return sorted(found)
+
+    def _events_of_owners(self) -> dict[str, int]:
+        found = super()._events_of_owners()
+        for owner, number in self._execute(sql.OWNERS_OF_ALARMS):
+            found[owner] = found.get(owner, 0) + number
+        return found
+
+    def sizes(self) -> Sizes:
+        sizes = super().sizes()
+        kinds, own = {**sizes.kinds}, {**sizes.executions}
+        for name, status, cell in self._execute(sql.KEPT_SIZES):
+            entries = _entries(cell)
+            held = sum(len(_data(entry).encode()) for entry in entries)
+            place = (name, STATUSES[status])
+            kinds["events"] = Size(kinds["events"].rows + len(entries), kinds["events"].bytes + held)
+            own[place] = Size(own[place].rows, own[place].bytes + held)
+        return attrs.evolve(sizes, kinds=kinds, executions=own)
+
+
+class SQLiteWrites(SQLiteReads, RowWrites):
+    """One atomic change of the store; sees its own writes. Valid until its block ends."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str, known: dict[str, Known]) -> None:
+        super().__init__(connection, path)
+        #: What is known of executions as they were once: each is compared before it is used.
+        self._known = known
+        #: What of a decision's own events is the inbox's: ids to delete, events to put.
+        self._others: tuple[Sequence[str], Sequence[Event]] = ((), ())
+
+    def apply(self, decision: Decision) -> None:
+        """Store a decision under its fence: one statement per kind of row.
+
+        Raises FencedOut, AlreadyExists, KeyTaken; InvariantBroken for rows that contradict the store; InvalidInput for text or
+        numbers SQLite cannot keep; StorageError. When the disk is full SQLite may have undone the whole transaction:
+        then its commit is refused.
+        """
+        # The first decision of a transaction needs no savepoint: to undo it is to begin the transaction again.
+        alone = not self._dirty
+        if not alone:
+            self._execute("SAVEPOINT decision")
+        written = False
+        try:
+            if decision.created and decision.workflow.idempotency_key is not None:
+                self._claim(decision)
+                written = self._dirty = True
+            execution = self._fenced(decision)
+            written = self._dirty = True
+            self._rows(decision, execution)
+            self._events(decision)
+            if decision.limits:
+                self._change_limits(decision.limits)
+        except BaseException as error:
+            if not alone or written:  # a decision that was fenced out has written nothing
+                self._undo(alone)
+            if isinstance(error, sqlite3.Error):
+                raise translated(error, self._path) from error
+            if isinstance(error, UnicodeEncodeError | OverflowError):
+                raise InvalidInput(f"{decision.workflow.workflow_id}: a value cannot be stored: {error}") from error
+            raise
+        if not alone:
+            self._execute("RELEASE decision")
+
+    def _undo(self, alone: bool) -> None:
+        if not self._connection.in_transaction:
+            return  # SQLite has already undone everything (disk full): the commit will refuse
+        if alone:
+            self._execute("ROLLBACK")
+            self._dirty = False
+            self._execute("BEGIN IMMEDIATE")
+        else:
+            self._execute("ROLLBACK TO decision")
+            self._execute("RELEASE decision")
+
+    def _fenced(self, decision: Decision) -> int:
+        """Store the row of the execution, under its fence; the number by which its other rows are found."""
+        workflow = decision.workflow
+        workflow_id, row = workflow.workflow_id, workflow_row(workflow)
+        known = self._known.get(workflow_id)
+        if decision.created:
+            after: Known | None = self._created(decision, row)
+        else:
+            after = None if known is None else self._changed(decision, row, known)
+            if after is None and (now := self._look(workflow_id)) != known:
+                after = self._changed(decision, row, now)
+        if after is None:
+            raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        self._known[workflow_id] = after
+        return after[0]
+
+    def _created(self, decision: Decision, row: Row) -> Known:
+        workflow_id = decision.workflow.workflow_id
+        alarm, cell = self._settled(decision, None, None)
+        try:
+            number = self._execute(sql.INSERT_WITH_TIMERS, (*row, int(attempt_head(workflow_id), 16), alarm, cell)).lastrowid
+        except sqlite3.IntegrityError:
+            if not self._look(workflow_id)[0]:
+                raise
+            raise AlreadyExists(f"an execution {workflow_id!r} exists already") from None
+        return number or 0, alarm, cell
+
+    def _changed(self, decision: Decision, row: Row, known: Known) -> Known | None:
+        """Write the row of an execution of which this is known; None when that, or the fence, is not as it is stored."""
+        number, at, was = known
+        alarm, cell = self._settled(decision, at, was)
+        # What the usual turn keeps is compared too, so that it changes nothing by this.
+        usual = (row[: sql.CHANGING], row[-6:], number)
+        if alarm == at:
+            written = self._execute(sql.UPDATE_WORKFLOW, (*usual[0], cell, *usual[1], number, at, was))
+        else:
+            written = self._execute(sql.UPDATE_WORKFLOW_AND_ALARM, (*usual[0], cell, alarm, *usual[1], number, at, was))
+        if not written.rowcount:
+            cells = (*usual[0], cell, alarm, *row[-2:], *row[-6:-2], number, at, was)
+            if not self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, cells).rowcount:
+                return None
+        return number, alarm, cell
+
+    def _look(self, workflow_id: str) -> Known:
+        found: Known | None = self._execute(sql.KNOWN, (workflow_id,)).fetchone()
+        return found or (0, None, None)
+
+    def _settled(self, decision: Decision, at: int | None, was: str | None) -> tuple[int | None, str | None]:
+        """The alarm and the cell of an execution after a decision; what of its events is the inbox's is kept for `_events`."""
+        self._others = ((), ())
+        if not (decision.timers or decision.cancelled or decision.consumed):
+            return at, was
+        marked = was is not None and was[0] == _MARK
+        entries = {_event_id(entry): entry for entry in _entries(was)}
+        gone = [event_id for event_id in decision.consumed if entries.pop(event_id, None) is None]
+        gone += [
+            one for one in decision.cancelled if entries.pop(one, None) is None and (marked or one.partition(":")[0] not in _KINDS)
+        ]
+        put: list[Event] = []
+        for event in decision.timers:
+            entries.pop(event.event_id, None)
+            own = event.kind._value_ in _SHORT
+            entry = _entry(event) if own and not marked and len(entries) < _MOST else None
+            if entry is not None:
+                entries[event.event_id] = entry
+                continue
+            marked |= own
+            put.append(event)
+        self._others = (gone, put)
+        cell = (_MARK if marked else "") + (_text(list(entries.values())) if entries else "")
+        first = _first(entries.values()) if entries else None
+        return at if first is not None and at is not None and at <= first <= at + _SLACK else first, cell or None
+
+    def _own_events(self, decision: Decision) -> tuple[Sequence[str], Sequence[Event]]:
+        return self._others
+
+    def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
+        """See `RowWrites`; what is held stands in the inbox."""
+        row = None if reason is None else self._execute(sql.KEPT_OF, (workflow_id,)).fetchone()
+        if row is not None and (entries := _entries(row[1])):
+            self._many(sql.PUT_EVENT, [event_row(_event(workflow_id, row[0], entry)) for entry in entries])
+            self._execute(sql.SPILL, (_MARK, workflow_id))
+        super().park(workflow_id, broken_turns, reason)
+
+
+def mark_timers(tx: RowWrites) -> None:
+    """Have every execution that has events in the inbox look for its timers there."""
+    tx._execute(sql.MARK, (_MARK,))
