@@ -33,10 +33,18 @@ _STOP_S: Final = 5
 _PATIENCE_S: Final = 30.0
 
 
-class _Protocol(H11Protocol):
-    """Cuts off who does not send the headers of a request in time: uvicorn waits for them for ever."""
+class _HeadInTime(asyncio.Protocol):
+    """Cuts off who does not send the head of a request in time, or sends too long a one: uvicorn waits for it for ever."""
 
+    loop: asyncio.AbstractEventLoop
+    config: uvicorn.Config
+    transport: asyncio.Transport
+    send_400_response: Callable[[str], None]
+    #: The request whose head came last, and what is read of it and answered.
+    cycle: Any
     _deadline: asyncio.TimerHandle | None = None
+    #: Bytes of a head that is not whole.
+    _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has come: its first request is due."""
@@ -44,9 +52,14 @@ class _Protocol(H11Protocol):
         self._deadline = self.loop.call_later(_HEADER_S, transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """A part of a request: its headers are whole, or due in time."""
+        """A part of a request: its head is whole, or due in time."""
+        before = self.cycle
         super().data_received(data)
-        answering = self.cycle is not None and not self.cycle.response_complete
+        cycle = self.cycle
+        self._head = self._head + len(data) if cycle is before and (cycle is None or not cycle.more_body) else 0
+        if self._head > (self.config.h11_max_incomplete_event_size or 0) and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+        answering = cycle is not None and not cycle.response_complete
         if answering and self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
@@ -58,6 +71,25 @@ class _Protocol(H11Protocol):
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)
+
+
+class _H11(_HeadInTime, H11Protocol):
+    """In Python."""
+
+
+#: How requests are read, the fastest way that is there first.
+_PROTOCOLS: Final[list[type[asyncio.Protocol]]] = [_H11]
+
+try:
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+except ImportError:
+    pass
+else:
+
+    class _HttpTools(_HeadInTime, HttpToolsProtocol):
+        """In C."""
+
+    _PROTOCOLS.insert(0, _HttpTools)
 
 
 class _Server(uvicorn.Server):
@@ -108,7 +140,7 @@ def _server(
         app,
         host=host,
         port=port,
-        http=_Protocol,
+        http=_PROTOCOLS[0],
         ws="none",
         log_config=None,
         access_log=False,

@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -63,6 +64,13 @@ def test_grpc_over_tls(certified: tuple[str, str]) -> None:
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+@pytest.fixture(params=running._PROTOCOLS, ids=lambda one: one.__name__)
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each way of reading requests that is there."""
+    monkeypatch.setattr(running, "_PROTOCOLS", [request.param])
+
+
+@pytest.mark.usefixtures("protocol")
 @pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: 1\r\n"])
 def test_who_does_not_send_its_headers_is_cut_off(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     """Nothing, a part of a line, headers without an end: the connection is closed when the time for them is over."""
@@ -75,9 +83,30 @@ def test_who_does_not_send_its_headers_is_cut_off(monkeypatch: pytest.MonkeyPatc
         assert httpx.get(f"{url}/health", trust_env=False).status_code == 200
 
 
+@pytest.mark.usefixtures("protocol")
 def test_headers_are_bounded() -> None:
     """Headers that are too long are refused before they are whole."""
     safety = Safety(anonymous=Role.ADMIN, max_headers=2_000)
     with Engine() as engine, served(rest_app(engine, safety=safety), safety) as url:
         assert httpx.get(f"{url}/health", headers={"x-a": "y" * 1_000}, trust_env=False).status_code == 200
         assert httpx.get(f"{url}/health", headers={"x-a": "y" * 100_000}, trust_env=False).status_code in (400, 431)
+
+
+@pytest.mark.usefixtures("protocol")
+def test_a_head_in_many_parts_is_bounded() -> None:
+    """However small its parts are, and also behind a request that is answered."""
+    safety = Safety(anonymous=Role.ADMIN, max_headers=2_000)
+    with Engine() as engine, served(rest_app(engine, safety=safety), safety) as url:
+        whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        for begun in (b"", 2 * whole):
+            with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=20) as slow:
+                slow.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                slow.sendall(begun + b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
+                said = b""
+                with suppress(ConnectionError):
+                    for number in range(1_000):
+                        slow.sendall(b"X-%d: %s\r\n" % (number, b"y" * 50))
+                    while part := slow.recv(65_536):
+                        said += part
+                assert said.count(b"HTTP/1.1 200") <= 2
+        assert httpx.get(f"{url}/health", trust_env=False).status_code == 200
