@@ -38,21 +38,13 @@ sweep.
 
 from typing import TYPE_CHECKING
 
-from conductorlite.model.errors import MissingExtra
+from conductorlite.ext.extras import names_of
 
 if TYPE_CHECKING:
     from conductorlite.ext.cassandra.server import CassandraBackend
 
 __all__ = ["CassandraBackend"]
 
-
-def __getattr__(name: str) -> object:
-    if name != "CassandraBackend":
-        raise AttributeError(name)
-    try:
-        import cassandra  # noqa: F401 - what follows needs it
-    except ImportError:
-        raise MissingExtra("cassandra", "a store in Cassandra") from None
-    from conductorlite.ext.cassandra.server import CassandraBackend
-
-    return CassandraBackend
+__getattr__ = names_of(
+    *("conductorlite.ext.cassandra.server", *__all__), extra="cassandra", purpose="a store in Cassandra", library="cassandra"
+)

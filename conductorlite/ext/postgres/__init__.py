@@ -12,7 +12,7 @@ understand; `statements` has those of PostgreSQL's own. `rows` is a view and a c
 
 from typing import TYPE_CHECKING
 
-from conductorlite.model.errors import MissingExtra
+from conductorlite.ext.extras import names_of
 
 if TYPE_CHECKING:
     from conductorlite.ext.postgres.backend import PostgresBackend
@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PostgresBackend", "PostgresLock"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(name)
-    try:
-        import psycopg  # noqa: F401 - what follows needs it
-    except ImportError:
-        raise MissingExtra("postgres", "a store in PostgreSQL") from None
-    from conductorlite.ext.postgres import backend
-
-    return getattr(backend, name)
+__getattr__ = names_of(
+    *("conductorlite.ext.postgres.backend", *__all__), extra="postgres", purpose="a store in PostgreSQL", library="psycopg"
+)
