@@ -327,7 +327,7 @@ def decide(
             steps = _read(changeset, one)
             if changeset.stack or changeset.queue:
                 _settle(changeset, steps)
-    if hand_out is not None and not changeset.more and not changeset.refused:
+    if hand_out is not None and not (changeset.more or changeset.refused or changeset.workflow.status.terminal):
         polls = hand_out(changeset.offered())
         if len(polls) > 1:
             changeset.known_tasks([event.ref for event in polls if event.ref is not None])  # read in one batch

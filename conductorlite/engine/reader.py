@@ -161,7 +161,7 @@ class StoreReader:
         self._embedded: dict[str, Embedding] = {}
         #: Every other answer, by what was asked.
         self._known: dict[tuple[Any, ...], Any] = {}
-        if resident is not None:
+        if resident is not None and resident.latest:
             latest = ((base_ref, resident.tasks.get(ref)) for base_ref, ref in resident.latest.items())
             self._known.update((("latest", base_ref), task) for base_ref, task in latest if task is not None)
         #: Whether all of its tasks are known: what has not begun has none.
@@ -174,6 +174,8 @@ class StoreReader:
 
     def latest_known(self) -> dict[str, str]:
         """See `Known`."""
+        if not self._known:
+            return {}
         found = {asked[1]: task for asked, task in self._known.items() if asked[0] == "latest" and task is not None}
         if not found:
             return {}

@@ -309,9 +309,7 @@ class Reports(Part):
 
     def prepared(self, task: Task, result: TaskResult, *, at: int | None = None) -> Report:
         """A report that is ready to be taken; raises InvalidInput and PayloadUnavailable."""
-        event = self.report_event(task, result)
-        if at is not None and at < event.due_at:
-            event = attrs.evolve(event, due_at=at, posted_at=at)
+        event = self.report_event(task, result, at=at)
         return new[Report](task=task, result=result, event=event, lines=self.lines(task, result.logs) if result.logs else [])
 
     def taken(self, reports: Sequence[Report], taking: Taking | None = None) -> TurnResult:
@@ -354,8 +352,11 @@ class Reports(Part):
             self._secrecy.forget(task)
         return taken
 
-    def report_event(self, task: Task, result: TaskResult, *, merge: bool = False) -> Event:
-        """A report as an event, its output merged into the task's with `merge`; raises InvalidInput and PayloadUnavailable."""
+    def report_event(self, task: Task, result: TaskResult, *, merge: bool = False, at: int | None = None) -> Event:
+        """A report as an event, its output merged into the task's with `merge`, dated `at` (epoch ms) if that is past.
+
+        Raises InvalidInput and PayloadUnavailable.
+        """
         if result.external_output_payload_storage_path is not None:
             result = self.whole(task, result)
         try:
@@ -370,7 +371,7 @@ class Reports(Part):
         elif type(result.output_data) is Document and result.lease and result.status is TaskStatus.COMPLETED and not merge:
             said = {"taskId": task.task_id, "status": "COMPLETED", "callbackAfterMs": result.callback_after_ms}
             said |= {"lease": result.lease, "output": result.output_data}
-            return self._task_event(task, EventKind.REPORT, Payload.made(said), f"lease {result.lease}")
+            return self._task_event(task, EventKind.REPORT, Payload.made(said), f"lease {result.lease}", at=at)
         given: dict[str, Any] = {"taskId": task.task_id, "status": str(result.status)}
         if result.reason is not None:
             given["reason"] = result.reason
@@ -389,7 +390,7 @@ class Reports(Part):
         output = result.output_data
         if type(output) is not Document:
             output = Document(Payload.of(output, where=f"{where}.output"))
-        return self._task_event(task, EventKind.REPORT, Payload.around("output", output, given, where=where))
+        return self._task_event(task, EventKind.REPORT, Payload.around("output", output, given, where=where), at=at)
 
     def whole(self, task: Task, result: TaskResult) -> TaskResult:
         """A report with the output that was uploaded for it; on an attempt that has ended, which no one looks at, without any."""
@@ -408,9 +409,7 @@ class Reports(Part):
 
     def sign_of_life(self, task: Task, at: int) -> bool:
         """As `Tasks.extend_lease`, for a worker that was alive at an instant (epoch ms), when that could not be written."""
-        event = self._task_event(task, EventKind.EXTEND_LEASE, Payload.of({"taskId": task.task_id, "lease": task.lease}))
-        if at < event.due_at:
-            event = attrs.evolve(event, due_at=at, posted_at=at)
+        event = self._task_event(task, EventKind.EXTEND_LEASE, Payload.of({"taskId": task.task_id, "lease": task.lease}), at=at)
         try:
             taken = self._turns.run_turn(task.workflow_id, [event])
         except ExecutionArchived:
@@ -423,15 +422,19 @@ class Reports(Part):
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
         return reply is not None and reply.outcome is Outcome.DONE
 
-    def _task_event(self, task: Task, kind: EventKind, data: Payload, key: str = "") -> Event:
-        """An event about a task; of those with the same `key` (by default: data) at one instant there is only one."""
+    def _task_event(self, task: Task, kind: EventKind, data: Payload, key: str = "", *, at: int | None = None) -> Event:
+        """An event about a task, dated `at` (epoch ms) if that is past.
+
+        Of those that are made at one instant with the same `key` (by default: data) there is only one.
+        """
         now = self._clock.now()
+        since = now if at is None or at > now else at
         return new[Event](
             workflow_id=task.workflow_id,
             event_id=f"{kind}@{now}:{task.ref}:{key or data.digest[:16]}",
             kind=kind,
-            due_at=now,
-            posted_at=now,
+            due_at=since,
+            posted_at=since,
             ref=task.ref,
             attempt=task.attempt,
             generation=task.generation,

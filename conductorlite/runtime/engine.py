@@ -443,10 +443,10 @@ class Engine(Verbs, InNotebook):
         deadline = None if timeout is None else self.clock.now() + to_span(timeout)
         quiet, known = self._turns.quiet, self._turns.residents
         self._until(workflow_id, lambda: not quiet.is_running(known, workflow_id) and self.status(workflow_id).terminal, deadline)
-        workflow = self.get(workflow_id)
-        if workflow.status is not WorkflowStatus.COMPLETED:
-            raise failed(self, workflow)
-        return workflow.output_data
+        row = self.core.queries.execution(workflow_id)
+        if row.status is not WorkflowStatus.COMPLETED:
+            raise failed(self, self.get(workflow_id))
+        return row.output_data
 
     def _until(self, workflow_id: str, reached: Callable[[], bool], deadline: int | None = None) -> None:
         """Drive, or wait for the thread that does, until something holds of an execution."""

@@ -300,7 +300,8 @@ class Standby:
         finally:
             if self._current is call:
                 self._current = None
-            self.rest()
+            if self._taking:
+                self.rest()
 
     def rest(self) -> None:
         """Have the thread that stands by drive no more; to be called by who is about to drive. Raises what driving has raised."""

@@ -129,8 +129,11 @@ class Drives(Protocol):
 def wait_for(
     engine: Verbs, driver: Drives, workflow_id: str, ended: Callable[[], bool], deadline: int | None, inside: Caller | None
 ) -> None:
-    """Drive, or wait for the thread that does, until something has ended; raises ResultTimeout, WouldDeadlock `inside` a call."""
-    while not ended():
+    """Drive, or wait for the thread that does, until something has ended that has not yet.
+
+    Raises ResultTimeout, WouldDeadlock `inside` a call.
+    """
+    while True:
         try:
             with driver.drive(timeout=0) as driving:
                 in_time = driving and driver.run(until=ended, deadline=deadline)
@@ -139,10 +142,11 @@ def wait_for(
                 raise
             text = f"result() inside {inside.what} would wait for itself: time stands still while it runs"
             raise WouldDeadlock(f"{text}, and {workflow_id} needs it to pass") from error
-        if not driving:
-            _await_driver(engine, workflow_id, deadline)
-        elif not ended():
+        if ended():
+            return
+        if driving:
             raise late(engine, workflow_id, in_time=in_time)
+        _await_driver(engine, workflow_id, deadline)
 
 
 def _await_driver(engine: Verbs, workflow_id: str, deadline: int | None) -> None:

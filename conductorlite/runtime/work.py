@@ -417,10 +417,10 @@ class Work:
         now = self.clock.now()
         beats = worker.heartbeat and task.response_timeout_at is not None
         deadlines = (None if beats else task.response_timeout_at, task.timeout_at, task.total_timeout_at)
-        instants = [at for at in deadlines if at is not None and at > now]
-        if not self.clock.virtual and any(at is not None and at <= now for at in deadlines):
-            # Overdue, but its turn has not been taken yet. (Virtual time takes all turns before it looks.)
-            instants.append(now + GLANCE_MS)
+        # What is overdue has not had its turn yet. (Virtual time takes all turns before it looks.)
+        late = None if self.clock.virtual else now + GLANCE_MS
+        found = [at if at > now else late for at in deadlines if at is not None]
+        instants = [at for at in found if at is not None]
         if beats:
             instants.append(now + max(1, ((task.response_timeout_at or 0) - task.updated_at) // 3))
         return min(instants, default=None)

@@ -149,7 +149,7 @@ class Workshop:
 
     def under_way(self) -> bool:
         """Whether a function has been called and has not returned."""
-        return any(running.job is None or not running.job.over for running in self._calls)
+        return bool(self._calls) and any(running.job is None or not running.job.over for running in self._calls)
 
     def begin(self, running: Call) -> None:
         """Count a call as running."""
@@ -359,10 +359,9 @@ class HandOut:
             return None
         most, limit = self.most, self._workers.concurrency
         if self.threads:
-            room = self._room(threads=True)
-            for worker in ended:
-                room[worker.is_async] += 1
-            most = min(most, *(room[kind] for kind in {worker.is_async for worker in served.values()}))
+            freed = [worker.is_async for worker in ended]
+            for is_async in {worker.is_async for worker in served.values()}:
+                most = min(most, self._workshop.room(is_async=is_async) + freed.count(is_async))
         if limit is not None:
             most = min(most, limit - len(self._workshop) + len(ended))
         if most <= 0:

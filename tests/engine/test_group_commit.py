@@ -144,7 +144,7 @@ def test_nothing_is_answered_that_is_not_committed() -> None:
 
 
 def test_turns_that_share_a_limit_see_each_other(new_bench: NewBench) -> None:
-    """Of two that ask for the last slot in one write one has it."""
+    """Of those that ask for the last slot in one write one has it; a turn that is undone for it takes no other along."""
     bench = new_bench(workers=Workers())
     limited = flow(simple("first"), simple("scarce", {"concurrent_exec_limit": 1}), name="limited")
     for _ in range(3):
@@ -153,7 +153,8 @@ def test_turns_that_share_a_limit_see_each_other(new_bench: NewBench) -> None:
     held = bench.engine.poll("first", worker_id="v", count=3)
     core = bench.engine.core.reports
     reports = [core.prepared(task, completed(task.workflow_id, task.task_id, task.lease)) for task in held]
-    core.taken_together([one] for one in reports)
+    assert all(isinstance(taken, TurnResult) for taken in core.taken_together([one] for one in reports))
+    assert statuses(bench.engine) == ["COMPLETED"] * 3
     bench.engine.settle()
     assert len(bench.engine.poll("scarce", worker_id="v", count=3)) == 1
     assert bench.engine.admin.check() == []

@@ -32,7 +32,7 @@ from conductorlite.model.decisions import Event, Message
 from conductorlite.model.errors import AlreadyExists, StorageError
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.store.sqlite.statements import TASK_LAST, TASKS_LAST
+from conductorlite.store.sqlite.statements import HIGHEST_PRIORITY, TASK_LAST, TASKS_ALL, TASKS_LAST
 from conductorlite.testing.faults import FaultyBackend, lay_empty_store
 
 LIFE = flow(
@@ -225,6 +225,22 @@ def test_a_chain_takes_one_commit_a_step() -> None:
         engine.start("chain")
         engine.run_until_idle()
         assert backend.commits() - before == 12
+
+
+def test_the_end_of_an_execution_is_not_asked_about(tmp_path: Path) -> None:
+    """Nothing is handed over by a turn that ends it: no queue is read; its result is its own row, without the tasks'."""
+    workers = Workers()
+    workers.task("step")(nothing)
+    backend = SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL", counting=True)
+    with Engine(backend, workers=workers, clock=VirtualClock(T0)) as engine:
+        engine.start(chain(2)).result()
+        run = engine.start(chain(2))
+        assert backend.counts is not None
+        backend.counts.reset()
+        run.result()
+        asked = backend.counts.statements_by_sql
+        assert asked[HIGHEST_PRIORITY] == 3  # for the first, before the second is handed over, and when nothing is left
+        assert asked[TASKS_ALL] == 0
 
 
 def test_a_single_step_hands_nothing_over(bench: Bench) -> None:
