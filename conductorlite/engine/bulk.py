@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 from conductorlite.engine.polling import Asker
 from conductorlite.engine.reports import Report, Reports
-from conductorlite.engine.turn_types import Taking, TurnResult
+from conductorlite.engine.turn_types import Asked, Taking, TurnResult
 from conductorlite.model import attrs
 from conductorlite.model.errors import ConductorliteError, ExecutionArchived, ExecutionNotFound, TaskNotFound
 from conductorlite.model.executions import Task, TaskResult
 
 if TYPE_CHECKING:
+    from conductorlite.engine.nouns import Core
     from conductorlite.engine.polling import Polling
 
 __all__ = ["Exchange", "exchange", "report_each"]
@@ -41,19 +42,23 @@ class Exchange:
         return 0 if self.asker is None or self.error is not None else self.asker.count - len(self.asker.given)
 
 
-def exchange(reports: Reports, polling: Polling, asks: Sequence[Exchange]) -> None:
+def exchange(core: Core, asks: Sequence[Exchange]) -> None:
     """Take reports, those of one execution in one turn, the turns in one write; then give what is polled for.
 
     What a worker polls for after its report it gets in the report's own turn, where its execution has what is next in the queue.
     One that is refused refuses itself only. Raises what does not pass by itself; then all that was taken has been given back.
     """
+    reports, polling = core.reports, core.polling
     noted: list[Task] = []
     try:
         waiting = [ask for ask in asks if ask.result is not None and _prepared(reports, ask)]
         while waiting:
             groups, waiting = _sharing(waiting)
-            takings = [_taking_next(polling, group, noted) for group in groups]
-            turns = reports.taken_together([_reports_of(group) for group in groups], takings)
+            takings: list[Taking | None] = [None] * len(groups)
+            turns = [] if waiting else _with_polls(core, groups, asks, noted)
+            if not turns:
+                takings = [_taking_next(polling, group, noted) for group in groups]
+                turns = reports.taken_together([_reports_of(group) for group in groups], takings)
             for group, taking, turn in zip(groups, takings, turns, strict=True):
                 for ask in group:
                     ask.error = _refusal(reports, ask, turn, alone=len(group) == 1)
@@ -64,16 +69,19 @@ def exchange(reports: Reports, polling: Polling, asks: Sequence[Exchange]) -> No
     except BaseException:
         polling.give_up(noted)
         raise
+    for ask in asks:
+        if ask.asker is not None and ask.error is not None:
+            ask.asker.given = []
     kept = {task.task_id for ask in asks if ask.asker is not None for task, _ in ask.asker.given}
     if left := [task for task in noted if task.task_id not in kept]:
         polling.give_up(left)
 
 
-def report_each(reports: Reports, polling: Polling, results: Iterable[TaskResult]) -> list[Task | ConductorliteError]:
+def report_each(core: Core, results: Iterable[TaskResult]) -> list[Task | ConductorliteError]:
     """What became of each report; see `Engine.update_tasks`."""
     asks = [Exchange(result=result) for result in results]
-    exchange(reports, polling, asks)
-    return [_stored(reports, ask) for ask in asks]
+    exchange(core, asks)
+    return [_stored(core.reports, ask) for ask in asks]
 
 
 def _stored(reports: Reports, ask: Exchange) -> Task | ConductorliteError:
@@ -101,6 +109,39 @@ def _prepared(reports: Reports, ask: Exchange) -> bool:
 
 def _reports_of(group: Iterable[Exchange]) -> list[Report]:
     return [ask.report for ask in group if ask.report is not None]
+
+
+def _with_polls(
+    core: Core, groups: Sequence[Sequence[Exchange]], asks: Sequence[Exchange], noted: list[Task]
+) -> list[TurnResult | ConductorliteError]:
+    """Take reports and polls of one queue in one write, if what the reports offer comes after all that is taken; else nothing."""
+    wanting = [ask for ask in asks if ask.wants]
+    queues = {(ask.task_type or "", ask.domain or None) for ask in wanting}
+    askers = [ask.asker for ask in wanting if ask.asker is not None]
+    if len(queues) != 1 or any(asker.given for asker in askers) or any(map(_is_late, wanting)):
+        return []
+    ((task_type, domain),) = queues
+    turns: list[TurnResult | ConductorliteError] = []
+
+    def run(polls: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
+        found: list[TurnResult | ConductorliteError] = []
+
+        def all_of(reported: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
+            results = core.turns.run_group([*reported, *polls])
+            found.extend(results[len(reported) :])
+            return results[: len(reported)]
+
+        turns.extend(core.reports.taken_together([_reports_of(group) for group in groups], run=all_of))
+        return found
+
+    busy = {ask.task.workflow_id for group in groups for ask in group if ask.task is not None}
+    core.polling.take_first(askers, task_type, domain, busy, noted, run)
+    return turns
+
+
+def _is_late(ask: Exchange) -> bool:
+    """Whether a report will be refused, and nothing is to be polled for after it."""
+    return ask.task is not None and ask.result is not None and ask.result.lease not in (None, ask.task.lease)
 
 
 def _taking_next(polling: Polling, group: Sequence[Exchange], noted: list[Task]) -> Taking | None:

@@ -20,7 +20,7 @@ Source of the rule: Conductor's `ExecutionService.poll`; a lease and a holder ar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import cycle
 from typing import Final
@@ -54,7 +54,7 @@ from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.ports import Capability
 
-__all__ = ["GLANCE_MS", "Asker", "Hand", "Polling", "said"]
+__all__ = ["GLANCE_MS", "Asker", "Hand", "Polling", "RunGroup", "said"]
 
 #: Messages looked at for one that can be taken, beyond those asked for.
 _SPARE = 8
@@ -79,6 +79,10 @@ class Hand:
     alone: bool = False
     #: What is offered to it only when it is alone.
     passed: list[Message] = attrs.field(factory=list)
+
+
+#: Takes turns of different executions, as `Turns.run_group` does.
+RunGroup = Callable[[Sequence[Asked]], list[TurnResult | ConductorliteError]]
 
 
 @attrs.define(slots=True, kw_only=True, eq=False)
@@ -151,6 +155,43 @@ class Polling(Part):
         if given < len(noted) - before:
             kept = {task.task_id for asker in askers for task, _ in asker.given}
             self.give_up([task for task in noted[before:] if task.task_id not in kept])
+
+    def take_first(
+        self,
+        askers: Sequence[Asker],
+        task_type: str,
+        domain: str | None,
+        busy: Collection[str],
+        noted: list[Task],
+        run: RunGroup,
+    ) -> bool:
+        """Take what several workers poll for, in turns that `run` takes with those of `busy` executions; False when it does not.
+
+        That is when what these turns offer might come first, or something else is not plain. What is taken may be less than wanted.
+        """
+        queue = queue_name(task_type, domain or None, self._owner)
+        wanting = [asker for asker in askers for _ in range(asker.count)]
+        known = [self._turns.residents.peek(workflow_id) for workflow_id in busy]
+        now = self._clock.now()
+        with self._backend.reading() as view:
+            offered = () if view.unpolled(queue) else view.offered(queue, now, len(wanting))
+        if len(offered) < len(wanting) or not all(
+            message.workflow_id not in busy
+            and message.due_at < now
+            and all(resident is not None and message.priority >= resident.row.priority for resident in known)
+            for message in offered
+        ):
+            return False
+        poll_write = self.poll_write(askers, task_type, domain)
+        for asker in askers:
+            asker.data = said(asker.worker_id, None)
+        with suppress(InvariantBroken, FencedOut, StorageBusy, StorageFull):  # those are as they were
+            self._take(zip(offered, wanting, strict=True), poll_write, None, noted, run)
+        for asker in askers:
+            for found in asker.taken:
+                asker.given += self._handed_whole(found)
+        self._record(poll_write)
+        return True
 
     def poll_write(self, askers: Iterable[Asker], task_type: str, domain: str | None) -> PollWrite:
         """What is to be recorded of polls that are made now."""
@@ -347,11 +388,13 @@ class Polling(Part):
         extra_write: ExtraWrite | None,
         hand: Hand | None,
         noted: list[Task] | None,
+        run: RunGroup | None = None,
     ) -> int:
         """Take offered tasks, those of one execution in one turn, the turns in one write; how many were taken.
 
         Raises what the first bad turn does.
         """
+        run = run or self._turns.run_group
         now = self._clock.now()
         groups: dict[str, list[tuple[Message, Asker]]] = {}
         takers: dict[tuple[str, str], Asker] = {}
@@ -369,7 +412,7 @@ class Polling(Part):
         ]
         problem: ConductorliteError | None = None
         taken = 0
-        for one, taking, result in zip(asked, takings, self._turns.run_group(asked), strict=True):
+        for one, taking, result in zip(asked, takings, run(asked), strict=True):
             group = groups[one.workflow_id]
             if isinstance(result, TurnResult):
                 if any(reply.outcome is Outcome.DONE for reply in result.replies.values()):

@@ -324,11 +324,14 @@ class Reports(Part):
         return taken
 
     def taken_together(
-        self, groups: Iterable[Sequence[Report]], takings: Iterable[Taking | None] = ()
+        self,
+        groups: Iterable[Sequence[Report]],
+        takings: Iterable[Taking | None] = (),
+        run: Callable[[Sequence[Asked]], list[TurnResult | ConductorliteError]] | None = None,
     ) -> list[TurnResult | ConductorliteError]:
         """The same for several executions, in one write if there is nothing against it: what became of each turn."""
         asked = [_asked(reports, taking) for reports, taking in zip(groups, chain(takings, repeat(None)), strict=False)]
-        results = self._turns.run_group(asked)
+        results = (run or self._turns.run_group)(asked)
         for one, taken in zip(asked, results, strict=True):
             if isinstance(taken, TurnResult) and taken.parked is not None:
                 self._turns.hold_inbox(one.workflow_id, one.events)

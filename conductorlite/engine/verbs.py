@@ -462,7 +462,7 @@ class Verbs(Nouns):
 
             asker = Asker(worker_id=result.worker_id, count=count)
             ask = Exchange(result=result, asker=asker, task_type=poll, domain=domain)
-            exchange(reports, self.core.polling, [ask])
+            exchange(self.core, [ask])
             if ask.report is None or ask.error is not None:
                 raise ask.error or TaskNotFound(result.task_id)
             return reports.stored(ask.report.task, ask.report.result), [task for task, _ in asker.given]
@@ -484,7 +484,7 @@ class Verbs(Nouns):
         self._turns.joined.refuse("update_tasks")
         from conductorlite.engine.bulk import report_each
 
-        return report_each(self.core.reports, self.core.polling, results)
+        return report_each(self.core, results)
 
     def close(self) -> None:
         """Release the store; idempotent."""

@@ -215,8 +215,9 @@ def test_what_many_workers_say_at_once(seed: int, backend: str, tmp_path: Path) 
     """Each gets what it wants as long as there is any, no task two have, and each report is answered as it is alone."""
     drawn = random.Random(seed)
     with opened(tmp_path / "s.db" if backend == "sqlite" else None, executions=6) as engine:
-        core, held = engine.core, []
+        held: list[Task] = []
         for _ in range(60):
+            engine.advance("1s")
             asks = [
                 Exchange(asker=Asker(worker_id=f"idle{n}", count=drawn.randint(1, 3)), task_type=drawn.choice(["step", "other"]))
                 for n in range(drawn.randint(0, 2))
@@ -229,7 +230,7 @@ def test_what_many_workers_say_at_once(seed: int, backend: str, tmp_path: Path) 
                 asks.append(
                     Exchange(result=result, asker=Asker(worker_id=f"busy{number}", count=1) if drawn.random() < 0.8 else None)
                 )
-            exchange(core.reports, core.polling, asks)
+            exchange(engine.core, asks)
             for ask in asks:
                 bad = ask.task is not None and ask.task.task_id in stale
                 assert type(ask.error) is (StaleLease if bad else type(None))
@@ -247,8 +248,8 @@ def test_what_many_workers_say_at_once(seed: int, backend: str, tmp_path: Path) 
         assert engine.admin.check() == []
 
 
-def test_what_many_workers_say_shares_two_writes(tmp_path: Path) -> None:
-    """One for their reports, and one for what they poll for: what others have offered before comes first."""
+def test_what_many_workers_say_shares_a_write(tmp_path: Path) -> None:
+    """Their reports, and what they poll for: what others have offered before comes first."""
     backend = SQLiteBackend(tmp_path / "s.db")
     with Engine(backend, clock=VirtualClock(T0)) as engine:
         chain = WorkflowDef.from_json({"name": "chain", "tasks": [simple(f"t{number}") for number in range(6)]})
@@ -258,6 +259,19 @@ def test_what_many_workers_say_shares_two_writes(tmp_path: Path) -> None:
         engine.advance("1s")
         before = backend.commits()
         asks = [Exchange(result=report(task), asker=Asker(worker_id="w", count=1)) for task in tasks]
-        exchange(engine.core.reports, engine.core.polling, asks)
-        assert backend.commits() - before == 2
-        assert all(ask.asker is not None and len(ask.asker.given) == 1 for ask in asks)
+        exchange(engine.core, asks)
+        assert backend.commits() - before == 1
+        given = [task for ask in asks if ask.asker is not None for task, _ in ask.asker.given]
+        assert len(given) == 10
+        assert {task.ref for task in given} == {"t0"}
+        before = backend.commits()
+        asks = [
+            Exchange(result=report(task, lease=task.lease - (n == 0)), asker=Asker(worker_id="w", count=1))
+            for n, task in enumerate(given)
+        ]
+        exchange(engine.core, asks)
+        assert [type(ask.error) for ask in asks] == [StaleLease, *[type(None)] * 9]
+        assert [len(ask.asker.given) for ask in asks if ask.asker is not None] == [0, *[1] * 9]
+        assert backend.commits() - before == 2  # whose report is refused polls for nothing
+        assert [row for row in engine.executions() if row.status is not WorkflowStatus.RUNNING] == []
+        assert engine.admin.check() == []

@@ -85,9 +85,8 @@ class Groups:
         for call in calls:
             if call.answer.cancelled():  # nobody would get it
                 call.exchange.asker = None
-        core = self._engine.core
         try:
-            exchange(core.reports, core.polling, [call.exchange for call in calls])
+            exchange(self._engine.core, [call.exchange for call in calls])
         except BaseException as error:
             for call in calls:
                 call.error = error
