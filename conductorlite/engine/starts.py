@@ -45,8 +45,10 @@ class StartTurns(Turns):
             decisions = self._decided_apart(firsts)
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, now)
-                for first, decision in zip(firsts, decisions, strict=True):
-                    self._apply(tx, decision, first.memo)
+                pairs = list(zip(decisions, firsts, strict=True))
+                tx.apply_all([self._before_apply(tx, decision, first.memo) for decision, first in pairs])
+                for decision, first in pairs:
+                    self._write_extras(tx, decision, first.memo)
             self.quiet.committed(number)
         except FencedOut:
             decisions = self._one_after_another(firsts)

@@ -232,7 +232,7 @@ class Turns(Parking):
             for one, memo, decision in (each for each in ready if each[0].workflow_id not in late):
                 # Another turn of this write, or of another engine, was first: this one is undone, and taken alone.
                 try:
-                    self._apply_rows(tx, decision, memo)
+                    tx.apply(self._before_apply(tx, decision, memo))
                 except (FencedOut, KeyTaken, AlreadyExists, InvariantBroken):
                     continue
                 self._write_extras(tx, decision, memo)
@@ -430,11 +430,11 @@ class Turns(Parking):
         return refuse_event(tx, found, row, now, self.texts)
 
     def _apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
-        self._apply_rows(tx, decision, memo)
+        tx.apply(self._before_apply(tx, decision, memo))
         self._write_extras(tx, decision, memo)
 
-    def _apply_rows(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
-        """Store a decision under its fence; when this raises, nothing of it is stored but definitions by their hashes."""
+    def _before_apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> Decision:
+        """What is to be applied; when this raises, nothing is stored but definitions by their hashes."""
         workflow, started = decision.workflow, memo.started
         if decision.created and workflow.idempotency_key is not None:
             asked = start_event(tx, workflow.workflow_id, self.clock.now()) if started is None else None
@@ -465,7 +465,7 @@ class Turns(Parking):
         self.quiet.write(decision)
         if decision.limits and not self.clock.virtual:
             decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))
-        tx.apply(decision)
+        return decision
 
     def _write_extras(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
         """What is written in the same commit beside the decision."""

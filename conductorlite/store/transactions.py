@@ -332,6 +332,9 @@ class WritingTransaction(ReadingTransaction, Protocol):
         decision is undone, so several may share one transaction.
         """
 
+    def apply_all(self, decisions: Sequence[Decision]) -> None:
+        """Store decisions that begin executions, as `apply` does with each; after an error the block must not be committed."""
+
     def defer(self) -> None:
         """Let a store that is far away raise what refuses a decision when the block ends, with nothing stored, not in `apply`."""
 

@@ -113,3 +113,15 @@ def test_bytes_of_an_execution(engine: Engine, definition: WorkflowDef, most: in
     before = used(engine)
     carry_out(engine, 10, definition)
     assert (used(engine) - before) / 10 <= most
+
+
+def test_statements_of_many_starts(tmp_path: Path) -> None:
+    """Executions that begin together are a statement for each kind of row, however many they are; what waits is read by none."""
+    with closing(engine_on(tmp_path / "store.db")) as engine:
+        engine.start_many(WAIT, [{"x": 1}])
+        counts = backend_of(engine).counts
+        assert counts is not None
+        counts.reset()
+        engine.start_many(WAIT, [{"x": n} for n in range(50)])
+        assert counts.commits == 1
+        assert counts.statements <= 12, counts.statements_by_sql

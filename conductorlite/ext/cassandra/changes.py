@@ -77,6 +77,11 @@ class SplitWrites(SplitReads):
 
     # -- executions ----------------------------------------------------------------------------------------------------
 
+    def apply_all(self, decisions: Sequence[Decision]) -> None:
+        """See `WritingTransaction`."""
+        for decision in decisions:
+            self.apply(decision)
+
     def apply(self, decision: Decision) -> None:
         """Store a decision under its fence; on any error it alone is undone."""
         workflow = decision.workflow

@@ -154,6 +154,11 @@ class PostgresWrites(PostgresReads, RowWrites):
             self._wire.abandon("ROLLBACK TO decision", "RELEASE decision")
             raise
 
+    def apply_all(self, decisions: Sequence[Decision]) -> None:
+        """See `WritingTransaction`."""
+        for decision in decisions:
+            self.apply(decision)
+
     def _store(self, decision: Decision) -> None:
         self._dirty = True
         if decision.created and decision.workflow.idempotency_key is not None:

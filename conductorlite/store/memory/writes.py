@@ -94,6 +94,11 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             store.undo(mark)
             raise
 
+    def apply_all(self, decisions: Sequence[Decision]) -> None:
+        """See `WritingTransaction`."""
+        for decision in decisions:
+            self.apply(decision)
+
     def _claim(self, workflow: Workflow, key: str, replaced: str | None) -> None:
         """Take the idempotency key, or take it over from the execution that is to be replaced; raises KeyTaken."""
         store = self._store

@@ -20,11 +20,12 @@ from typing import Any, Final
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import attempt_head
-from conductorlite.model.decisions import Decision, Event, EventKind
+from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, StorageCorrupt
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
-from conductorlite.store.sqlite.rows import STATUSES, Row, event_row, payload_of, workflow_row
+from conductorlite.store.sqlite.history import history_rows
+from conductorlite.store.sqlite.rows import STATUSES, Row, event_row, payload_of, task_row, workflow_row
 from conductorlite.store.sqlite.transactions import RowReads, RowWrites, in_order
 from conductorlite.store.tables import Size, Sizes
 
@@ -60,6 +61,9 @@ _text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encod
 #: A timer as a cell has it: kind, due, since when, number, reference, attempt, generation, data; 1 is the data of a default
 #: timeout, which counts driven time.
 Entry = list[Any]
+
+#: Of a decision's own events those that are the inbox's: ids to delete, events to put.
+Others = tuple[Sequence[str], Sequence[Event]]
 
 #: What is known of an execution: its number, when its alarm is, its cell.
 Known = tuple[int, int | None, str | None]
@@ -151,6 +155,13 @@ def _when(event: Event) -> tuple[int, str, tuple[int, int, str, int], str]:
     return (event.due_at, event.workflow_id, event.order, event.event_id)
 
 
+def _is_plain(decision: Decision) -> bool:
+    """Whether a decision begins an execution, and compares nothing but its id."""
+    row = decision.workflow
+    changes = decision.updated or decision.dropped or decision.renamed or decision.limits or decision.outgoing.removed
+    return decision.created and row.idempotency_key is None and not changes
+
+
 class SQLiteReads(RowReads):
     """One consistent view of the store; valid until its block ends."""
 
@@ -240,7 +251,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         #: What is known of executions as they were once: each is compared before it is used.
         self._known = known
         #: What of a decision's own events is the inbox's: ids to delete, events to put.
-        self._others: tuple[Sequence[str], Sequence[Event]] = ((), ())
+        self._others: Others = ((), ())
 
     def apply(self, decision: Decision) -> None:
         """Store a decision under its fence: one statement per kind of row.
@@ -267,13 +278,67 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         except BaseException as error:
             if not alone or written:  # a decision that was fenced out has written nothing
                 self._undo(alone)
-            if isinstance(error, sqlite3.Error):
-                raise translated(error, self._path) from error
-            if isinstance(error, UnicodeEncodeError | OverflowError):
-                raise InvalidInput(f"{decision.workflow.workflow_id}: a value cannot be stored: {error}") from error
+            self._raise_known(error, decision.workflow.workflow_id)
             raise
         if not alone:
             self._execute("RELEASE decision")
+
+    def apply_all(self, decisions: Sequence[Decision]) -> None:
+        """Store decisions that begin executions: one statement for each kind of row, where there is nothing to be compared."""
+        if not all(map(_is_plain, decisions)):
+            for decision in decisions:
+                self.apply(decision)
+            return
+        alone, self._dirty = not self._dirty, True
+        if not alone:
+            self._execute("SAVEPOINT decision")
+        try:
+            self._begin_all(decisions)
+        except BaseException as error:
+            self._undo(alone)
+            if isinstance(error, sqlite3.IntegrityError):
+                for decision in decisions:
+                    if self._look(decision.workflow.workflow_id)[0]:
+                        raise AlreadyExists(f"an execution {decision.workflow.workflow_id!r} exists already") from None
+            self._raise_known(error, "one of several")
+            raise
+        if not alone:
+            self._execute("RELEASE decision")
+
+    def _begin_all(self, decisions: Sequence[Decision]) -> None:
+        first = self._execute(sql.LAST_NUMBER).fetchone()[0] + 1
+        executions: list[Row] = []
+        tasks: list[Row] = []
+        history: list[Row] = []
+        put: list[Message] = []
+        late: list[tuple[Decision, int, Others]] = []
+        for number, decision in enumerate(decisions, first):
+            workflow = decision.workflow
+            alarm, cell = self._settled(decision, None, None)
+            row = (number, *workflow_row(workflow), int(attempt_head(workflow.workflow_id), 16), alarm, cell)
+            executions.append(row)
+            self._know(workflow.workflow_id, (number, alarm, cell))
+            tasks += [(number, workflow.fence + 1, *task_row(task)) for task in decision.inserted]
+            if decision.history:
+                history += history_rows(number, decision.history)
+            put += decision.outgoing.put
+            if any(self._others) or decision.outgoing.posted or decision.texts or decision.externals:
+                late.append((decision, number, self._others))
+        self._executemany(sql.INSERT_NUMBERED, executions)
+        self._executemany(sql.INSERT_TASK, tasks)
+        self._executemany(sql.INSERT_HISTORY, history)
+        if put:
+            self._queue(Outgoing(put=tuple(put)))
+        for decision, number, self._others in late:
+            self._texts(decision, number)
+            self._events(attrs.evolve(decision, outgoing=Outgoing(posted=decision.outgoing.posted)))
+
+    def _raise_known(self, error: BaseException, whose: str) -> None:
+        """Raise what an error of SQLite, or of a value for it, is to callers; return if it is another."""
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._path) from error
+        if isinstance(error, UnicodeEncodeError | OverflowError):
+            raise InvalidInput(f"{whose}: a value cannot be stored: {error}") from error
 
     def _undo(self, alone: bool) -> None:
         if not self._connection.in_transaction:
@@ -299,10 +364,13 @@ class SQLiteWrites(SQLiteReads, RowWrites):
                 after = self._changed(decision, row, now)
         if after is None:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
+        self._know(workflow_id, after)
+        return after[0]
+
+    def _know(self, workflow_id: str, known: Known) -> None:
         if len(self._known) >= _KNOWN:
             self._known.clear()
-        self._known[workflow_id] = after
-        return after[0]
+        self._known[workflow_id] = known
 
     def _created(self, decision: Decision, row: Row) -> Known:
         workflow_id = decision.workflow.workflow_id

@@ -102,6 +102,8 @@ INSERT_WORKFLOW: Final = (
     " + coalesce((SELECT value FROM counters WHERE name = 'removed'), 0), ?, ?, ?)"
 )
 INSERT_WITH_TIMERS: Final = f"{INSERT_WORKFLOW[:-1].replace('head)', 'head, alarm_at, timers)')}, ?, ?)"
+INSERT_NUMBERED: Final = INSERT_WITH_TIMERS.replace("workflows (", "workflows (execution, ").replace("VALUES (", "VALUES (?, ")
+LAST_NUMBER: Final = "SELECT coalesce(max(execution), 0) FROM workflows"
 #: The fence is compared and set by the same statement. The usual turn keeps the status, the definition, the
 #: name and the correlation id, whose indexes are then left alone; so is that of alarms, where there is none to change.
 _USUAL: Final = (

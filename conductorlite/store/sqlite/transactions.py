@@ -322,13 +322,16 @@ class RowWrites(RowReads, LimitWrites, TableWrites):
                 for one in decision.renamed
             ]
             self._executemany(sql.RENAME_TASK, names)
+        self._texts(decision, execution)
+        if decision.history:
+            self._executemany(sql.INSERT_HISTORY, history_rows(execution, decision.history))
+
+    def _texts(self, decision: Decision, execution: int) -> None:
         if decision.texts:
             texts = [(execution, text.digest, text.text) for text in decision.texts if text.text is not None]
             self._executemany(sql.INSERT_TEXT, texts)
         if decision.externals:
             self._keep_externals(decision.workflow.workflow_id, decision.externals)
-        if decision.history:
-            self._executemany(sql.INSERT_HISTORY, history_rows(execution, decision.history))
 
     def _events(self, decision: Decision) -> None:
         workflow_id = decision.workflow.workflow_id

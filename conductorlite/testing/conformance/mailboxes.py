@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from conductorlite.model.canonical import INLINE_LIMIT, Payload
-from conductorlite.model.decisions import Decision, Outgoing
-from conductorlite.model.errors import InvariantBroken
+from conductorlite.model.decisions import Decision, EventKind, Outgoing
+from conductorlite.model.errors import AlreadyExists, InvariantBroken
 from conductorlite.model.handlers import EventExecution, EventStatus
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
+from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, Capability
-from conductorlite.testing.conformance.samples import MANY, event, message, settle, started, workflow
+from conductorlite.testing.conformance.samples import MANY, dump, event, large, line, message, settle, started, task, workflow
 
 __all__ = ["EventConformance", "LineConformance", "MailboxConformance"]
 
@@ -56,8 +57,51 @@ class LineConformance:
             assert list(view.line("task:a", 9).heads) == line
 
 
+def _beginning(number: int, limited: bool) -> Decision:
+    """What the first turn of an execution may decide."""
+    workflow_id = f"w{number}"
+    timer = {"kind": EventKind.WAIT_ENDS, "ref": "a", "sender": workflow_id}
+    return Decision(
+        workflow=workflow(workflow_id, idempotency_key=f"k{number}" if limited else None, input=large("x")),
+        created=True,
+        inserted=(task("a", workflow_id, seq=1), task("b", workflow_id, seq=2))[: number + 1],
+        history=tuple(line(n) for n in range(1, number + 1)),
+        texts=(large("x"),),
+        timers=(event("WAIT_ENDS:a", 3 + number, workflow_id, **timer), event("own", 4, workflow_id))[: number + 1],
+        outgoing=Outgoing(
+            put=(message("a", number, workflow_id),),
+            posted=(event("other", 5, "w1", sender=workflow_id),) if number == 4 else (),
+        ),
+    )
+
+
 class MailboxConformance:
     """The two mailboxes and what is sent between executions."""
+
+    @pytest.mark.parametrize("limited", [False, True])
+    def test_many_begin_as_each_does(self, backend: Backend, limited: bool) -> None:
+        """Decisions that begin executions, stored together: rows, texts, journals, events and messages of each."""
+        one, other = backend, MemoryBackend()
+        decisions = [_beginning(number, limited) for number in range(5)]
+        with one.writing() as tx:
+            tx.apply_all(decisions)
+        with other.writing() as tx:
+            for decision in decisions:
+                tx.apply(decision)
+        for store in (one, other):
+            settle(store)
+        with one.reading() as found, other.reading() as expected:
+            assert dump(found) == dump(expected)
+        other.close()
+
+    def test_many_begin_or_none(self, backend: Backend) -> None:
+        """When one is refused, nothing of the block is stored."""
+        started(backend, "w3")
+        with pytest.raises(AlreadyExists), backend.writing() as tx:
+            tx.apply_all([_beginning(number, False) for number in range(5)])
+        with backend.reading() as view:
+            assert view.workflow_ids(None, "", MANY) == ["w3"]
+            assert view.upcoming_events(MANY) == []
 
     def test_inbox_order(self, backend: Backend) -> None:
         """Events are read by due_at, posted_at, sender, sender_seq; only due ones that are not held, up to a limit."""
