@@ -1,7 +1,8 @@
 """Rows of executions that an engine knows from its own turns, so that the next turn need not read them.
 
 What it guarantees: nothing. A turn that is decided on them commits only if the fence of the execution is still theirs, no other
-connection has written to the store, and nothing is due in the inbox; else it is decided again on what is stored. A decision that
+connection has written to the store, and nothing is due in the inbox; else it is decided again on what is stored. In a store whose
+server says who writes, and is in touch with, the commits of others leave what they did not change as it is. A decision that
 would write nothing is never taken from them. So a resident row that is old costs a turn its work, and is never believed.
 
 How it works. A turn takes the rows of its execution out, so that no other thread decides on them meanwhile, and puts them back, as
@@ -11,6 +12,7 @@ executions as the bound allows, those whose turns were the last.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Final, Protocol
 
@@ -122,6 +124,8 @@ class Quiet:
 
     def __init__(self, backend: Backend, owner: str, joined: Joined) -> None:
         self._backend = backend
+        #: How often the store was out of touch, where only that can have changed rows and not their fence.
+        self._lapses: Callable[[], int] | None = getattr(backend, "lapses", None)
         self._immediate = Capability.IMMEDIATE in backend.capabilities
         self._joined = joined
         self.owner = owner
@@ -139,6 +143,12 @@ class Quiet:
     def nothing_due(self, now: int) -> bool:
         """Whether no event is due, as far as this process knows."""
         return now < self.due_at and self._commits == self._backend.commits() and self._joined.decisions is None
+
+    def rows_version(self) -> int:
+        """A number that is another one when rows may be others though their fence is the same; in a write that has been entered."""
+        if self._lapses is not None:
+            return self._lapses()
+        return self.version if self._joined.decisions is None else self._backend.data_version()
 
     def next_event(self) -> tuple[int, str] | None:
         """When an event may come due, not before that; where is not said."""

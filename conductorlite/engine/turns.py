@@ -458,7 +458,7 @@ class Turns(Parking):
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
         if memo.known is not None and self.residents:
-            version = self.quiet.version if self.joined.decisions is None else self.backend.data_version()
+            version = self.quiet.rows_version()
             if memo.resident and (memo.version != version or self.quiet.is_due(tx, workflow, self.clock.now())):
                 raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
             memo.version = version

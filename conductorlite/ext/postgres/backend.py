@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from conductorlite.ext.postgres.lock import PostgresLock
 from conductorlite.ext.postgres.own_rows import Part
+from conductorlite.ext.postgres.peers import Peers
 from conductorlite.ext.postgres.presence import PostgresPresence, Presences
 from conductorlite.ext.postgres.rows import PostgresReads, PostgresWrites
 from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, lock_of
@@ -85,12 +86,13 @@ class PostgresBackend:
         self._begin = ("BEGIN", f"SELECT pg_advisory_xact_lock({lock})")
         self._token = os.urandom(6).hex()
         self._notify = f"SELECT pg_notify('{self.schema}', '{self._token}')"
+        self._peers = Peers(self._token.encode())
         self._pid = os.getpid()
         self._closed = False
         self._current = _Current()
         self._idle: list[Connection] = []
         self._commits = 0
-        self._foreign = 0
+        self._foreign = self._lapses = 0
         #: What `data_version` was when a change was begun last.
         self._others = -1
         self._numbers: dict[str, int] = {}
@@ -131,16 +133,21 @@ class PostgresBackend:
         with self._mutex.held():
             if self._listener is not None:
                 try:
-                    self._foreign += sum(payload != self._token.encode() for payload in self._listener.notices())
+                    self._foreign += self._peers.heard(self._listener.notices())
                     return self._foreign
                 except StorageError:
                     self._listener.close()
                     self._listener = None
             self._foreign += 1  # of what was committed before, nobody was notified
+            self._lapses += 1
             listener = self._connected()
             listener.execute(f"LISTEN {self.schema}").fetchall()
             self._listener = listener
             return self._foreign
+
+    def lapses(self) -> int:
+        """How often it was out of touch with the server, as `data_version` last saw it: the store may have been restored since."""
+        return self._lapses
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Have a method called soon after another connection has committed, for as long as its object is there.
@@ -379,7 +386,7 @@ class _Reading(_Transaction[PostgresReads]):
         backend._current.block = self
         self.connection = connection = backend._take()
         connection.execute(_VIEW)
-        self.view = PostgresReads(connection, backend._numbers)
+        self.view = PostgresReads(connection, backend._numbers, backend._peers)
         return self.view
 
     def end(self, error: BaseException | None) -> None:
@@ -407,9 +414,11 @@ class _Writing(_Transaction[PostgresWrites]):
         for text in backend._begin:
             connection.execute(text)
         others, backend._others = backend._others, backend.data_version()
-        self.view = view = PostgresWrites(
-            *(connection, backend.path, backend._numbers), schema=backend.schema, alone=others == backend._others
-        )
+        # Of what is committed while this one waits for its turn to write, nothing is known yet.
+        alone = others == backend._others and backend._peers.count == 1
+        backend._peers.changed()
+        known = (connection, backend.path, backend._numbers, backend._peers)
+        self.view = view = PostgresWrites(*known, schema=backend.schema, alone=alone)
         return view
 
     def end(self, error: BaseException | None) -> None:

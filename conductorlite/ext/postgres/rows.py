@@ -8,29 +8,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, cast
 
 from conductorlite.ext.postgres.own_rows import OwnRows
+from conductorlite.ext.postgres.peers import Peers
 from conductorlite.ext.postgres.search import UNINDEX, PostgresIndex, key_of_document
 from conductorlite.ext.postgres.statements import (
+    EVENTS,
     FENCED,
     FILE_BYTES,
     FIRST,
     INSERT_WORKFLOW,
     MESSAGE_AT,
     OFFERED,
+    TASKS,
     UPDATE_WORKFLOW,
     WORKFLOW,
     guarded,
 )
 from conductorlite.ext.postgres.wire import Connection, Cursor
 from conductorlite.model.canonical import attempt_head
-from conductorlite.model.decisions import Decision, Message
+from conductorlite.model.decisions import Decision, Event, Message
 from conductorlite.model.errors import AlreadyExists, ConductorliteError, FencedOut, InvariantBroken
-from conductorlite.model.executions import Workflow
+from conductorlite.model.executions import Task, Workflow
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite import tables
-from conductorlite.store.sqlite.rows import Row, message_of, workflow_of, workflow_row
+from conductorlite.store.sqlite.rows import Row, event_of, message_of, task_of, workflow_of, workflow_row
 from conductorlite.store.sqlite.transactions import RowReads, RowWrites
 from conductorlite.store.tables import FeedKind
 
@@ -39,7 +43,8 @@ __all__ = ["PostgresReads", "PostgresWrites"]
 #: Numbers of so many executions are remembered.
 _NUMBERS: Final = 10_000
 
-#: So many messages of a queue are read ahead.
+#: So many events and tasks of an execution are read ahead, and so many messages of a queue.
+_FEW: Final = 16
 _HEADS: Final = 32
 
 
@@ -50,20 +55,47 @@ class PostgresReads(RowReads):
     _ahead = True
     _length = "octet_length(r.{})"
 
-    def __init__(self, connection: Connection, numbers: dict[str, int]) -> None:
+    def __init__(self, connection: Connection, numbers: dict[str, int], peers: Peers) -> None:
         super().__init__(connection)  # type: ignore[arg-type]
         #: Numbers of executions as they were once: each is compared before it is used.
         self._numbers = numbers
+        self._peers, self._shares = peers, peers.count
         #: The first messages of queues, due or not: no one changes them in this view.
         self._first: dict[str, list[Message]] = {}
+        #: The execution that was asked for first, with its first events and its first tasks, which came with its row.
+        self._asked: tuple[str, Cursor, Cursor] | None = None
 
     def workflow(self, workflow_id: str) -> Workflow | None:
-        """An execution's row; its number comes along."""
-        row = self._execute(WORKFLOW, (workflow_id,)).fetchone()
+        """An execution's row; its number comes along, and with the first row of a view what a turn asks for next."""
+        found = self._execute(WORKFLOW, (workflow_id,))
+        if self._ahead and self._asked is None:
+            events, tasks = self._execute(EVENTS, (workflow_id, _FEW + 1)), self._execute(TASKS, (workflow_id, _FEW + 1))
+            self._asked = (workflow_id, cast(Cursor, events), cast(Cursor, tasks))
+        row = found.fetchone()
         if row is None:
             return None
         self._remember(workflow_id, row[-1])
         return workflow_of(row[:-1])
+
+    def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
+        """Events that are due, in order; one statement, or none where they came with the row."""
+        if self._asked is not None and self._asked[0] == workflow_id:
+            events = [event_of(row) for row in self._asked[1].fetchall()]
+            due = [event for event in events if event.due_at <= now]
+            if len(events) <= _FEW or len(due) < len(events):
+                return due[:limit]
+        return super().due_events(workflow_id, now, limit)
+
+    def tasks(self, workflow_id: str, refs: Collection[str]) -> Mapping[str, Task | None]:
+        """The last attempts at printed references; one statement, or none where all tasks came with the row."""
+        if self._asked is None or self._asked[0] != workflow_id or len(rows := self._asked[2].fetchall()) > _FEW:
+            return super().tasks(workflow_id, refs)
+        found: dict[str, Task | None] = dict.fromkeys(refs)
+        for task in (task_of(row, workflow_id) for row in rows):
+            known = found.get(task.ref)
+            if task.ref in found and (known is None or known.attempt < task.attempt):
+                found[task.ref] = task
+        return found
 
     def _remember(self, workflow_id: str, number: int) -> None:
         if len(self._numbers) >= _NUMBERS:
@@ -76,27 +108,35 @@ class PostgresReads(RowReads):
 
     def unpolled(self, lane: str) -> Sequence[str]:
         """Keys of the limits that pass over a lane; who asks wants its messages next, which come with the same answer."""
-        first = self._execute(FIRST, (lane, _HEADS))
+        first = self._execute(FIRST, (lane, _HEADS * self._shares))
         keys = super().unpolled(lane)
         if self._ahead:
             self._first[lane] = [message_of(row) for row in first]
         return keys
 
     def offered(self, queue: str, now: int, limit: int) -> Sequence[Message]:
-        """Messages of a queue due at `now`, best first; one statement, or none where the first ones are known."""
-        first = self._first.get(queue)
+        """Messages of a queue due at `now`, best first, of each priority the own share; one statement, or none."""
+        first, count = self._first.get(queue), self._shares
         if first is not None:
-            due = [message for message in first if message.due_at <= now][:limit]
-            if len(first) < _HEADS or len(due) == limit:
-                return due
-        return [message_of(row) for row in self._execute(OFFERED, (queue, now, limit))]
+            due = [message for message in first if message.due_at <= now]
+            if len(first) < _HEADS * count or len(due) >= limit * count:
+                return self._own_first(due)[:limit]
+        rows = self._execute(OFFERED, (queue, now, limit * count))
+        return self._own_first([message_of(row) for row in rows])[:limit]
+
+    def _own_first(self, messages: list[Message]) -> list[Message]:
+        return self._peers.own_first(messages, attrgetter("workflow_id"), lambda message: -message.priority)
+
+    def due_workflows(self, now: int, limit: int, owner: str = "") -> Sequence[str]:
+        """Executions with events that are due, the earliest first, of these the own share."""
+        return self._peers.own_first(list(super().due_workflows(now, limit * self._shares, owner)), str)[:limit]
 
     def next_message_at(self, queues: Sequence[str] | None) -> int | None:
         """The earliest `due_at` in these queues; one statement, or none where they were read as a whole."""
         if queues is None:
             return super().next_message_at(None)
         read = [self._first.get(queue) for queue in queues]
-        if all(first is not None and len(first) < _HEADS for first in read):
+        if all(first is not None and len(first) < _HEADS * self._shares for first in read):
             return min((message.due_at for first in read for message in first or ()), default=None)
         return self._instant(MESSAGE_AT, json.dumps(list(queues)))
 
@@ -113,12 +153,15 @@ class PostgresWrites(PostgresReads, RowWrites):
 
     _ahead = False
 
-    def __init__(self, connection: Connection, path: str, numbers: dict[str, int], *, schema: str, alone: bool) -> None:
+    def __init__(
+        self, connection: Connection, path: str, numbers: dict[str, int], peers: Peers, *, schema: str, alone: bool
+    ) -> None:
         RowWrites.__init__(self, connection, path)  # type: ignore[arg-type]
+        self._peers, self._shares = peers, peers.count
         self._schema, self._alone = schema, alone
         self._wire = connection
         self._numbers = numbers
-        self._first = {}
+        self._first, self._asked = {}, None
         self._late = False
         self._begun: list[tuple[str, Cursor]] = []
 

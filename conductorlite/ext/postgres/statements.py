@@ -29,6 +29,14 @@ _BEGUN: Final = "currval('workflows_execution_seq')"
 _NUMBER: Final = f"coalesce(nullif(CAST(? AS bigint), 0), {_BEGUN})"
 
 WORKFLOW: Final = sql.WORKFLOW.replace(" FROM", ", execution FROM")
+#: What is asked of an execution with its row: its first events that are not held, and its first tasks.
+EVENTS: Final = (
+    f"SELECT {_EVENT} FROM inbox WHERE workflow_id = ? AND held = 0"
+    " ORDER BY due_at, posted_at, coalesce(sender, workflow_id), sender_seq, event_id LIMIT ?"
+)
+TASKS: Final = (
+    f"SELECT {', '.join(TASK_COLUMNS)} FROM tasks WHERE execution = (SELECT execution FROM workflows WHERE workflow_id = ?) LIMIT ?"
+)
 INSERT_WORKFLOW: Final = f"{sql.INSERT_WORKFLOW} RETURNING execution"
 UPDATE_WORKFLOW: Final = guarded(
     f"UPDATE workflows SET {', '.join(f'{column} = ?' for column in WORKFLOW_COLUMNS[: sql.CHANGING])}, fence = fence + 1,"
