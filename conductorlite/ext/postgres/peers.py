@@ -16,7 +16,7 @@ __all__ = ["Peers"]
 
 T = TypeVar("T")
 
-#: After so many changes of its own a process forgets whom it has not heard of meanwhile.
+#: After so many changes of its own a process forgets others that have been silent meanwhile.
 _WINDOW: Final = 64
 
 #: Shares at most: of more processes some have the same.
