@@ -21,6 +21,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, final
 
 from conductorlite.ext.search_queries import FORM, MAPPING, document_of, filters, order, source_of
@@ -30,6 +31,7 @@ from conductorlite.model.errors import (
     EngineClosed,
     InvalidInput,
     MissingExtra,
+    SchemaTooNew,
     StorageCorrupt,
     StorageError,
     StorageUnavailable,
@@ -68,7 +70,8 @@ class SearchServerIndex:
     """An index named `name` on the server of a client of `elasticsearch` or `opensearchpy`, which is closed with it.
 
     `shards` and `replicas` are those of indexes that are made. Thread-safe. Raises InvalidInput for another name or client,
-    StorageUnavailable when the server cannot be reached, AccessDenied when it refuses the account.
+    StorageUnavailable when the server cannot be reached, AccessDenied when it refuses the account, SchemaTooNew for an index of a
+    newer conductorlite, which is left as it is.
     """
 
     def __init__(self, client: Any, name: str = "conductorlite", *, shards: int = 1, replicas: int = 1) -> None:
@@ -76,13 +79,14 @@ class SearchServerIndex:
             raise InvalidInput(f"{name!r:.80} is no name of an index: small letters, digits, `_`, `-` and `.`, up to 200")
         self._client = client
         self._name = name
-        self._ours = re.compile(rf"{re.escape(name)}-(\w+)-[0-9a-f]{{16}}")
+        self._ours = re.compile(rf"{re.escape(name)}-([0-9]+)-[0-9a-f]{{16}}")
         self._settings = {"number_of_shards": shards, "number_of_replicas": replicas, "gc_deletes": "1h"}
         self._ask = _asking(client)
         self._closed = False
         #: The index that is searched, as it was known last.
         self._searched = ""
-        self.standing()
+        with suppress(StorageCorrupt):  # whoever feeds it builds another one
+            self.standing()
 
     @classmethod
     def from_url(cls, url: str) -> SearchServerIndex:
@@ -106,13 +110,17 @@ class SearchServerIndex:
         """Identity and position of the index that is searched, which is made where there is none."""
         for _ in range(4):
             status, answer = self._asked("GET", f"/{self._name}/_doc/{_MARK}", allowed=(400, 404))
+            if status < 300 and (not isinstance(answer, Mapping) or "_index" not in answer):
+                raise InvalidInput(f"this is no search server: it answers {_problem(answer)!r:.80}")
             if "_index" in answer:
                 identity: str = answer["_index"]
                 ours = self._ours.fullmatch(identity)
                 if ours is None:
                     raise InvalidInput(f"{self._name} is an index or an alias of {identity}, which was not made by conductorlite")
+                if int(ours[1]) > int(FORM):
+                    raise SchemaTooNew(f"{identity} has form {ours[1]}; this conductorlite knows up to {FORM}")
                 if ours[1] != FORM:
-                    raise StorageCorrupt(f"{identity} has another form than this version's, {FORM}")
+                    raise StorageCorrupt(f"{identity} has form {ours[1]}, which is older than this version's, {FORM}")
                 self._searched = identity
                 return identity, answer["_source"]["position"] if answer.get("found") else 0
             if status == 404:
@@ -427,10 +435,10 @@ def _asking(client: Any) -> Ask:
         headers = dict(zip(("accept", "content-type"), kinds, strict=True)) if body is not None else {"accept": kinds[0]}
         try:
             answer = client.perform_request(method, path, params=parameters, headers=headers, body=body)
+        except elasticsearch.UnsupportedProductError as error:
+            raise InvalidInput(f"this is no Elasticsearch: {error.message}") from error
         except elasticsearch.ApiError as error:
             return error.meta.status, error.body
-        except elasticsearch.UnsupportedProductError as error:
-            raise InvalidInput(f"this is no Elasticsearch: {error}") from error
         except elasticsearch.TransportError as error:
             raise StorageUnavailable(f"Elasticsearch cannot be reached: {error}") from error
         return answer.meta.status, answer.body

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +13,17 @@ from typing import Any
 import pytest
 from places import url_of
 
+from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite.errors import SchemaTooNew, StorageUnavailable
+from conductorlite.store.documents import WORKFLOWS
 from conductorlite.store.ports import IndexDAO
+from conductorlite.store.search import asked
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import IndexConformance
+from conductorlite.testing.conformance.documents import whole
+
+sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+import searching
 
 KINDS = ["elasticsearch", "elasticsearch7", "opensearch"]
 
@@ -84,3 +95,65 @@ class TestOpenSearch(_Conformance):
     """The other branch."""
 
     server = "opensearch"
+
+
+#: Enough that a page past the 10,000 results that a server gives at once has something on it.
+COUNT = 12_500
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SQLiteBackend]:
+    """The store's own index, which knows so many executions."""
+    store, _ = searching.filled(tmp_path_factory.mktemp("embedded"), COUNT)
+    yield store
+    store.close()
+
+
+def test_every_kind_of_question_is_answered_alike(url: str, embedded: SQLiteBackend) -> None:
+    """The fourteen kinds that are measured: as many hits, the same ones in the same order, on each page that is looked at."""
+    index: IndexDAO = opened(url)
+    identity, _ = index.standing()
+    documents = searching.executions(COUNT)
+    for position, at in enumerate(range(0, COUNT, 500), 1):
+        index.feed(identity, position, [whole(one.workflow_id, [one]) for one in documents[at : at + 500]])
+    assert len(searching.QUESTIONS) == 14
+    found = {}
+    for name, (query, words, sort) in searching.QUESTIONS.items():
+        for start in (0, 9_900, 10_050) if name == "page 100" else (0, 40):
+            wanted = asked(WORKFLOWS, query, words, start, 100, sort)
+            with embedded.reading() as view:
+                own = view.index()
+                assert own is not None
+                expected = own.workflows(wanted)
+            assert index.workflows(wanted) == expected, name
+            found[name] = expected.total_hits
+    assert all(found.values()), found
+    index.close()
+
+
+def test_an_engine_is_told_what_is_wrong_at_open(url: str) -> None:
+    """On the server itself: an index of somebody else, one of a newer conductorlite, and one of an older, which is built again."""
+    index = opened(url)
+    with pytest.raises(StorageUnavailable, match="cannot be reached"):
+        Engine(index=re.sub(r":\d+/", ":1/", url))
+    name, newer = index._name, f"{index._name}-99-{'0' * 16}"
+    index._asked("PUT", f"/{newer}", body={})
+    standing = index.standing()[0]
+    moved = [{"remove": {"index": standing, "alias": name}}, {"add": {"index": newer, "alias": name}}]
+    index._asked("POST", "/_aliases", body={"actions": moved})
+    index._asked("PUT", f"/{newer}/_doc/feed", body={"position": 3})
+    with pytest.raises(SchemaTooNew, match="form 99"):
+        Engine(index=url)
+    older = f"{name}-0-{'0' * 16}"
+    index._asked("PUT", f"/{older}", body={})
+    moved = [{"remove": {"index": newer, "alias": name}}, {"add": {"index": older, "alias": name}}]
+    index._asked("POST", "/_aliases", body={"actions": moved})
+    index._asked("PUT", f"/{older}/_doc/feed", body={"position": 3})
+    with Engine(index=url, clock=VirtualClock()) as engine:
+        engine.start(WorkflowDef(name="w", tasks=[WorkflowTask(name="t", task_reference_name="t")]), workflow_id="one")
+        engine.admin.relay()
+        assert engine.search("workflowId = one").total_hits == 1
+        health = engine.admin.index_health()
+        assert health is not None
+        assert health.complete
+    index.close()
