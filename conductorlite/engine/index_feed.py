@@ -52,6 +52,9 @@ _LONGEST_REST: Final = 60_000
 #: How far `behind` is counted.
 COUNTED: Final = 1_000
 
+#: How long a search waits for what another thread feeds, seconds.
+_PATIENCE_S: Final = 1.0
+
 #: Seconds between tries of a rebuild while another process feeds the index.
 _BETWEEN_TRIES: Final = 0.05
 
@@ -148,6 +151,12 @@ class Feeder:
         #: How many executions this feeder has indexed, by index.
         self._done: Counter[str] = Counter()
 
+    def catch_up(self, batches: int) -> None:
+        """Index up to so many batches for one who waits for it: also while others feed, but not after failures."""
+        for _ in range(batches):
+            if not self.feed(backoff=not isinstance(self._raised, StorageBusy), wait=_PATIENCE_S):
+                return
+
     def feed(self, *, backoff: bool = True, wait: float = 0) -> bool:
         """Index a batch; whether there was anything. With `backoff` the index is left alone for a while after failures.
 
@@ -163,8 +172,8 @@ class Feeder:
         except InvariantBroken:
             raise
         except StorageBusy as error:
-            # Another thread or process feeds it.
-            self._failed(error, _FIRST_REST // 10)
+            # Another thread or process feeds it: what both make of the same changes is made in vain by one.
+            self._failed(error, _FIRST_REST)
             return False
         except _StoreFailed as error:
             if isinstance(error.cause, EngineClosed):

@@ -291,9 +291,6 @@ def _differing(one: Document, other: Document) -> list[str]:
 #: Batches an external index is given before it answers.
 _CATCHING_UP: Final = 5
 
-#: How long a search waits for what another thread feeds, seconds.
-_PATIENCE_S: Final = 1.0
-
 #: Differences that are set right in one commit.
 _MENDED: Final = 200
 
@@ -326,9 +323,7 @@ class Search(Part):
         feeder = self.feeder
         if feeder is None:
             return self._own_found(ask, look)
-        for _ in range(_CATCHING_UP):
-            if not feeder.feed(wait=_PATIENCE_S):
-                break
+        feeder.catch_up(_CATCHING_UP)
         if feeder.is_out_of_reach():
             return self._own_found(ask, look)
         try:

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from conductorlite.ext.conductor_worker import Polling, Server
+from conductorlite.ext.conductor_worker import Polling, Server, storage_place
 from conductorlite.model import attrs
+from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.definitions import TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Severity
 from conductorlite.model.texts import Span, to_span
@@ -35,9 +36,10 @@ class ConductorClient:
     """A Conductor server at `url`, such as `http://localhost:8080/api`.
 
     `headers` go with each request, for servers that ask for a token; they are in no message. `timeout` bounds one request. An
-    output of more than `upload_from` bytes is written to the payload storage that the server names (None: never), with a URI it has
-    signed. Every method raises ConductorServerError when the server refuses or cannot be reached, NotFound for what it does not
-    know, MissingExtra without the extra `http`.
+    input of an execution, or an output of a worker, of more than `upload_from` bytes is written to the payload storage that the
+    server names (None: never), with a URI it has signed; what the server keeps there is read likewise. Every method raises
+    ConductorServerError when the server refuses or cannot be reached, NotFound for what it does not know, MissingExtra without the
+    extra `http`.
     """
 
     def __init__(
@@ -104,12 +106,31 @@ class ConductorClient:
             "priority": priority,
             "taskToDomain": dict(task_to_domain or {}),
         }
+        if self._upload_from is not None and len((text := canonical(given)).encode()) > self._upload_from:
+            place = self._server.ask("GET", storage_place("workflow", "WRITE", "WORKFLOW_INPUT"))
+            self._server.exchange(place["uri"], "PUT", text)
+            request |= {"input": {}, "externalInputPayloadStoragePath": place["path"]}
         return str(self._server.ask("POST", "/workflow", {key: value for key, value in request.items() if value is not None}))
 
     def get(self, workflow_id: str) -> dict[str, Any]:
-        """An execution with its tasks, as Conductor's JSON; the form in which `conductorlite show --json` prints ours."""
+        """An execution with its tasks, as Conductor's JSON; the form in which `conductorlite show --json` prints ours.
+
+        Inputs and outputs that the server keeps in a payload storage are read from there.
+        """
         found: dict[str, Any] = self._server.ask("GET", f"/workflow/{workflow_id}?includeTasks=true")
+        self._complete(found, "workflow", "")
+        for task in found.get("tasks", ()):
+            self._complete(task, "tasks", "Data")
         return found
+
+    def _complete(self, document: dict[str, Any], noun: str, end: str) -> None:
+        """Put into a document what stands elsewhere; its path goes."""
+        for which in ("input", "output"):
+            path = document.pop(f"external{which.capitalize()}PayloadStoragePath", None)
+            if path:
+                kind = f"{'WORKFLOW' if noun == 'workflow' else 'TASK'}_{which.upper()}"
+                place = self._server.ask("GET", storage_place(noun, "READ", kind, path))
+                document[f"{which}{end}"] = parse(self._server.exchange(place["uri"], "GET"))
 
     def work(self, workers: HasWorkers | Iterable[HasWorkers], *, until: Callable[[], bool] | None = None) -> None:
         """Run worker functions on the server's tasks, until SIGTERM or Ctrl-C, or until `until()` is true; asked once a second.

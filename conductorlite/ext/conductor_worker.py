@@ -37,7 +37,7 @@ from conductorlite.runtime.workshop import COROUTINES, THREADS
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["Polling", "Server"]
+__all__ = ["Polling", "Server", "storage_place"]
 
 logger = logging.getLogger(__name__)
 
@@ -91,17 +91,21 @@ class Server:
             raise self._unreachable(error) from None
         return self.answer(reply)
 
-    async def exchange(self, uri: str, method: str, text: str | None = None) -> str:
+    def exchange(self, uri: str, method: str, text: str | None = None) -> str:
         """Read or write a document in a storage, whose signed URI is all that it takes; raises ConductorServerError."""
-        content = None if text is None else text.encode()
+        with _library().Client(timeout=self.timeout, trust_env=False) as http:
+            try:
+                return _stored(http.request(method, uri, content=None if text is None else text.encode()))
+            except _library().HTTPError as error:
+                raise _storage_away(error) from None
+
+    async def exchange_async(self, uri: str, method: str, text: str | None = None) -> str:
+        """As `exchange`, on the caller's loop."""
         async with _library().AsyncClient(timeout=self.timeout, trust_env=False) as http:
             try:
-                reply = await http.request(method, uri, content=content)
+                return _stored(await http.request(method, uri, content=None if text is None else text.encode()))
             except _library().HTTPError as error:
-                raise ConductorServerError(0, f"the payload storage cannot be reached: {type(error).__name__}") from None
-        if not reply.is_success:
-            raise ConductorServerError(reply.status_code, f"the payload storage answers {reply.status_code} to {method}")
-        return str(reply.text)
+                raise _storage_away(error) from None
 
     def answer(self, reply: httpx.Response) -> Any:
         """What a reply says: JSON, text, or None for an empty one."""
@@ -118,6 +122,22 @@ class Server:
 
     def _unreachable(self, error: Exception) -> ConductorServerError:
         return ConductorServerError(0, f"{self.url} cannot be reached: {type(error).__name__}: {error}")
+
+
+def storage_place(noun: str, operation: str, payload_type: str, path: str = "") -> str:
+    """The request for where a server keeps a large document: of a `workflow`, or of `tasks`."""
+    return f"/{noun}/externalstoragelocation?{urlencode({'path': path, 'operation': operation, 'payloadType': payload_type})}"
+
+
+def _stored(reply: httpx.Response) -> str:
+    if not reply.is_success:
+        said = f"the payload storage answers {reply.status_code} to {reply.request.method}"
+        raise ConductorServerError(reply.status_code, said)
+    return str(reply.text)
+
+
+def _storage_away(error: Exception) -> ConductorServerError:
+    return ConductorServerError(0, f"the payload storage cannot be reached: {type(error).__name__}")
 
 
 def _library() -> Any:
@@ -231,21 +251,20 @@ class Polling:
         path = context.document.get("externalInputPayloadStoragePath")
         if path:
             place = await self._storage("READ", "TASK_INPUT", path)
-            found = await self._server.exchange(place["uri"], "GET")
+            found = await self._server.exchange_async(place["uri"], "GET")
             context.task = attrs.evolve(context.task, input=Payload.of(parse(found), where="inputData"))
 
     async def _send(self, report: dict[str, Any]) -> None:
         """Send a report; a large output goes where the server says first."""
         if self._upload_from is not None and len((text := canonical(report["outputData"])).encode()) > self._upload_from:
             place = await self._storage("WRITE", "TASK_OUTPUT", "")
-            await self._server.exchange(place["uri"], "PUT", text)
+            await self._server.exchange_async(place["uri"], "PUT", text)
             report |= {"outputData": {}, "externalOutputPayloadStoragePath": place["path"]}
         await self._server.ask_async(self._http, "POST", "/tasks", report)
 
     async def _storage(self, operation: str, payload_type: str, path: str) -> Any:
         """Where the server keeps a large document."""
-        named = urlencode({"path": path, "operation": operation, "payloadType": payload_type})
-        return await self._server.ask_async(self._http, "GET", f"/tasks/externalstoragelocation?{named}")
+        return await self._server.ask_async(self._http, "GET", storage_place("tasks", operation, payload_type, path))
 
     async def _called(self, worker: Worker, context: _RemoteContext) -> TaskResult:
         if worker.is_async:

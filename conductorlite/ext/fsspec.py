@@ -15,6 +15,9 @@ __all__ = ["FsspecPayloads"]
 #: How long a signed URI is good for, as Conductor's S3 storage signs it.
 _SIGNED_SECONDS: Final = 5
 
+#: How the client of S3 tries again: twice, since the engine does so too, and whoever asks waits meanwhile.
+_S3: Final = {"config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": 3}, "connect_timeout": 5, "read_timeout": 30}}
+
 T = TypeVar("T")
 
 
@@ -23,8 +26,9 @@ class FsspecPayloads:
     """A payload storage below a URL such as `s3://bucket/folder`; `options` are those of the fsspec file system.
 
     The file system's own package (`s3fs`, `gcsfs`, `adlfs` …) is the user's to install. `signed_seconds` is how long what
-    `location` signs is good for. Raises MissingExtra without fsspec, InvalidInput for a URL it does not know or whose file system
-    writes in place (`file:`, for which `LocalPayloads` is there).
+    `location` signs is good for. A client of S3 for which no `config_kwargs` are given tries twice more before it gives up. Raises
+    MissingExtra without fsspec, InvalidInput for a URL it does not know or whose file system writes in place (`file:`, for which
+    `LocalPayloads` is there).
     """
 
     def __init__(self, url: str, *, signed_seconds: Seconds = _SIGNED_SECONDS, **options: Any) -> None:
@@ -33,7 +37,7 @@ class FsspecPayloads:
         except ImportError:
             raise MissingExtra("payload", f"the payload storage {url!r}") from None
         try:
-            self._fs, root = url_to_fs(url, **options)
+            self._fs, root = url_to_fs(url, **{**(_S3 if url.startswith(("s3://", "s3a://")) else {}), **options})
         except (ValueError, ImportError) as error:
             raise InvalidInput(f"payload storage {url!r}: {error}") from error
         protocols = self._fs.protocol

@@ -192,20 +192,10 @@ class SearchServerIndex:
         pauses = iter(_PAUSES)
         while lines:
             parameters = {"require_alias": "true", "refresh": "true" if refresh else "false"}
-            _, answer = self._asked("POST", f"/{identity}.feed/_bulk", parameters=parameters, lines="".join(lines), allowed=(404,))
-            if "items" not in answer:
-                raise StorageCorrupt(f"there is no index {identity}: {_problem(answer)}")
-            again = []
-            for line, item in zip(lines, answer["items"], strict=True):
-                [done] = item.values()
-                status = done["status"]
-                if status == 429:
-                    again.append(line)
-                elif status == 404 and "error" in done:
-                    raise StorageCorrupt(f"there is no index {identity}: {_problem(done)}")
-                elif status not in (404, 409) and "error" in done:  # what is later than this is there, or it is not
-                    raise StorageError(f"{identity} does not take a document: {_problem(done)}")
-            lines = again
+            path, text = f"/{identity}.feed/_bulk", "".join(lines)
+            status, answer = self._asked("POST", path, parameters=parameters, lines=text, allowed=(404, 429))
+            if status != 429:
+                lines = _refused(identity, lines, answer)
             if lines and (pause := next(pauses, None)) is None:
                 raise StorageUnavailable(f"{identity}: the server is too busy for {len(lines)} documents")
             if lines:
@@ -340,6 +330,23 @@ class SearchServerIndex:
         """Close the client; idempotent."""
         self._closed = True
         self._client.close()
+
+
+def _refused(identity: str, lines: Sequence[str], answer: Any) -> list[str]:
+    """The lines that a server was too busy for; raises when it did not take one for another reason."""
+    if "items" not in answer:
+        raise StorageCorrupt(f"there is no index {identity}: {_problem(answer)}")
+    again = []
+    for line, item in zip(lines, answer["items"], strict=True):
+        [done] = item.values()
+        status = done["status"]
+        if status == 429:
+            again.append(line)
+        elif status == 404 and "error" in done:
+            raise StorageCorrupt(f"there is no index {identity}: {_problem(done)}")
+        elif status not in (404, 409) and "error" in done:  # what is later than this is there, or it is not
+            raise StorageError(f"{identity} does not take a document: {_problem(done)}")
+    return again
 
 
 def _key(workflow_id: str, place: tuple[str, int] | None) -> str:

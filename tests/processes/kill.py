@@ -247,7 +247,7 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
                     disturbances += 1
             if disturbing is not None:
                 disturbing.wait(PATIENCE)
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + arguments.patience
             while time.monotonic() < deadline and any(engine.admin.workflow_ids(WorkflowStatus.RUNNING)):
                 time.sleep(0.1)
         finally:
@@ -312,6 +312,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--executions", type=int, default=500)
     parser.add_argument("--seed", type=int, default=None, help="who is killed when")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds after which what has not ended is a problem")
     parser.add_argument("--locked", action="store_true", help="with a SQLiteLock")
     parser.add_argument("--local", action="store_true", help="each engine keeps its own executions")
     parser.add_argument("--store", metavar="URL", help="another store than a SQLite file; an empty one")
