@@ -15,7 +15,7 @@ __all__ = ["FsspecPayloads"]
 #: How long a signed URI is good for, as Conductor's S3 storage signs it.
 _SIGNED_SECONDS: Final = 5
 
-#: How the client of S3 tries again: twice, since the engine does so too, and whoever asks waits meanwhile.
+#: How the client of S3 tries again: twice, since the engine does so too, and the caller waits meanwhile.
 _S3: Final = {"config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": 3}, "connect_timeout": 5, "read_timeout": 30}}
 
 T = TypeVar("T")

@@ -85,7 +85,7 @@ class SearchServerIndex:
         self._closed = False
         #: The index that is searched, as it was known last.
         self._searched = ""
-        with suppress(StorageCorrupt):  # whoever feeds it builds another one
+        with suppress(StorageCorrupt):  # the feeder builds another one
             self.standing()
 
     @classmethod
