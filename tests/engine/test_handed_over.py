@@ -227,20 +227,20 @@ def test_a_chain_takes_one_commit_a_step() -> None:
         assert backend.commits() - before == 12
 
 
-def test_the_end_of_an_execution_is_not_asked_about(tmp_path: Path) -> None:
+def test_the_end_of_an_execution_asks_for_nothing(tmp_path: Path) -> None:
     """Nothing is handed over by a turn that ends it: no queue is read; its result is its own row, without the tasks'."""
-    workers = Workers()
-    workers.task("step")(nothing)
     backend = SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL", counting=True)
-    with Engine(backend, workers=workers, clock=VirtualClock(T0)) as engine:
-        engine.start(chain(2)).result()
-        run = engine.start(chain(2))
+    with Engine(backend, clock=VirtualClock(T0)) as engine:
+        run = engine.start(flow(simple("step")), workflow_id="w")
+        (task,) = engine.poll("step", worker_id="v")
+        report = engine.core.reports.prepared(task, TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.COMPLETED))
+        taking = Taking(data=Payload.of({"workerId": "v"}), owner="", free={"step": 1}, most=1, again=["step"])
         assert backend.counts is not None
         backend.counts.reset()
-        run.result()
-        asked = backend.counts.statements_by_sql
-        assert asked[HIGHEST_PRIORITY] == 3  # for the first, before the second is handed over, and when nothing is left
-        assert asked[TASKS_ALL] == 0
+        engine.core.reports.taken([report], taking)
+        assert backend.counts.statements_by_sql[HIGHEST_PRIORITY] == 0
+        assert run.result() == {}
+        assert backend.counts.statements_by_sql[TASKS_ALL] == 0
 
 
 def test_a_single_step_hands_nothing_over(bench: Bench) -> None:
