@@ -129,7 +129,7 @@ class Drives(Protocol):
 def wait_for(
     engine: Verbs, driver: Drives, workflow_id: str, ended: Callable[[], bool], deadline: int | None, inside: Caller | None
 ) -> None:
-    """Drive, or wait for the thread that does, until something has ended that has not yet.
+    """Drive, or wait for the thread that does, until something that goes on has ended.
 
     Raises ResultTimeout, WouldDeadlock `inside` a call.
     """
