@@ -186,7 +186,7 @@ class Connection:
         return cursor
 
     def ask(self, sql: str, parameters: Sequence[Any]) -> Cursor:
-        """Send a statement that is put together for once: it is planned for its parameters, and forgotten."""
+        """Send a statement that is put together for once: its plan is made for its parameters, and dropped."""
         cursor = Cursor(self)
         try:
             self._pg.send_query_params(numbered(sql).encode(), [_cell(value) for value in parameters])
