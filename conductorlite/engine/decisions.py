@@ -10,12 +10,12 @@ from functools import partial
 from typing import Final
 
 from conductorlite.decide import DECIDER_VERSION, decide
-from conductorlite.engine.keys import replaced, start_event, strategy_of
+from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_driver, log_parked
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.reader import Lookups, StoreReader
 from conductorlite.engine.residents import Resident
-from conductorlite.engine.turn_types import LASTING, Deadly, Taking, missing
+from conductorlite.engine.turn_types import LASTING, Deadly, Taking, TurnResult, missing
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -309,3 +309,35 @@ class Parking(TurnDecider):
                 tx.park(workflow_id, workflow.broken_turns, workflow.parked)
         if events:
             self.wake()
+
+    def _clear(self, workflow_id: str) -> None:
+        """Drop events to an execution that was removed, or ended before it began. Its start may be yet to come."""
+        with self.backend.writing() as tx:
+            if tx.due_events(workflow_id, self.clock.now(), 1):
+                tx.remove(workflow_id)
+
+    def _post_to_inbox(self, workflow_id: str, events: Sequence[Event]) -> TurnResult:
+        """Leave events to the next turn. A poll is not left: no worker would be there to receive the task."""
+        left = [event for event in events if event.kind is not EventKind.POLL]
+        if left:
+            with self.backend.writing() as tx:
+                tx.post(left)
+            self.wake()
+        return TurnResult(decision=None, replies={}, posted=True)
+
+    def _refuse(self, workflow_id: str) -> tuple[str, ...] | None:
+        """Answer a START event whose idempotency key is taken, and say who was notified; None when it is not taken any more."""
+        now = self.clock.now()
+        with self.backend.writing() as tx:
+            found = start_event(tx, workflow_id, now)
+            recipients = None if found is None else self._refused(tx, found, now)
+        if recipients is not None:
+            self.wake()
+        return recipients
+
+    def _refused(self, tx: WritingTransaction, found: Event, now: int) -> tuple[str, ...] | None:
+        row = self._row_from_start_event(tx, found)
+        problem = self.bounds.barriers.refusal("workflow_input", row.input)
+        if problem is not None:
+            return refuse_start(tx, found, now, problem)
+        return refuse_event(tx, found, row, now, self.texts)

@@ -25,7 +25,7 @@ from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.decisions import Parking
 from conductorlite.engine.driven_time import Driven
-from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
+from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision
 from conductorlite.engine.observers import Observer, notify
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
@@ -230,19 +230,50 @@ class Turns(Parking):
             fences = {one.workflow_id: turn.workflow.fence for one, _, turn in ready if self.fencing and not turn.created}
             late = tx.fenced(fences)
             for one, memo, decision in (each for each in ready if each[0].workflow_id not in late):
-                # Another turn of this write, or of another engine, was first: this one is undone, and taken alone.
                 try:
                     tx.apply(self._before_apply(tx, decision, memo))
-                except (FencedOut, KeyTaken, AlreadyExists, InvariantBroken):
-                    continue
-                self._write_extras(tx, decision, memo)
+                except FencedOut:
+                    # Another turn of this write, or of another engine, was first.
+                    memo = TurnMemo(None, one.extra_write, one.taking)
+                    again = self._decided_inside(tx, one, memo)
+                    if again is None:
+                        continue
+                    decision = again
+                except (KeyTaken, AlreadyExists, InvariantBroken):
+                    continue  # it is undone, and taken alone
+                if not decision.empty:
+                    self._write_extras(tx, decision, memo)
                 shared.append((one, memo, decision))
         if shared:
             self.quiet.committed(number)
         for one, memo, decision in shared:
-            self._keep(decision, memo)
-            self.announce(decision)
+            if not decision.empty:
+                self._keep(decision, memo)
+                self.announce(decision)
             results[one.workflow_id] = TurnResult(decision=decision, replies=decision.replies)
+
+    def _decided_inside(self, tx: WritingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
+        """A late turn, decided again in the write and applied if it changes anything; None when it is to be taken alone."""
+        self.fenced_out += 1
+        if Capability.SERIAL not in self.backend.capabilities:
+            return None
+        try:
+            _, turn = self.prepared(tx, one.workflow_id, one.events, memo)
+            if turn is None or turn.plan.foreign:
+                return None
+            decision = self.decide(turn)
+            if decision.texts and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
+                return None
+            if not decision.empty:
+                decision = self.store_payloads(decision, memo, tx)
+                tx.apply(self._before_apply(tx, decision, memo))
+            return decision
+        except LASTING:
+            raise
+        except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
+            return None
+        finally:
+            self._leaving(memo)
 
     def _keep(self, decision: Decision, memo: TurnMemo) -> None:
         if memo.known is not None and self.joined.decisions is None:
@@ -305,21 +336,6 @@ class Turns(Parking):
         finally:
             if self.lock is not None:
                 self._locking.release(workflow_id, token)
-
-    def _clear(self, workflow_id: str) -> None:
-        """Drop events to an execution that was removed, or ended before it began. Its start may be yet to come."""
-        with self.backend.writing() as tx:
-            if tx.due_events(workflow_id, self.clock.now(), 1):
-                tx.remove(workflow_id)
-
-    def _post_to_inbox(self, workflow_id: str, events: Sequence[Event]) -> TurnResult:
-        """Leave events to the next turn. A poll is not left: no worker would be there to receive the task."""
-        left = [event for event in events if event.kind is not EventKind.POLL]
-        if left:
-            with self.backend.writing() as tx:
-                tx.post(left)
-            self.wake()
-        return TurnResult(decision=None, replies={}, posted=True)
 
     def _decide_and_commit(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool) -> TurnResult:
         while True:
@@ -411,23 +427,6 @@ class Turns(Parking):
         memo.rehearsals += 1
         memo.now, memo.answers = self.clock.now(), {}
         self._read_and_decide(workflow_id, events, memo, rehearsed=True)
-
-    def _refuse(self, workflow_id: str) -> tuple[str, ...] | None:
-        """Answer a START event whose idempotency key is taken, and say who was notified; None when it is not taken any more."""
-        now = self.clock.now()
-        with self.backend.writing() as tx:
-            found = start_event(tx, workflow_id, now)
-            recipients = None if found is None else self._refused(tx, found, now)
-        if recipients is not None:
-            self.wake()
-        return recipients
-
-    def _refused(self, tx: WritingTransaction, found: Event, now: int) -> tuple[str, ...] | None:
-        row = self._row_from_start_event(tx, found)
-        problem = self.bounds.barriers.refusal("workflow_input", row.input)
-        if problem is not None:
-            return refuse_start(tx, found, now, problem)
-        return refuse_event(tx, found, row, now, self.texts)
 
     def _apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
         tx.apply(self._before_apply(tx, decision, memo))

@@ -135,6 +135,8 @@ class Capability(StrEnum):
     ONE_COMMIT = "one commit"
     #: A view is one state, however long it is read. Without it a turn is fenced out, and what is only looked at may be mixed.
     SNAPSHOTS = "snapshots"
+    #: Changes are made one after another: what one has read stays as it is until it ends.
+    SERIAL = "serial changes"
     #: An application's change, in which others are parts: `Engine.transaction`. See `JoinableBackend`.
     TRANSACTIONS = "transactions"
     #: A copy in one file while it is used: `Engine.admin.backup`.

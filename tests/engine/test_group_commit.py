@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from engine_kit import T0, Bench, NewBench, flow, simple, wait
@@ -16,6 +17,7 @@ from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvariantBroken, StaleLease, StorageError
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing.faults import FaultyBackend
 
 TWO = flow(simple("step"), simple("next"))
@@ -88,8 +90,8 @@ def test_a_bad_report_refuses_itself_only(bench: Bench) -> None:
     assert statuses(bench.engine) == ["COMPLETED", "SCHEDULED", "COMPLETED", "COMPLETED"]
 
 
-def test_a_turn_that_is_fenced_out_is_taken_alone() -> None:
-    """Another engine comes between the decisions and the write: that one execution is decided again."""
+def test_a_turn_that_is_fenced_out_is_decided_again() -> None:
+    """Another engine comes between the decisions and the write: that one execution is decided again, in the write."""
     inner = MemoryBackend()
     meanwhile: list[Callable[[], None]] = []
     backend = FaultyBackend(inner, on_writing=lambda: meanwhile.pop()() if meanwhile else None)
@@ -101,6 +103,22 @@ def test_a_turn_that_is_fenced_out_is_taken_alone() -> None:
     assert outcomes == ["DONE", "DONE", "IGNORED", "DONE"]
     assert statuses(engine) == ["COMPLETED", "COMPLETED", "CANCELED", "COMPLETED"]
     assert engine.admin.check() == []
+
+
+def test_turns_share_a_write_beside_another_process(tmp_path: Path) -> None:
+    """Rows that are kept count no more when another process has written; what is decided again is one commit all the same."""
+    one, other = make(SQLiteBackend(tmp_path / "store.db")), Engine(SQLiteBackend(tmp_path / "store.db"), clock=VirtualClock(T0))
+    with one, other:
+        reports = reports_on(one)
+        for meanwhile in (lambda: other.start(TWO), lambda: other.terminate("w3")):
+            meanwhile()
+        before, late = one.backend.commits(), one.core.turns.fenced_out
+        taken = one.core.reports.taken_together([report] for report in reports)
+        assert one.core.turns.fenced_out - late == len(reports)
+        assert one.backend.commits() - before == 1
+        outcomes = [str(result.replies[sent.event.event_id].outcome) for sent, result in zip(reports, taken, strict=True)]  # type: ignore[union-attr]
+        assert outcomes == ["DONE", "DONE", "IGNORED", "DONE"]
+        assert one.admin.check() == []
 
 
 @pytest.mark.parametrize("write", range(1, 7))

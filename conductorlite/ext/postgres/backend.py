@@ -63,7 +63,7 @@ class PostgresBackend:
     Opening raises StorageUnavailable, AccessDenied, SchemaTooNew, StorageCorrupt, InvalidInput, StorageError, with nothing changed.
     """
 
-    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.BACKUP}
+    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.BACKUP, Capability.SERIAL}
 
     def __init__(self, url: str, *, schema: str = "conductorlite", busy_timeout_ms: Milliseconds = 5_000) -> None:
         split = urlsplit(url)
