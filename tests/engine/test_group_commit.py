@@ -114,8 +114,8 @@ def test_turns_share_a_write_beside_another_process(tmp_path: Path) -> None:
             meanwhile()
         before, late = one.backend.commits(), one.core.turns.fenced_out
         taken = one.core.reports.taken_together([report] for report in reports)
-        assert one.core.turns.fenced_out - late == len(reports)
         assert one.backend.commits() - before == 1
+        assert one.core.turns.fenced_out - late == len(reports)
         outcomes = [str(result.replies[sent.event.event_id].outcome) for sent, result in zip(reports, taken, strict=True)]  # type: ignore[union-attr]
         assert outcomes == ["DONE", "DONE", "IGNORED", "DONE"]
         assert one.admin.check() == []
