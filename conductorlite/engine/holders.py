@@ -119,7 +119,7 @@ class Holding:
         now = self._clock.now()
         for task in tasks:
             with suppress(NotFound, InvariantBroken):
-                event = _event(task, "stopped", now)
+                event = give_back_event(task, "stopped", now)
                 if self._turns.run_turn(task.workflow_id, [event]).parked is not None:
                     self._turns.hold_inbox(task.workflow_id, [event])
 
@@ -202,7 +202,7 @@ class Holding:
         with self._backend.writing() as tx:
             if judged is not None and judged not in tx.task_holders():
                 return ()
-            events = [_event(task, why, now) for task in tx.held_by(holder)]
+            events = [give_back_event(task, why, now) for task in tx.held_by(holder)]
             if events:
                 tx.post(events)
             tx.drop_holder(holder)
@@ -228,7 +228,8 @@ def _free(names: set[str]) -> str:
     return str(number)
 
 
-def _event(task: Task, why: Why, now: int) -> Event:
+def give_back_event(task: Task, why: Why, now: int) -> Event:
+    """The event that gives a task back."""
     # Before its response timeout, also when that has passed while no engine looked: a holder that has ended sends nothing.
     due_at = now if task.response_timeout_at is None else min(now, task.response_timeout_at - 1)
     return Event(

@@ -117,16 +117,16 @@ class Quiet:
 
     It holds from one of its own writes to the next one of anybody: of this process by the number of commits, of others by the
     `data_version`, which is compared in the write. What a write adds is noted before it is committed, what it takes away is not: so
-    nothing is due before `due_at`, but something need not be due then. Of a store that relays nothing is known, nor in a thread
-    that is in a transaction of the application (`joined`), which may write whatever it likes. Thread-safe: one thread writes at a
-    time, and whatever the others read says after which commit it holds.
+    nothing is due before `due_at`, but something need not be due then. Of a store without `one commit` nothing is known, nor in a
+    thread that is in a transaction of the application (`joined`), which may write whatever it likes. Thread-safe: one thread
+    writes at a time, and whatever the others read says after which commit it holds.
     """
 
     def __init__(self, backend: Backend, owner: str, joined: Joined) -> None:
         self._backend = backend
         #: How often the store was out of touch, where only that can have changed rows and not their fence.
         self._lapses: Callable[[], int] | None = getattr(backend, "lapses", None)
-        self._immediate = Capability.IMMEDIATE in backend.capabilities
+        self._whole = Capability.ONE_COMMIT in backend.capabilities
         self._joined = joined
         self.owner = owner
         self.due_at: float = 0
@@ -231,5 +231,5 @@ class Quiet:
 
     def committed(self, number: int) -> None:
         """A write that has changed something is committed."""
-        if number == self._next > 0 and self._immediate:
+        if number == self._next > 0 and self._whole:
             self._commits = number

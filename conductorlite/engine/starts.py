@@ -37,7 +37,8 @@ class StartTurns(Turns):
     def start_together(self, starts: Sequence[Start]) -> None:
         """Begin executions in one commit, and take the turns that directly follow.
 
-        Raises AlreadyExists, LimitReached, InvariantBroken and StorageErrors; then nothing is stored.
+        Raises AlreadyExists, LimitReached, InvariantBroken and StorageErrors; then nothing is stored, but in a store without
+        `one commit` those whose commit was one of its own.
         """
         now = self.clock.now()
         firsts = [_First(new_event(started.workflow.workflow_id, EventKind.START, now), TurnMemo(started)) for started in starts]
@@ -50,8 +51,11 @@ class StartTurns(Turns):
                 for decision, first in pairs:
                     self._write_extras(tx, decision, first.memo)
             self.quiet.committed(number)
-        except FencedOut:
-            decisions = self._one_after_another(firsts)
+        except FencedOut as error:
+            begun = [each for each in zip(firsts, decisions, strict=True) if each[0].event.workflow_id in error.stored]
+            firsts = [first for first in firsts if first.event.workflow_id not in error.stored]
+            decisions = [decision for _, decision in begun] + self._one_after_another(firsts)
+            firsts = [first for first, _ in begun] + firsts
         for decision in decisions:
             self.announce(decision)
         for first, decision in zip(firsts, decisions, strict=True):

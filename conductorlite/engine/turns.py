@@ -210,7 +210,7 @@ class Turns(Parking):
         return [results[one.workflow_id] for one in asked]
 
     def _committed_together(self, asked: Sequence[Asked], results: dict[str, TurnResult | ConductorliteError]) -> None:
-        """Commit what can share a write, and keep what becomes of it; when this raises, nothing is stored and nothing is kept."""
+        """Commit what can share a write, and keep what becomes of it; when this raises, nothing of it is kept."""
         ready: list[tuple[Asked, TurnMemo, Decision]] = []
         for one in asked:
             memo = TurnMemo(None, one.extra_write, one.taking)
@@ -222,28 +222,30 @@ class Turns(Parking):
                 continue
             finally:
                 self._leaving(memo)
-            if decision is not None:
-                ready.append((one, memo, decision))
+            ready += [] if decision is None else [(one, memo, decision)]
         shared: list[tuple[Asked, TurnMemo, Decision]] = []
-        with self.backend.writing() as tx:
-            number = self.quiet.enter(tx, self.clock.now())
-            fences = {one.workflow_id: turn.workflow.fence for one, _, turn in ready if self.fencing and not turn.created}
-            late = tx.fenced(fences)
-            for one, memo, decision in (each for each in ready if each[0].workflow_id not in late):
-                try:
-                    tx.apply(self._before_apply(tx, decision, memo))
-                except FencedOut:
-                    # Another turn of this write, or of another engine, was first.
-                    memo = TurnMemo(None, one.extra_write, one.taking)
-                    again = self._decided_inside(tx, one, memo)
-                    if again is None:
-                        continue
-                    decision = again
-                except (KeyTaken, AlreadyExists, InvariantBroken):
-                    continue  # it is undone, and taken alone
-                if not decision.empty:
-                    self._write_extras(tx, decision, memo)
-                shared.append((one, memo, decision))
+        try:
+            with self.backend.writing() as tx:
+                number = self.quiet.enter(tx, self.clock.now())
+                fences = {one.workflow_id: turn.workflow.fence for one, _, turn in ready if self.fencing and not turn.created}
+                late = tx.fenced(fences)
+                for one, memo, decision in (each for each in ready if each[0].workflow_id not in late):
+                    try:
+                        tx.apply(self._before_apply(tx, decision, memo))
+                    except FencedOut:
+                        # Another turn of this write, or of another engine, was first.
+                        memo = TurnMemo(None, one.extra_write, one.taking)
+                        again = self._decided_inside(tx, one, memo)
+                        if again is None:
+                            continue
+                        decision = again
+                    except (KeyTaken, AlreadyExists, InvariantBroken):
+                        continue  # it is undone, and taken alone
+                    if not decision.empty:
+                        self._write_extras(tx, decision, memo)
+                    shared.append((one, memo, decision))
+        except FencedOut as error:
+            shared = [each for each in shared if each[0].workflow_id in error.stored]
         if shared:
             self.quiet.committed(number)
         for one, memo, decision in shared:

@@ -300,7 +300,14 @@ class NoThread(ConductorliteError, RuntimeError):
 
 
 class FencedOut(ConductorliteError):
-    """Another turn of the same workflow committed first; the engine reloads and decides again."""
+    """Another turn of the same workflow committed first; the engine reloads and decides again.
+
+    `stored` are the executions whose turns of the same change are committed all the same: in a store without `one commit`.
+    """
+
+    def __init__(self, text: str, *, stored: frozenset[str] = frozenset()) -> None:
+        super().__init__(text)
+        self.stored = stored
 
 
 class InvariantBroken(ConductorliteError):

@@ -329,7 +329,8 @@ class WritingTransaction(ReadingTransaction, Protocol):
         when the id exists, and KeyTaken when another execution than `decision.replaces` holds the workflow's idempotency
         key, which else becomes its own), and FencedOut when the fence of one of
         `decision.limits` differs. The stored fences become that number plus one. On an error inside a transaction only this
-        decision is undone, so several may share one transaction.
+        decision is undone, so several may share one transaction. A store without `one commit` may find only when the block ends
+        that another turn was first: FencedOut says there which decisions of the block are `stored`.
         """
 
     def apply_all(self, decisions: Sequence[Decision]) -> None:

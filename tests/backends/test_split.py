@@ -81,6 +81,7 @@ class World:
 
     def __init__(self) -> None:
         self.partitions, self.queue, self.clock = MemoryPartitions(), MemoryBackend(), VirtualClock(1_700_000_000_000)
+        vars(self.queue)["close"] = lambda: None  # other processes have it, too
         self.calls: list[str] = []
         self.count = 0
 
@@ -91,10 +92,14 @@ class World:
             made.add(name, lambda name=name: self.calls.append(name) or {"n": name})
         return made
 
+    def store(self) -> SplitBackend:
+        """The two of them, as another process has them."""
+        return SplitBackend(self.partitions, self.queue)
+
     def engine(self) -> Engine:
         """Another process."""
         clock: Clock = self.clock
-        return Engine(SplitBackend(self.partitions, self.queue), clock=clock, workers=self.workers())
+        return Engine(self.store(), clock=clock, workers=self.workers())
 
     def died(self) -> None:
         """Whoever held something is dead; the next process goes on."""

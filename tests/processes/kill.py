@@ -220,7 +220,7 @@ def run(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         world.executescript(LEDGER)
     began = time.monotonic()
     with opened(folder, arguments.store, config=EngineConfig(bounds=LOW), **elsewhere(arguments)) as engine:
-        engine.register(*definitions())
+        engine.register(*definitions(arguments.response_timeout))
         options = [f"--{name}" for name in ("locked", "local") if getattr(arguments, name)]
         servers = {name: getattr(arguments, name) for name in ("store", "lock", "index", "payloads")}
         options += [word for name, url in servers.items() if url for word in (f"--{name}", url)]
@@ -313,6 +313,7 @@ def main() -> int:
     parser.add_argument("--executions", type=int, default=500)
     parser.add_argument("--seed", type=int, default=None, help="who is killed when")
     parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds after which what has not ended is a problem")
+    parser.add_argument("--response-timeout", type=int, default=2, help="seconds after which a task is offered again")
     parser.add_argument("--locked", action="store_true", help="with a SQLiteLock")
     parser.add_argument("--local", action="store_true", help="each engine keeps its own executions")
     parser.add_argument("--store", metavar="URL", help="another store than a SQLite file; an empty one")

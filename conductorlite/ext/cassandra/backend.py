@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, final
 
-from conductorlite.engine.invariants import slots_taken
+from conductorlite.engine.logs import log_store
 from conductorlite.ext.cassandra.changes import SplitWrites
+from conductorlite.ext.cassandra.delivery import apply_merged, carry_out, give_back_of_the_gone, merged, put_back
+from conductorlite.ext.cassandra.limits import announce, confirm
 from conductorlite.ext.cassandra.partitions import (
     REMOVED,
     SHARDS,
@@ -19,14 +21,18 @@ from conductorlite.ext.cassandra.partitions import (
     Item,
     Partitions,
     Turn,
+    delivered,
     item_of,
+    item_text,
+    marked,
     member_of,
+    shard_of,
     thin,
     workflow_from,
 )
-from conductorlite.ext.cassandra.rows import Memory, SplitReads
+from conductorlite.ext.cassandra.rows import HELD, Memory, SplitReads
 from conductorlite.model.attrs import changed
-from conductorlite.model.canonical import ExternalPayload, Payload, attempt_head
+from conductorlite.model.canonical import ExternalPayload, attempt_head
 from conductorlite.model.decisions import Decision, Outgoing
 from conductorlite.model.errors import (
     ConductorliteError,
@@ -38,19 +44,23 @@ from conductorlite.model.errors import (
     MissingCapability,
     StorageError,
 )
-from conductorlite.model.handlers import EventExecution, EventStatus
+from conductorlite.model.executions import Workflow
 from conductorlite.model.limits import Limit, LimitChange
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.threads import Block, within
 from conductorlite.store.ports import Backend, Capability, Marks, PayloadStorage, Presence, WritingTransaction
 from conductorlite.store.sqlite.rows import event_of
-from conductorlite.store.tables import Life, ScheduleRow
+from conductorlite.store.tables import Life
 
 __all__ = ["SplitBackend"]
 
 #: Heads compared at once by the sweep, and in one idle moment.
 _PAGE: Final = 100
 _MOMENT: Final = 5_000
+
+
+#: What ends a change that was only tried.
+_TRIED: Final = FencedOut("tried")
 
 
 class _Current(threading.local):
@@ -121,38 +131,69 @@ class SplitBackend:
 
     def _deliver(self, workflow_id: str, *, again: bool = False) -> None:
         """Bring the queue store up to the head of an execution; with `again` one that it has lost."""
+        head, items = self._sent(workflow_id)
+        with self.queue.reading() as view:
+            listed = view.workflow(workflow_id)
+        if head is not None and head.turn != REMOVED:
+            if listed is not None and delivered(listed) >= head.fence:
+                return
+            for item in items:
+                self._partitions.write(workflow_id, item.cells)
         over: Head | None = None
         with self.queue.writing() as tx:
-            head = self._partitions.heads([workflow_id], items=True).get(workflow_id)
             listed = tx.workflow(workflow_id)
-            if head is None or head.turn == REMOVED:
-                if head is None and listed is not None:
+            if listed is None or head is None or head.turn == REMOVED:
+                # It begins or is removed by somebody else: with the lock the two are looked at together.
+                head, items = self._sent(workflow_id)
+            if head is None:
+                if listed is not None:
                     tx.remove(workflow_id)
+            elif head.turn == REMOVED:
                 over = head if listed is None else None
-            elif listed is None or listed.fence < head.fence:
-                items = item_of(self._partitions.whole(workflow_id, head))
-                for item in items:
-                    self._partitions.write(workflow_id, item.cells)
+                if listed is not None:
+                    self._keep_on(tx, listed, head)
+            elif listed is None or delivered(listed) < head.fence:
                 try:
-                    if listed is None and items[0].decision.created and not again:
-                        _apply(tx, changed(items[0].decision, workflow=_at(items[0], head.fence - len(items))))
-                        items = items[1:]
-                    elif listed is None or listed.fence + len(items) < head.fence:
-                        self._restore(tx, head, items)
-                    for item in items if listed is not None or not again else ():
-                        self._apply_after(tx, item)
+                    self._carry_out(tx, listed, head, items, again=again)
                 except KeyTaken:  # a start that nobody was answered for, whose key another one has taken since
                     over = head
         if over is not None:
-            mark = changed(over, turn=REMOVED, item="")
-            self._partitions.take([Turn(workflow_id=workflow_id, created=False, fence=over.fence + 1, head=mark, cells=())])
-            self._partitions.forget(workflow_id, over.fence)
+            self._undone(workflow_id, over)
 
-    def _apply_after(self, tx: WritingTransaction, item: Item) -> None:
-        """Carry out an item, if that was not done."""
-        listed = tx.workflow(item.decision.workflow.workflow_id)
-        if listed is not None and listed.fence < item.fence:
-            _apply(tx, changed(item.decision, workflow=_at(item, listed.fence), created=False))
+    def _sent(self, workflow_id: str) -> tuple[Head | None, list[Item]]:
+        """The head of an execution, and what its last turn has sent."""
+        head = self._partitions.heads([workflow_id], items=True).get(workflow_id)
+        sent = head is not None and head.turn != REMOVED
+        return head, item_of(self._partitions.whole(workflow_id, head)) if sent and head is not None else []
+
+    def _carry_out(self, tx: WritingTransaction, listed: Workflow | None, head: Head, items: list[Item], *, again: bool) -> None:
+        workflow_id = items[0].decision.workflow.workflow_id
+        known = 0 if listed is None else delivered(listed)
+        if listed is None and items[0].decision.created and not again:
+            first = items[0]
+            row = changed(first.decision.workflow, fence=first.fence - 1)
+            items[0] = changed(first, decision=changed(first.decision, workflow=row))
+        elif listed is None or known + len(items) < head.fence:
+            self._restore(tx, head, items)
+        for item in items if listed is not None or not again else ():
+            if carry_out(tx, item):
+                keys = [("task", one.ref[1:]) for one in item.decision.outgoing.put if one.queue.startswith(HELD)]
+                shards = {shard_of(key) for _, key in keys} | {0} if keys else ()
+                asked = [Asked(workflow_id=workflow_id, shard=shard, keys=tuple(keys)) for shard in shards]
+                cells = [cell for found in self._partitions.read(asked) for cell in found] if asked else []
+                give_back_of_the_gone(tx, item, {cell.key: cell.text for cell in cells if cell.text is not None})
+
+    def _keep_on(self, tx: WritingTransaction, listed: Workflow, head: Head) -> None:
+        """Have an execution go on whose removal was begun by a process that has died: the lock says that it has."""
+        kept = changed(head, turn=os.urandom(16).hex(), item=item_text(()))
+        if all(self._partitions.take([Turn(workflow_id=listed.workflow_id, expected=head.fence, head=kept)])):
+            tx.apply(marked(thin(Decision(workflow=listed)), head.fence))
+
+    def _undone(self, workflow_id: str, head: Head) -> None:
+        """Forget an execution that the queue store does not have."""
+        mark = changed(head, fence=head.fence + 1, turn=REMOVED, item="")
+        self._partitions.take([Turn(workflow_id=workflow_id, expected=head.fence, head=mark)])
+        self._partitions.forget(workflow_id, head.fence)
 
     def _restore(self, tx: WritingTransaction, head: Head, items: Sequence[Item]) -> None:
         """Put an execution back into a queue store that has lost it, or knows an older one; its inbox there is kept."""
@@ -180,12 +221,31 @@ class SplitBackend:
             timers=last.timers,
             outgoing=outgoing,
         )
-        _apply(tx, thin(decision))
+        apply_merged(tx, marked(thin(decision), head.fence))
         tx.post([*inbox, *(event_of(tuple(event)) for event in sent)])
         for cell in cells:
             if cell.entity == "slot":
                 member = member_of(json.loads(cell.text or ""))
-                tx.put_limit(_merged(tx, LimitChange(limit=Limit(key=member.key, number=member.number), put=(member,))))
+                tx.put_limit(merged(tx, LimitChange(limit=Limit(key=member.key, number=member.number), put=(member,))))
+
+    def _taken(self, tx: SplitWrites, asked: Iterable[str]) -> list[str]:
+        """Write what turns refer to, and take their transactions, all at once; those that were not refused."""
+        asked = list(asked)
+        for one in asked:
+            pending = tx.pending[one]
+            if pending.created:
+                self._partitions.register(attempt_head(one), one)
+            if pending.texts:
+                self._partitions.write(one, pending.texts)
+        answers = self._partitions.take([tx.turn_of(one) for one in asked]) if asked else ()
+        self._late(one for one, applied in zip(asked, answers, strict=True) if not applied)
+        return [one for one, applied in zip(asked, answers, strict=True) if applied]
+
+    def _late(self, workflow_ids: Iterable[str]) -> None:
+        """Look at executions again in which other turns were first."""
+        for workflow_id in workflow_ids:
+            self._memory.forget(workflow_id)
+            self._behind.add(workflow_id)
 
     # -- the sweep -----------------------------------------------------------------------------------------------------
 
@@ -200,7 +260,7 @@ class SplitBackend:
                     for status in (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED)
                     for one in view.workflow_ids(status, self._swept, _PAGE)
                 )[:_PAGE]
-                fences = {one: row.fence for one in ids if (row := view.workflow(one)) is not None}
+                fences = {one: delivered(row) for one in ids if (row := view.workflow(one)) is not None}
             heads = self._partitions.heads(ids) if ids else {}
             self._behind.update(one for one in ids if (head := heads.get(one)) is None or head.fence > fences.get(one, 0))
             self._swept = ids[-1] if len(ids) == _PAGE else None
@@ -229,7 +289,7 @@ class SplitBackend:
         for table in ("definitions", "event_executions"):
             for key, text in self._partitions.kept(table):
                 with self.queue.writing() as tx:
-                    _put_back(tx, key.partition("\x1f")[0] if table == "definitions" else "add_event_execution", json.loads(text))
+                    put_back(tx, key.partition("\x1f")[0] if table == "definitions" else "add_event_execution", json.loads(text))
         for workflow_id in self._lost():
             self._deliver(workflow_id, again=True)
 
@@ -317,7 +377,10 @@ class _Split(Block[Any]):
             if error is None and isinstance(self.view, SplitWrites):
                 self._commit(self.view)
             else:
+                mixed = isinstance(error, InvariantBroken) and not self._writes and self.view.is_mixed()
                 self._over(error)
+                if mixed:
+                    raise FencedOut("what was read was not of one state") from error
         finally:
             self.undo()
 
@@ -327,23 +390,101 @@ class _Split(Block[Any]):
             inner.__exit__(None if error is None else type(error), error, None if error is None else error.__traceback__)
 
     def _commit(self, tx: SplitWrites) -> None:
-        changes = {*tx.pending, *tx.removed}
+        partitions = self._backend._partitions
+        if not (tx.pending or tx.removed):
+            for table, key, text in tx.kept:
+                partitions.keep(table, key, text)
+            self._over(None)
+            return
+        tx.settled()
+        if not (tx.alone and tx.foreseen):
+            self._over(_TRIED)  # what was tried is undone, and the lock is free
         try:
-            _store(self._backend._partitions, tx)
+            late = tx.contradicted()
+            if late and tx.alone:
+                raise FencedOut(f"{', '.join(late)}: another turn was first")
+            for table, key, text in tx.kept:
+                partitions.keep(table, key, text)
+            if tx.embedded and self._inner is None:
+                with self._backend.queue.writing() as queue:
+                    for given in tx.embedded:
+                        queue.embed(*given)
+            stored = self._alone(tx) if tx.alone else self._apart(tx, late)
         except BaseException as error:
-            self._backend._behind |= changes
+            self._backend._behind |= {*tx.pending, *tx.removed}
             self._over(error)
             raise
+        tx.committed(stored)
+        refused = [one for one in tx.pending if one not in stored]
+        if refused:
+            raise FencedOut(f"{', '.join(refused)}: another turn was first", stored=frozenset(stored))
+
+    def _apart(self, tx: SplitWrites, late: Collection[str]) -> list[str]:
+        """Take the transactions, then carry out what they send; those that were not refused."""
+        backend = self._backend
+        stored = backend._taken(tx, [one for one in tx.pending if one not in late])
+        backend._late(late)
+        taken: dict[str, Head] = {}
         try:
+            for one in stored:
+                for item in tx.pending[one].items:
+                    if item.cells:
+                        backend._partitions.write(one, item.cells)
+            with backend.queue.writing() as queue:
+                tx.write_extras(queue, [None])
+                for one, number in tx.order:
+                    if one in stored and one not in taken:
+                        try:
+                            carry_out(queue, tx.pending[one].items[number])
+                        except KeyTaken:  # by another one, since it was tried
+                            taken[one] = tx.pending[one].head
+                tx.write_extras(queue, [one for one in stored if one not in taken])
+        except StorageError as error:
+            log_store("what turns have sent is delivered later", error)
+            backend._behind.update(stored)
+        for one, head in taken.items():
+            backend._undone(one, head)
+        return [one for one in stored if one not in taken]
+
+    def _alone(self, tx: SplitWrites) -> list[str]:
+        """Take the transactions while nobody else writes to the queue store; raises FencedOut when one of them is refused."""
+        backend = self._backend
+        if self._inner is not None:
+            self._take_all(tx)
             self._over(None)
-        except BaseException:
-            self._backend._behind |= changes
-            raise
-        tx.committed()
-        for workflow_id, head in tx.removed.items():
-            if workflow_id not in tx.pending:
-                with suppress(StorageError):  # the next look at it finishes it
-                    self._backend._partitions.forget(workflow_id, head.fence)
+        else:
+            if tx.limited:
+                with backend.queue.writing() as queue:
+                    behind = announce(queue, backend._partitions, tx.limited)
+                backend._behind.update(behind)
+                if behind:
+                    raise FencedOut(f"what turns of {', '.join(behind)} have sent was not delivered")
+            with backend.queue.writing() as queue:
+                tx.again(queue)
+                confirm(queue, tx.limited)
+                self._take_all(tx)
+        for one in tx.removed.keys() - tx.pending.keys():
+            with suppress(StorageError):  # the next look at it finishes it
+                backend._partitions.forget(one, tx.removed[one].fence)
+        return list(tx.pending)
+
+    def _take_all(self, tx: SplitWrites) -> None:
+        backend = self._backend
+        marks = [
+            Turn(workflow_id=one, expected=head.fence, head=changed(head, fence=head.fence + 1, turn=REMOVED, item=""))
+            for one, head in tx.removed.items()
+        ]
+        if marks and not all(backend._partitions.take(marks)):
+            raise FencedOut(f"{', '.join(tx.removed)}: another turn was first")
+        for one in tx.removed.keys() & tx.pending.keys():
+            backend._partitions.forget(one, tx.removed[one].fence)
+        late = tx.pending.keys() - set(backend._taken(tx, tx.pending))
+        if late:
+            raise FencedOut(f"{', '.join(late)}: another turn was first")
+        for one, pending in tx.pending.items():
+            for item in pending.items:
+                if item.cells:
+                    backend._partitions.write(one, item.cells)
 
     def undo(self, error: BaseException | None = None) -> None:
         backend = self._backend
@@ -353,95 +494,3 @@ class _Split(Block[Any]):
             if isinstance(self.view, SplitWrites):
                 backend._behind |= self.view.pending.keys()
             self._over(KeyboardInterrupt())
-
-
-def _store(partitions: Partitions, tx: SplitWrites) -> None:
-    """Store a change in the partitions; raises FencedOut when another turn was first in one of them."""
-    for table, key, text in tx.kept:
-        partitions.keep(table, key, text)
-    marks = [
-        Turn(workflow_id=one, created=False, fence=head.fence + 1, head=changed(head, turn=REMOVED, item=""), cells=())
-        for one, head in tx.removed.items()
-    ]
-    if marks:
-        partitions.take(marks)
-    for one in tx.removed.keys() & tx.pending.keys():
-        partitions.forget(one, tx.removed[one].fence)
-    for workflow_id, pending in tx.pending.items():
-        if pending.created:
-            partitions.register(attempt_head(workflow_id), workflow_id)
-        if pending.texts:
-            partitions.write(workflow_id, pending.texts)
-    turns = tx.turns()
-    for turn, applied in zip(turns, partitions.take(turns) if turns else (), strict=True):
-        if not applied:
-            raise FencedOut(f"{turn.workflow_id}: another turn was first in its partition")
-    for workflow_id, pending in tx.pending.items():
-        for item in pending.items:
-            if item.cells:
-                partitions.write(workflow_id, item.cells)
-
-
-def _at(item: Item, fence: int) -> Any:
-    return changed(item.decision.workflow, fence=fence)
-
-
-def _apply(tx: WritingTransaction, decision: Decision) -> None:
-    """Carry out a thin decision that is committed already; its changes of limits count from what those are now."""
-    try:
-        tx.apply(decision)
-    except FencedOut:
-        tx.apply(changed(decision, limits=tuple(_merged(tx, change) for change in decision.limits)))
-
-
-def _merged(tx: WritingTransaction, change: LimitChange) -> LimitChange:
-    """A change of a limit that others have changed since: who is in and who is gone counts, and is counted again."""
-    key = change.limit.key
-    stored = tx.line(key, 0).limit
-    put = {member.holder: member for member in change.put}
-    stay = [member for member in tx.members(key) if member.holder not in change.gone and member.holder not in put]
-    in_use, reserved = slots_taken([*stay, *put.values()])
-    limit = changed(
-        stored,
-        in_use=in_use,
-        reserved=reserved,
-        log=tuple(sorted({*stored.log, *change.limit.log})),
-        depth=max(stored.depth, change.limit.depth),
-        span_ms=max(stored.span_ms, change.limit.span_ms),
-        number=max(stored.number, change.limit.number),
-    )
-    return changed(change, limit=limit)
-
-
-def _put_back(tx: WritingTransaction, verb: str, said: list[Any]) -> None:
-    """Keep again what the queue store has lost, unless it has it."""
-    if verb == "add_event_execution":
-        *key, status, action, created, text = said
-        name, event, message_id, number = key
-        if tx.event_execution(name, event, message_id, number) is None:
-            record = EventExecution(
-                name=name,
-                event=event,
-                message_id=message_id,
-                number=number,
-                status=EventStatus(status),
-                action=action,
-                created=created,
-                output=Payload(text),
-            )
-            tx.add_event_execution(record)
-    elif verb == "put_schedule":
-        name, address, text, progress, waits, owner, events = said
-        if tx.schedule(name) is None:
-            row = ScheduleRow(name=name, address=address, text=text, progress=progress, waits=waits, owner=owner)
-            tx.put_schedule(row, (), [event_of(tuple(event)) for event in events])
-    else:
-        known: dict[str, Any] = {
-            "embed": lambda digest, _: tx.definition(digest),
-            "put_workflow_def": lambda name, version, _: tx.workflow_def(name, version),
-            "put_task_def": lambda name, _: tx.task_def(name),
-            "put_schema_def": lambda name, version, _: tx.schema_def(name, version),
-            "put_event_handler": lambda name, *_: tx.event_handler(name),
-        }
-        if known[verb](*said) is None:
-            getattr(tx, verb)(*said)

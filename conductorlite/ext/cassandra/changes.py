@@ -1,21 +1,25 @@
-"""A change: applied in the queue store at once, in the partitions at its end. And the rows of a decision."""
+"""A change: tried in the queue store at once, carried out in both at its end. And the rows of a decision."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
+from conductorlite.ext.cassandra.delivery import said
 from conductorlite.ext.cassandra.partitions import (
+    Asked,
     Cell,
     Head,
     Item,
     Partitions,
     Turn,
+    delivered,
     fields_of,
     item_text,
+    marked,
     shard_of,
     task_cell,
     task_from,
@@ -48,32 +52,73 @@ def _loop_key(task: Task) -> str:
     return f"{task.base_ref}\x1f{task.seq:010d}\x1f{task.attempt:06d}\x1f{task.ref}"
 
 
+#: What changes a store; reading verbs come before them, in the protocol that this one extends.
+_VERBS: Final = frozenset(name for name in vars(WritingTransaction) if not name.startswith("_"))
+
+#: What another write may come between, and then must be undone: not without the queue store's lock.
+_ALONE: Final = frozenset({"put_limit", "put_schedule", "drop_schedule", "remove", "archive", "change_owner", "park"})
+
+
+class _Noted:
+    """A change of the queue store, and what it was asked to do, so that it can be asked again."""
+
+    def __init__(self, tx: WritingTransaction) -> None:
+        self._tx = tx
+        self.notes: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._tx, name)
+        if name not in _VERBS:
+            return verb
+
+        def noted(*given: Any) -> Any:
+            answer = verb(*given)
+            self.notes.append((name, given))
+            return answer
+
+        return noted
+
+
 @attrs.define(slots=True, kw_only=True)
 class _Pending:
     """What a change will do to one partition."""
 
     created: bool
-    #: The stored fence must be less than this.
-    limit: int
+    #: The head that is stored; None: there must be none.
+    before: Head | None
     head: Head
     cells: dict[tuple[str, str], Cell] = attrs.field(factory=dict)
     texts: list[tuple[int, Cell]] = attrs.field(factory=list)
     items: list[Item] = attrs.field(factory=list)
+    #: Rows that must not be there, of which nothing is known yet, and whether they would be in shards.
+    unseen: list[tuple[str, str]] = attrs.field(factory=list)
+    was_wide: bool = False
 
 
 class SplitWrites(SplitReads):
-    """A change: applied in the queue store at once, in the partitions at its end."""
+    """A change: tried in the queue store at once, carried out at its end."""
 
     _view: WritingTransaction
 
     def __init__(self, view: WritingTransaction, partitions: Partitions, behind: set[str], memory: Memory) -> None:
-        super().__init__(view, partitions, behind, memory)
+        self.noted = _Noted(view)
+        kept: Any = self.noted
+        super().__init__(kept, partitions, behind, memory)
         #: What was known before, of executions that are changed.
         self._before: dict[str, dict[tuple[str, str], Cell | None]] = {}
         self.pending: dict[str, _Pending] = {}
-        #: Executions that are removed, with the fences of their heads.
+        #: In which order items were made: of which execution, and which of its items.
+        self.order: list[tuple[str, int]] = []
+        #: Executions that are removed, with their heads.
         self.removed: dict[str, Head] = {}
         self.kept: list[tuple[str, str, str | None]] = []
+        #: Definitions that are new: who finds a turn before it is delivered needs them.
+        self.embedded: list[tuple[str, str]] = []
+        #: What need not outlive its process, by the execution it is written with; None: what was written before any decision.
+        self._extras: list[tuple[str | None, str, tuple[Any, ...]]] = []
+
+    def defer(self) -> None:
+        """Nothing: what refuses a decision must be known before the partitions are asked."""
 
     # -- executions ----------------------------------------------------------------------------------------------------
 
@@ -83,16 +128,19 @@ class SplitWrites(SplitReads):
             self.apply(decision)
 
     def apply(self, decision: Decision) -> None:
-        """Store a decision under its fence; on any error it alone is undone."""
+        """Try a decision under its fence; on any error it alone is undone."""
         workflow = decision.workflow
         workflow_id = workflow.workflow_id
         listed = self._view.workflow(workflow_id)
+        if decision.created:  # its transaction finds out whether there is one: the lock is held here
+            self._heads.setdefault(workflow_id, None)
         head = self._head(workflow_id)
-        made = _Made(self, decision, head)
         fits = listed is None if decision.created else listed is not None and listed.fence == workflow.fence
-        if fits and head is not None and decision.created and workflow_id not in self.removed:
+        known = workflow_id in self.pending or workflow_id in self.removed
+        if fits and head is not None and not known and (listed is None or delivered(listed) < head.fence):
             self._behind.add(workflow_id)
-            raise FencedOut(f"{workflow_id}: a start that was not delivered is there")
+            raise FencedOut(f"{workflow_id}: what its last turn has sent was not delivered")
+        made = _Made(self, decision, head)
         if fits and made.problem:
             raise InvariantBroken(f"{workflow_id}: rows contradict the store: {made.problem}")
         small = thin(decision)
@@ -100,11 +148,7 @@ class SplitWrites(SplitReads):
         small = changed(
             small, outgoing=changed(outgoing, removed=(*outgoing.removed, *made.freed), put=(*outgoing.put, *made.held))
         )
-        try:
-            self._view.apply(small)
-        except FencedOut:
-            self._behind.add(workflow_id)
-            raise
+        self._view.apply(marked(small, workflow.fence + 1))
         if decision.dropped or decision.renamed:
             for kind in FeedKind:
                 self._view.mark_pending(kind, [workflow_id])
@@ -115,11 +159,16 @@ class SplitWrites(SplitReads):
         workflow_id = decision.workflow.workflow_id
         cells = {place: Cell(*place, text, fence) for place, text in made.new.items()}
         outer = tuple((shard_of(cell.key), cell) for cell in cells.values()) if made.wide else ()
-        known = self.pending.get(workflow_id)
+        head = self._head(workflow_id)
         self._before.setdefault(workflow_id, {} if decision.created else dict(self._rows(workflow_id)))
-        pending = known or _Pending(created=decision.created, limit=fence, head=Head(fence=fence, text=""))
-        pending.items.append(Item(fence=fence, decision=small, cells=outer))
+        before = None if decision.created else head
+        pending = self.pending.get(workflow_id) or _Pending(
+            created=decision.created, before=before, head=Head(fence=fence, text=""), was_wide=made.was_wide
+        )
+        pending.items.append(Item(fence=fence, decision=marked(small, fence), cells=outer))
+        self.order.append((workflow_id, len(pending.items) - 1))
         pending.head = Head(fence=fence, text=workflow_cell(decision.workflow, wide=made.wide, lines=made.lines))
+        pending.unseen += made.unseen
         # Of a wide execution what is deleted may be in the partition of its head, too.
         pending.cells |= {place: cell for place, cell in cells.items() if cell.text is None or not made.wide}
         texts = [Cell("text", one.digest, one.text, fence) for one in decision.texts if one.text is not None]
@@ -128,35 +177,111 @@ class SplitWrites(SplitReads):
         self._heads[workflow_id] = pending.head
         self._new.setdefault(workflow_id, {}).update(cells | {("text", cell.key): cell for cell in texts})
 
-    def committed(self) -> None:
-        """Keep what the executions are now."""
+    # -- what is to be done at the end ---------------------------------------------------------------------------------
+
+    def settled(self) -> None:
+        """Put what was written beside decisions into their items; once, when there is no more to come."""
+        numbers = dict.fromkeys(self.pending, -1)
+        owner: str | None = None
+        for verb, given in self.noted.notes:
+            if verb == "apply":
+                owner = given[0].workflow.workflow_id
+                numbers[owner] = numbers.get(owner, -1) + 1
+            elif verb == "embed":
+                self.embedded.append(given)
+            elif owner is None or (text := said(verb, given)) is None:
+                self._extras.append((owner, verb, given))
+            else:
+                self._beside(owner, numbers[owner], [text])
+
+    def _beside(self, workflow_id: str, number: int, texts: Sequence[tuple[str, Any]]) -> None:
+        if texts and workflow_id in self.pending:
+            items = self.pending[workflow_id].items
+            items[number] = changed(items[number], beside=(*items[number].beside, *texts))
+
+    @property
+    def limited(self) -> list[Item]:
+        """The turns that change limits."""
+        return [item for pending in self.pending.values() for item in pending.items if item.decision.limits]
+
+    @property
+    def alone(self) -> bool:
+        """Whether the queue store's lock is to be held while the partitions are asked: limits, schedules, removals."""
+        return bool(self.limited) or any(verb in _ALONE for verb, _ in self.noted.notes)
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether what was tried can be committed as it is.
+
+        Not what is announced first, nor where the queue store has given an execution another fence than its row says.
+        """
+        items = [item for one in self.pending.values() for item in one.items]
+        return not self.limited and all(item.decision.workflow.fence + 1 == item.fence for item in items)
+
+    def again(self, tx: WritingTransaction) -> None:
+        """Ask the queue store once more for all of it; raises what it did when it was tried."""
+        numbers: dict[str, int] = {}
+        for verb, given in self.noted.notes:
+            if verb == "apply":
+                workflow_id = given[0].workflow.workflow_id
+                number = numbers[workflow_id] = numbers.get(workflow_id, -1) + 1
+                pending = self.pending.get(workflow_id)
+                given = given if pending is None else (pending.items[number].decision,)
+            getattr(tx, verb)(*given)
+
+    def write_extras(self, tx: WritingTransaction, of: Collection[str | None]) -> None:
+        """Write what was written with decisions on some executions, or before any."""
+        for owner, verb, given in self._extras:
+            if owner in of:
+                getattr(tx, verb)(*given)
+
+    def contradicted(self) -> Collection[str]:
+        """Executions in which another turn has made a row since that one of this change would make.
+
+        Raises InvariantBroken for one that was there before, and nothing has happened since.
+        """
+        asked: list[Asked] = []
         for workflow_id, pending in self.pending.items():
+            shards: dict[int, list[tuple[str, str]]] = {0: pending.unseen} if pending.unseen else {}
+            for place in pending.unseen if pending.was_wide else ():
+                shards.setdefault(shard_of(place[1]), []).append(place)
+            asked += [Asked(workflow_id=workflow_id, shard=shard, keys=tuple(keys)) for shard, keys in shards.items()]
+        found = self._partitions.read(asked) if asked else ()
+        there = {one.workflow_id: cells[0].key for one, cells in zip(asked, found, strict=True) if cells}
+        heads = self._partitions.heads(list(there)) if there else {}
+        for workflow_id, key in there.items():
+            if heads.get(workflow_id) is not None and heads[workflow_id].fence == self.turn_of(workflow_id).expected:
+                raise InvariantBroken(f"{workflow_id}: rows contradict the store: {key} exists")
+        return there.keys()
+
+    def committed(self, stored: Iterable[str]) -> None:
+        """Keep what executions are now."""
+        for workflow_id in stored:
+            pending = self.pending[workflow_id]
             rows: dict[tuple[str, str], Cell | None] = dict(self._before[workflow_id])
             rows.update((key, None if cell.text is None else cell) for key, cell in self._new.get(workflow_id, {}).items())
             self._memory.keep(workflow_id, pending.head, rows)
         for workflow_id in self.removed.keys() - self.pending.keys():
             self._memory.forget(workflow_id)
 
-    def turns(self) -> list[Turn]:
-        """The transactions of this change."""
-        return [
-            Turn(
-                workflow_id=workflow_id,
-                created=one.created,
-                fence=one.limit,
-                head=changed(one.head, item=item_text(one.items), turn=os.urandom(16).hex()),
-                cells=tuple(one.cells.values()),
-            )
-            for workflow_id, one in self.pending.items()
-        ]
+    def turn_of(self, workflow_id: str) -> Turn:
+        """The transaction of an execution."""
+        pending = self.pending[workflow_id]
+        return Turn(
+            workflow_id=workflow_id,
+            expected=None if pending.before is None else pending.before.fence,
+            head=changed(pending.head, item=item_text(pending.items), turn=os.urandom(16).hex()),
+            cells=tuple(pending.cells.values()),
+        )
 
     def remove(self, workflow_id: str) -> None:
         """Delete an execution with all that belongs to it."""
         self._view.remove(workflow_id)
         head = self._head(workflow_id)
         known = self.pending.pop(workflow_id, None)
-        if head is not None and (known is None or not known.created):
-            self.removed[workflow_id] = head
+        before = head if known is None else known.before
+        if before is not None:
+            self.removed[workflow_id] = before
         self._heads[workflow_id] = None
         self._new.pop(workflow_id, None)
 
@@ -236,9 +361,11 @@ class _Made:
         self.new: dict[tuple[str, str], str | None] = {}
         self.held: list[Message] = []
         self.freed: list[tuple[str, str]] = []
-        _, wide, self.lines = (None, False, 0) if head is None or decision.created else workflow_from(head.text)
+        #: Rows that must not be there, of which nothing is known yet.
+        self.unseen: list[tuple[str, str]] = []
+        _, self.was_wide, self.lines = (None, False, 0) if head is None or decision.created else workflow_from(head.text)
         changes = len(decision.updated) + len(decision.inserted)
-        self.wide = wide or decision.workflow.task_seq > _WIDE or changes > _MANY
+        self.wide = self.was_wide or decision.workflow.task_seq > _WIDE or changes > _MANY
         self._drop(decision.dropped)
         self._put(decision)
         for renamed in decision.renamed:
@@ -274,10 +401,17 @@ class _Made:
             self.freed.append((task.workflow_id, "~" + task_key(task.ref, task.attempt)))
 
     def _put(self, decision: Decision) -> None:
-        asked = [("task", task_key(task.ref, task.attempt)) for task in (*decision.updated, *decision.inserted)]
-        asked += [place for task in decision.inserted for place in (("id", task.task_id), ("again", task.ref))]
+        asked = [("task", task_key(task.ref, task.attempt)) for task in decision.updated]
+        asked += [("again", task.ref) for task in decision.inserted if task.attempt]
         cells = self._reads._cells(self._id, [place for place in asked if place not in self.new]) if not decision.created else {}
         known = {place: cell.text for place, cell in cells.items()}
+        for task in () if decision.created else decision.inserted:
+            for place in (("task", task_key(task.ref, task.attempt)), ("id", task.task_id)):
+                seen, cell = self._reads._seen(self._id, place)
+                if cell is not None:
+                    known[place] = cell.text
+                elif not seen and place not in self.new:
+                    self.unseen.append(place)
         for task in decision.updated:
             place = ("task", task_key(task.ref, task.attempt))
             text = self.new.get(place, known.get(place))
@@ -291,7 +425,7 @@ class _Made:
             if any(self.new.get(place, known.get(place)) is not None for place in places):
                 self.problem = f"{task.ref} exists"
                 return
-            again = self.new.get(("again", task.ref), known.get(("again", task.ref)))
+            again = self.new.get(("again", task.ref), known.get(("again", task.ref))) if task.attempt else "0"
             if task.attempt > int(again or 0):
                 self.new["again", task.ref] = str(task.attempt)
             self._set(None, task)

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
-from conductorlite.model.canonical import EMPTY, ExternalPayload
+from conductorlite.model.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.model.decisions import Decision, Outgoing
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
@@ -36,9 +36,11 @@ __all__ = [
     "Item",
     "Partitions",
     "Turn",
+    "delivered",
     "fields_of",
     "item_of",
     "item_text",
+    "marked",
     "member_of",
     "shard_of",
     "task_cell",
@@ -92,14 +94,13 @@ class Asked:
 
 @attrs.frozen(slots=True, kw_only=True)
 class Turn:
-    """One lightweight transaction: the head of an execution, and rows of its partition; refused unless the fence is less."""
+    """One lightweight transaction: the head of an execution, and rows of its partition; refused unless the head is as expected."""
 
     workflow_id: str
-    created: bool
-    #: The stored fence must be less than this.
-    fence: int
+    #: The fence that the stored head must have; None: there must be none.
+    expected: int | None
     head: Head
-    cells: tuple[Cell, ...]
+    cells: tuple[Cell, ...] = ()
 
 
 class Partitions(Protocol):
@@ -188,6 +189,19 @@ class Item:
     fence: int
     decision: Decision
     cells: tuple[tuple[int, Cell], ...] = ()
+    #: What else is written to the queue store with it: names of verbs, and what they are given, as JSON.
+    beside: tuple[tuple[str, Any], ...] = ()
+
+
+def delivered(listed: Workflow) -> int:
+    """The fence of the last turn whose item the queue store has got, by its row of the execution."""
+    found = listed.variables.value.get("turn") if listed.variables.text != EMPTY.text else None
+    return listed.fence if found is None else int(found)
+
+
+def marked(decision: Decision, fence: int) -> Decision:
+    """A thin decision whose row says which turn it was: the row's own fence is raised by the queue store alone, too."""
+    return changed(decision, workflow=changed(decision.workflow, variables=Payload.of({"turn": fence})))
 
 
 def thin(decision: Decision) -> Decision:
@@ -233,6 +247,7 @@ def _written(item: Item) -> dict[str, Any]:
             for change in decision.limits
         ],
         "cells": [[shard, cell.entity, cell.key, cell.text, cell.fence] for shard, cell in item.cells],
+        "beside": item.beside,
     }
 
 
@@ -266,7 +281,8 @@ def _item(said: dict[str, Any]) -> Item:
         limits=tuple(_limit_change(*change) for change in said["limits"]),
     )
     cells = tuple((shard, Cell(entity, key, text, fence)) for shard, entity, key, text, fence in said["cells"])
-    return Item(fence=said["fence"], decision=decision, cells=cells)
+    beside = tuple((name, given) for name, given in said.get("beside", ()))  # of an older version: none
+    return Item(fence=said["fence"], decision=decision, cells=cells, beside=beside)
 
 
 def member_of(fields: dict[str, Any]) -> Member:

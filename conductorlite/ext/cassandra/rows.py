@@ -16,13 +16,14 @@ from conductorlite.ext.cassandra.partitions import (
     Cell,
     Head,
     Partitions,
+    delivered,
     shard_of,
     task_from,
     workflow_from,
 )
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
-from conductorlite.model.canonical import Payload
+from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Message
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.store.ports import ReadingTransaction
@@ -30,11 +31,12 @@ from conductorlite.store.sqlite.history import history_of
 from conductorlite.store.sqlite.rows import stored_text
 from conductorlite.store.tables import ExecutionFilter, Size, Sizes
 
-__all__ = ["NEVER", "Memory", "SplitReads", "held_queue", "task_key"]
+__all__ = ["HELD", "NEVER", "Memory", "SplitReads", "held_queue", "task_key"]
 
 #: When a message comes due that only says who has a task.
 NEVER: Final = 2**53 - 1
-_HELD: Final = "~held/"
+#: How the names of queues begin that say who has what.
+HELD: Final = "~held/"
 _ALL: Final = 10_000_000
 
 #: Executions of which something is known, and rows of one.
@@ -46,7 +48,7 @@ _order: Final = attrgetter("seq", "attempt", "ref")
 
 def held_queue(holder: str) -> str:
     """The queue of what a holder has: messages in flight."""
-    return _HELD + holder
+    return HELD + holder
 
 
 def task_key(ref: str, attempt: int) -> str:
@@ -57,7 +59,7 @@ def task_key(ref: str, attempt: int) -> str:
 class Memory:
     """What one backend knows of executions at their present fences: heads, and rows that it has read or written.
 
-    It is right when the queue store's row has that fence, and never asked otherwise. Thread-safe.
+    It is right when the queue store has got the turn of that fence, and no later one; never asked otherwise. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -103,10 +105,10 @@ class SplitReads:
         if workflow_id not in self._heads:
             # First what the view of the queue store says, which is fixed from then on: an older head would pass for that turn's.
             listed = self._view.workflow(workflow_id)
-            known = None if listed is None else self._memory.at(workflow_id, listed.fence)
+            known = None if listed is None else self._memory.at(workflow_id, delivered(listed))
             if known is None:
                 head = self._partitions.heads([workflow_id]).get(workflow_id)
-                if head is not None and listed is not None and head.fence == listed.fence:
+                if head is not None and listed is not None and head.fence == delivered(listed):
                     self._memory.keep(workflow_id, head, {})
                 self._heads[workflow_id] = head
             else:
@@ -126,7 +128,7 @@ class SplitReads:
                 self._behind.add(workflow_id)
             return None
         row, _, _ = workflow_from(head.text)
-        if listed is None or listed.fence < head.fence:
+        if listed is None or delivered(listed) < head.fence:
             self._behind.add(workflow_id)
         if listed is None:
             return changed(row, fence=0)
@@ -164,6 +166,14 @@ class SplitReads:
         known.update((key, found.get(key)) for key in missing)
         found |= remembered | {key: new[key] for key in keys if key in new}
         return {key: cell for key, cell in found.items() if cell.text is not None}
+
+    def _seen(self, workflow_id: str, key: tuple[str, str]) -> tuple[bool, Cell | None]:
+        """Whether something is known of a row, and the row if it is known to be there."""
+        new = self._new.get(workflow_id, {})
+        if key in new:
+            return True, new[key]
+        known = self._rows(workflow_id)
+        return key in known, known.get(key)
 
     def _range(self, workflow_id: str, entity: str, prefix: str | None = None, begin: str = "") -> list[Cell]:
         """Rows of an entity in order of their keys: those that begin with a prefix, or from a key on."""
@@ -271,6 +281,30 @@ class SplitReads:
             if (cell := found.get(("text", digest))) is not None and cell.text is not None
         }
 
+    def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
+        """Documents in the payload storage, by hash: those of the last turn also before it is delivered."""
+        wanted = None if digests is None else list(digests)
+        found = dict(self._view.externals(workflow_id, wanted))
+        if wanted is None:
+            cells = self._range(workflow_id, "far")
+        else:
+            missing = [("far", digest) for digest in wanted if digest not in found]
+            cells = list(self._cells(workflow_id, missing).values()) if missing else []
+        for cell in cells:
+            digest, size, key = json.loads(cell.text or "")
+            found.setdefault(digest, ExternalPayload(digest=digest, size=size, key=key))
+        return found
+
+    def is_mixed(self) -> bool:
+        """Whether an execution that was read has moved on since, or had not been delivered."""
+        heads = self._partitions.heads(list(self._heads))
+        for workflow_id, head in self._heads.items():
+            listed, now = self._view.workflow(workflow_id), heads.get(workflow_id)
+            stored = [None if one is None else one.fence for one in (head, now)]
+            if stored != [None if listed is None else delivered(listed)] * 2:
+                return True
+        return False
+
     def task_by_id(self, task_id: str) -> Task | None:
         """The attempt with that id, of any execution."""
         for workflow_id in {*self._partitions.registered(task_id[:8]), *self._new}:
@@ -292,10 +326,13 @@ class SplitReads:
         ids = (one for page in pages(lambda after, size: self.workflow_ids(None, after, size), "", str) for one in page)
         for workflow_id in ids:
             row, held = self.workflow(workflow_id), 0
-            for entity, kind in (("task", "tasks"), ("line", "history"), ("text", "texts")):
-                cells = self._range(workflow_id, entity)
-                size = sum(len((cell.text or "").encode()) for cell in cells)
-                kinds[kind] = Size(kinds[kind].rows + len(cells), kinds[kind].bytes + size)
+            texts = [Asked(workflow_id=workflow_id, shard=shard, entity="text") for shard in range(1, SHARDS + 1)]
+            cells = {"tasks": self._range(workflow_id, "task"), "history": self._range(workflow_id, "line")}
+            cells["texts"] = list(self._read(texts).values())
+            for kind, found_cells in cells.items():
+                size = sum(len((cell.text or "").encode()) for cell in found_cells)
+                count = len(self.history(workflow_id)) if kind == "history" else len(found_cells)
+                kinds[kind] = Size(kinds[kind].rows + count, kinds[kind].bytes + size)
                 held += size
             if row is not None:
                 known = own.get((row.name, row.status.value), Size(0, 0))
@@ -315,7 +352,7 @@ class SplitReads:
 
     def queue_sizes(self) -> Mapping[str, int]:
         """Number of messages per queue that has any."""
-        return {queue: size for queue, size in self._view.queue_sizes().items() if not queue.startswith(_HELD)}
+        return {queue: size for queue, size in self._view.queue_sizes().items() if not queue.startswith(HELD)}
 
     def messages(self, limit: int) -> Sequence[Message]:
         """The next messages of all queues in order of `due_at`."""

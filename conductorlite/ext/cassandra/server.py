@@ -132,7 +132,8 @@ class CassandraPartitions:
         try:
             return ask()
         except NoHostAvailable as error:
-            if any(isinstance(one, AuthenticationFailed) for one in dict(error.errors).values()):
+            errors = error.errors.values() if isinstance(error.errors, Mapping) else ()  # or the hosts alone
+            if any(isinstance(one, AuthenticationFailed) for one in errors):
                 raise AccessDenied(f"{self.path}: the server refuses the user or the password") from error
             raise StorageUnavailable(f"{self.path}: no server can be reached") from error
         except (OperationTimedOut, RequestExecutionException) as error:
@@ -193,11 +194,11 @@ class CassandraPartitions:
     def _begun(self, turn: Turn) -> Any:
         head, batch = turn.head, BatchStatement()
         item = self._parted(turn) if len(head.item) > _PART else head.item
-        if turn.created:
+        if turn.expected is None:
             batch.add(self._prepared(_CREATE), (turn.workflow_id, head.fence, head.text, item, head.turn))
         else:
-            text = f"UPDATE workflows SET fence = ?, data = ?, item = ?, turn = ? WHERE {_HEAD} IF fence < ?"
-            batch.add(self._prepared(text), (head.fence, head.text, item, head.turn, turn.workflow_id, turn.fence))
+            text = f"UPDATE workflows SET fence = ?, data = ?, item = ?, turn = ? WHERE {_HEAD} IF fence = ?"
+            batch.add(self._prepared(text), (head.fence, head.text, item, head.turn, turn.workflow_id, turn.expected))
         for cell in turn.cells:
             if cell.text is None:
                 batch.add(self._prepared(f"DELETE FROM workflows {_DROP}"), (turn.workflow_id, 0, cell.entity, cell.key))

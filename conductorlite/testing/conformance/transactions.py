@@ -390,8 +390,9 @@ class TransactionConformance:
                 with backend.reading() as view:
                     row = view.workflow("w")
                 assert row is not None
-                with suppress(FencedOut), backend.writing() as tx:
-                    tx.apply(Decision(workflow=attrs.evolve(row, sequence=row.sequence + 1)))
+                with suppress(FencedOut):
+                    with backend.writing() as tx:
+                        tx.apply(Decision(workflow=attrs.evolve(row, sequence=row.sequence + 1)))
                     done += 1
 
         threads = [threading.Thread(target=climb) for _ in range(4)]

@@ -58,7 +58,7 @@ class MemoryPartitions:
 
     def _taken(self, turn: Turn) -> bool:
         stored = self.head_rows.get(turn.workflow_id)
-        if (stored is not None) is turn.created or (stored is not None and stored.fence >= turn.fence):
+        if (None if stored is None else stored.fence) != turn.expected:
             return False
         json.loads(turn.head.item or "[]")
         self.head_rows[turn.workflow_id] = turn.head

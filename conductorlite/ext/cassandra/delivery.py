@@ -1,0 +1,147 @@
+"""What a turn has sent to the queue store, carried out there once: by its own process, or by any that finds it dead."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from conductorlite.engine.holders import give_back_event
+from conductorlite.engine.invariants import slots_taken
+from conductorlite.ext.cassandra.partitions import Item, delivered, task_from
+from conductorlite.ext.cassandra.rows import HELD
+from conductorlite.model.attrs import changed
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Decision, Message, Outgoing, queue_prefix
+from conductorlite.model.errors import FencedOut
+from conductorlite.model.executions import TaskLog
+from conductorlite.model.handlers import EventExecution, EventStatus
+from conductorlite.model.limits import LimitChange
+from conductorlite.store.ports import WritingTransaction
+from conductorlite.store.sqlite.rows import event_of, event_row
+from conductorlite.store.tables import FeedKind, ScheduleRow
+
+__all__ = ["apply_merged", "carry_out", "give_back_of_the_gone", "merged", "put_back", "said"]
+
+
+def carry_out(tx: WritingTransaction, item: Item) -> bool:
+    """Carry out an item, unless that was done; whether it was done now. Raises KeyTaken for a start whose key is taken since."""
+    decision = item.decision
+    row = decision.workflow
+    listed = tx.workflow(row.workflow_id)
+    if listed is None and not decision.created:
+        return False  # removed since
+    if listed is not None:
+        if delivered(listed) >= item.fence:
+            return False
+        if listed.fence != row.fence:  # the queue store alone has raised it: parked, or given to another engine
+            row = changed(row, fence=listed.fence, parked=listed.parked, broken_turns=listed.broken_turns)
+        if listed.owner != row.owner:
+            decision = changed(decision, outgoing=_moved(decision.outgoing, row.owner, listed.owner))
+            row = changed(row, owner=listed.owner)
+        decision = changed(decision, created=False)
+    apply_merged(tx, changed(decision, workflow=row))
+    for verb, given in item.beside:
+        _BESIDE[verb](tx, *given)
+    return True
+
+
+def _moved(outgoing: Outgoing, old: str, new: str) -> Outgoing:
+    """The messages of an execution that has another owner since, in that one's queues."""
+    before, after = queue_prefix(old), queue_prefix(new)
+
+    def queue(message: Message) -> str:
+        named = not message.queue.startswith(HELD) and message.queue.startswith(before)
+        return after + message.queue.removeprefix(before) if named else message.queue
+
+    return changed(outgoing, put=tuple(changed(message, queue=queue(message)) for message in outgoing.put))
+
+
+# -- what is written beside a decision -----------------------------------------------------------------------------------
+
+_BESIDE: Final[dict[str, Any]] = {
+    "post": lambda tx, *events: tx.post([event_of(tuple(event)) for event in events]),
+    "log": lambda tx, workflow_id, *lines: tx.log(workflow_id, [TaskLog(task_id=one, at=at, text=text) for one, at, text in lines]),
+    "mark_pending": lambda tx, kind, workflow_ids: tx.mark_pending(FeedKind(kind), workflow_ids),
+}
+
+
+def said(verb: str, given: tuple[Any, ...]) -> tuple[str, Any] | None:
+    """What is kept in an outbox of a verb; None for what need not outlive its process."""
+    if verb == "post":
+        return verb, [event_row(event) for event in given[0]]
+    if verb == "log":
+        return verb, [given[0], *([line.task_id, line.at, line.text] for line in given[1])]
+    return (verb, [given[0].value, list(given[1])]) if verb == "mark_pending" else None
+
+
+def give_back_of_the_gone(tx: WritingTransaction, item: Item, text_of: dict[str, str]) -> None:
+    """Have what an item has just given to holders that are no more given back; `text_of` are its tasks, by their keys."""
+    row = item.decision.workflow
+    present = {holder.holder for holder in tx.task_holders()}
+    for message in item.decision.outgoing.put:
+        text = text_of.get(message.ref[1:])
+        if message.queue.startswith(HELD) and message.queue.removeprefix(HELD) not in present and text is not None:
+            tx.post([give_back_event(task_from(text, row.workflow_id), "died", row.updated_at)])
+
+
+# -- limits --------------------------------------------------------------------------------------------------------------
+
+
+def apply_merged(tx: WritingTransaction, decision: Decision) -> None:
+    """Carry out a thin decision that is committed already; its changes of limits count from what those are now."""
+    try:
+        tx.apply(decision)
+    except FencedOut:
+        tx.apply(changed(decision, limits=tuple(merged(tx, change) for change in decision.limits)))
+
+
+def merged(tx: WritingTransaction, change: LimitChange) -> LimitChange:
+    """A change of a limit that others have changed since: who is in and who is gone counts, and is counted again."""
+    key = change.limit.key
+    stored = tx.line(key, 0).limit
+    put = {member.holder: member for member in change.put}
+    stay = [member for member in tx.members(key) if member.holder not in change.gone and member.holder not in put]
+    in_use, reserved = slots_taken([*stay, *put.values()])
+    limit = changed(
+        stored,
+        in_use=in_use,
+        reserved=reserved,
+        log=tuple(sorted({*stored.log, *change.limit.log})),
+        depth=max(stored.depth, change.limit.depth),
+        span_ms=max(stored.span_ms, change.limit.span_ms),
+        number=max(stored.number, change.limit.number),
+    )
+    return changed(change, limit=limit)
+
+
+def put_back(tx: WritingTransaction, verb: str, said: list[Any]) -> None:
+    """Keep again what the queue store has lost, unless it has it."""
+    if verb == "add_event_execution":
+        *key, status, action, created, text = said
+        name, event, message_id, number = key
+        if tx.event_execution(name, event, message_id, number) is None:
+            record = EventExecution(
+                name=name,
+                event=event,
+                message_id=message_id,
+                number=number,
+                status=EventStatus(status),
+                action=action,
+                created=created,
+                output=Payload(text),
+            )
+            tx.add_event_execution(record)
+    elif verb == "put_schedule":
+        name, address, text, progress, waits, owner, events = said
+        if tx.schedule(name) is None:
+            row = ScheduleRow(name=name, address=address, text=text, progress=progress, waits=waits, owner=owner)
+            tx.put_schedule(row, (), [event_of(tuple(event)) for event in events])
+    else:
+        known: dict[str, Any] = {
+            "embed": lambda digest, _: tx.definition(digest),
+            "put_workflow_def": lambda name, version, _: tx.workflow_def(name, version),
+            "put_task_def": lambda name, _: tx.task_def(name),
+            "put_schema_def": lambda name, version, _: tx.schema_def(name, version),
+            "put_event_handler": lambda name, *_: tx.event_handler(name),
+        }
+        if known[verb](*said) is None:
+            getattr(tx, verb)(*said)
