@@ -1,7 +1,8 @@
 """Beside DBOS on one PostgreSQL server, in one run: steps a second of W1, of W2, and of W2 with four processes.
 
-`python -m tests.benchmarks servers --store postgresql://… --peers FOLDER`; `sh tests/servers/postgres start` starts a server that
-does not sync its commits, with PG_SYNC=1 one that does. Each contestant has a schema or a database of its own, made and dropped
+`python -m tests.benchmarks servers --store postgresql://… --peers FOLDER`; with `--stores memory normal postgresql://… cassandra://…`
+instead ours alone, on each of them: chains of ten one at a time, and of five at once. `sh tests/servers/postgres start` starts a
+server that does not sync its commits, with PG_SYNC=1 one that does. Each contestant has a place of its own, made and dropped
 here. The order turns round with every round; medians, and the ratio of each round.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -45,15 +47,39 @@ def rate(command: Sequence[str], work: str, count: int, steps: int, processes: i
     return done / seconds, sum(one["cpu"] for one in told) / done * 1e6
 
 
+def on_stores(stores: Sequence[str], rounds: int) -> None:
+    """Ours alone on each store, in turns: steps a second, and the processor's time of one."""
+    ours = [sys.executable, str(HERE / "conductorlite_engine.py")]
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for number in range(rounds):
+        for store in stores:
+            for title, (work, count, steps) in {"one at a time": ("chains", 10, 10), "at once": ("crowd", 50, 5)}.items():
+                place = ["--url", f"{store}{number}"] if "://" in store else ["--store", store]
+                found.setdefault((store, title), []).append(rate([*ours, *place], work, count, steps, 1))
+    for (store, title), records in found.items():
+        rates, cpus = zip(*records, strict=True)
+        low, high = min(rates), max(rates)
+        shown = store.partition("://")[0]
+        middle = statistics.median(rates)
+        print(f"{shown:<12} {title:<14} {middle:>7.0f} steps/s ({low:.0f} to {high:.0f}), {statistics.median(cpus):.0f} µs CPU")
+    print(f"load {os.getloadavg()[0]:.0f}")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", required=True, metavar="URL", help="a PostgreSQL server and one of its databases")
     parser.add_argument(
-        "--peers", type=Path, required=True, metavar="FOLDER", help="has dbos/bin/python, as made by `--peers` without `servers`"
+        "--stores", nargs="+", help="instead: ours on these: memory, normal, full, or URLs that a number is put behind (…?schema=b)"
     )
+    parser.add_argument("--store", metavar="URL", help="a PostgreSQL server and one of its databases")
+    parser.add_argument("--peers", type=Path, metavar="FOLDER", help="has dbos/bin/python, as made by `--peers` without `servers`")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    if options.stores:
+        on_stores(options.stores, options.rounds)
+        return
+    if not (options.store and options.peers):
+        parser.error("--store and --peers, or --stores")
     dbos = "contest_dbos"
     ours = [sys.executable, str(HERE / "conductorlite_engine.py")]
     theirs = [str(options.peers / "dbos" / "bin" / "python"), str(HERE / "peer_dbos.py")]

@@ -1,8 +1,8 @@
 """Which turns are about to change a limit, kept in the queue store before they are taken.
 
 A turn that changes a limit is committed in the partitions before it is in the queue store. When its process dies in between, the
-limit does not show the slot that it has taken. So it is announced first, in a commit of its own; and the turn that is to change that
-limit next looks whether what was announced has been taken and not delivered, and delivers it first.
+limit does not show the slot that it has taken. So it is announced first, in a commit of its own; and the next turn that changes
+that limit looks whether what was announced has been taken and not delivered, and has it delivered first.
 
 The announcement is an event that is held, at an address of no execution: so nothing ever acts on it.
 """
