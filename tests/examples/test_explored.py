@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts import EXAMPLES as FOLDER
 from scripts import load
 
+from conductorlite import WorkflowDef
+from conductorlite.plan.tree import walk
 from conductorlite.testing import Explored, explore, never, whenever
 
 pytestmark = pytest.mark.slow
@@ -133,3 +138,39 @@ def test_nothing_goes_wrong_with_the_examples(example: Callable[..., Explored], 
     explored = example(tmp_path, schedules=40)
     assert explored.schedules > 5
     assert explored.problems == ()
+
+
+def _definitions() -> Iterator[tuple[str, Path]]:
+    """Every workflow below `examples/`, with its file: of a JSON definition, and of a flow that has none."""
+    for path in FOLDER.rglob("*.py"):
+        for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(one, ast.FunctionDef) and any(ast.unparse(by).partition("(")[0] == "flow" for by in one.decorator_list):
+                yield one.name, path
+    for path in FOLDER.rglob("*.json"):
+        yield json.loads(path.read_text(encoding="utf-8"))["name"], path
+
+
+#: A later file is the same workflow as JSON.
+DEFINITIONS = dict(_definitions())
+
+
+@pytest.mark.parametrize("name", sorted(DEFINITIONS))
+def test_nothing_hangs_in_any_definition(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tasks that succeed or fail for good, and every signal sent: each run ends, near the ordinary course as well."""
+    monkeypatch.chdir(tmp_path)  # a script that is loaded runs
+    path = DEFINITIONS[name]
+    if path.suffix == ".json":
+        workflow = definition = WorkflowDef.from_json(path.read_text(encoding="utf-8"))
+    else:
+        workflow = getattr(load(str(path.relative_to(FOLDER))), name)
+        definition = workflow.definition
+    signals = {one.ref: [{}] for one in walk(definition) if one.task.type in ("HUMAN", "WAIT")}
+    given = {key: [1, 2] for key in definition.input_parameters}
+    explored = explore(workflow, given, signals=signals, schedules=15)
+    assert explored.schedules > 1
+
+
+def test_every_example_has_a_workflow_that_is_explored() -> None:
+    """No folder of examples is left out."""
+    folders = {path.relative_to(FOLDER).parts[0] for path in FOLDER.rglob("*.py")}
+    assert {path.relative_to(FOLDER).parts[0] for path in DEFINITIONS.values()} == folders

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -21,8 +22,12 @@ PROBLEMS = {
     "gone": ("FileNotFoundError", "vanished while it was indexed"),
     "odd": ("PermissionError", "could not be indexed"),
 }
-GIVEN = {"source": "s", "broken": "b", "limit": None}
+GIVEN = {"source": "s", "broken": "b", "limit": 7}
 RETRIES = 5
+
+#: By branch and file, which record is made.
+NAMES = ("syntax", "encoding", "vanished", "other")
+RECORDS = [(n, file, f"{name}_{n}") for n in range(4) for file, name in zip(PROBLEMS, NAMES, strict=True)]
 
 
 def scripted(workers: ScriptedWorkers, tmp_path: Path, shares: list[list[dict[str, object]]]) -> None:
@@ -55,9 +60,14 @@ def failing(context: TaskContext, file: str, **_: object) -> TaskResult:
     )
 
 
-def begun(engine: Engine, tmp_path: Path) -> Run[object]:
+def begun(engine: Engine, tmp_path: Path, **given: object) -> Run[object]:
     """One run of the job."""
-    return engine.start(INDEX.job_for(tmp_path), **GIVEN)
+    return engine.start(INDEX.job_for(tmp_path), **{**GIVEN, **given})
+
+
+def only(n: int, *files: str) -> list[list[dict[str, object]]]:
+    """Shares of which one branch alone has anything."""
+    return [[share(n, *files)] if branch == n else [] for branch in range(4)]
 
 
 def share(n: int, *files: str) -> dict[str, object]:
@@ -95,7 +105,7 @@ def test_what_is_broken_is_recorded_and_the_job_goes_on(engine: Engine, workers:
         wanted = [{"file": file, "problem": problem, "reason": f"because it {problem}"} for file, (_, problem) in PROBLEMS.items()]
         assert [one.input for one in mine] == wanted
         refs = [one.ref.partition("__")[0] for one in mine]
-        assert refs == [f"{name}_{n}" for name in ("syntax", "encoding", "vanished", "other")]
+        assert refs == [f"{name}_{n}" for name in NAMES]
         parsed = [one.input["file"] for one in workers.parse_file.calls if one.ref.startswith(f"parse_{n}__")]
         assert parsed == ["a", "syntax", "encoding", *["gone"] * (RETRIES + 1), "odd", "c"]
 
@@ -104,10 +114,14 @@ def test_whoever_parses_or_records_may_die(engine: Engine, workers: ScriptedWork
     """Who dies is missed after two seconds, who fails is asked again, in each branch; nothing is lost."""
     scripted(workers, tmp_path, [[share(n, "slow", *PROBLEMS)] for n in range(4)])
     workers.parse_file.when(input={"file": "slow"}).crashes(4).then.returns({"outcome": "indexed"})
-    refs = [f"{name}_{n}" for n in range(4) for name in ("syntax", "encoding", "vanished", "other")]
+    refs = [f"{name}_{n}" for n in range(4) for name in NAMES]
     for ref in refs:
         workers.record_broken.when(ref=ref).crashes(1).then.fails(1).then.returns({})
     assert begun(engine, tmp_path).result() == {"summary": "done"}
+    slow = [one for one in workers.parse_file.calls if one.input["file"] == "slow"]
+    for n in range(4):
+        at = [one.at for one in slow if one.ref.startswith(f"parse_{n}__")]
+        assert [after - before for before, after in pairwise(at)] == [2_200] * (len(at) - 1)
     for ref in refs:
         first, second, third = (one.at for one in workers.record_broken.calls if one.ref.partition("__")[0] == ref)
         assert (second - first, third - second) == (2_200, 200)
@@ -136,3 +150,37 @@ def test_what_fails_is_tried_again(engine: Engine, workers: ScriptedWorkers, tmp
     assert run.result() == {"summary": "done"}
     at = [one.at for one in workers[step].calls]
     assert [after - before for before, after in pairwise(at)] == [2_200, *[200] * (tries - 2)]
+
+
+@pytest.mark.parametrize("step", ["list_packages", "vanish", "write_report"])
+def test_what_fails_again_and_again_fails_the_job(engine: Engine, workers: ScriptedWorkers, tmp_path: Path, step: str) -> None:
+    """After ten retries, not before and not later."""
+    scripted(workers, tmp_path, only(0, "a"))
+    workers[step].forget().fails()
+    run = begun(engine, tmp_path)
+    engine.run_until_idle()
+    assert (run.status, len(workers[step].calls)) == (WorkflowStatus.FAILED, 11)
+
+
+def test_a_record_that_is_never_made_fails_the_job(engine: Engine, workers: ScriptedWorkers, tmp_path: Path) -> None:
+    """After ten retries, whichever of the sixteen it is: a report without it would be wrong."""
+    scripted(workers, tmp_path, [])
+    for n, file, ref in RECORDS:
+        workers.list_packages.when(input={"source": ref}).returns(listed(only(n, file)))
+    workers.record_broken.forget().fails()
+    runs = [begun(engine, tmp_path, source=ref) for _, _, ref in RECORDS]
+    engine.run_until_idle()
+    assert [run.status for run in runs] == [WorkflowStatus.FAILED] * len(RECORDS)
+    tried = Counter(one.ref.partition("__")[0] for one in workers.record_broken.calls)
+    assert tried == dict.fromkeys((ref for _, _, ref in RECORDS), 11)
+
+
+def test_the_report_waits_for_every_branch(engine: Engine, workers: ScriptedWorkers, tmp_path: Path) -> None:
+    """Whichever is the last: its file takes five seconds, and the others have none."""
+    scripted(workers, tmp_path, [])
+    for n in range(4):
+        workers.list_packages.when(input={"source": f"s{n}"}).returns(listed(only(n, "long")))
+    workers.parse_file.when(input={"file": "long"}).takes("5s").returns({"outcome": "indexed"})
+    runs = [begun(engine, tmp_path, source=f"s{n}") for n in range(4)]
+    assert [run.result() for run in runs] == [{"summary": "done"}] * 4
+    assert [one.at - engine.get(runs[0].workflow_id).created_at for one in workers.write_report.calls] == [5_000] * 4
