@@ -76,6 +76,9 @@ class Driven:
         if now == self._looked_at and not last:
             return
         self._looked_at = now
+        if self._clock.virtual and not last and (drive := self._drives[-1]).end <= now:
+            drive.end = now
+            return
         with self._lock.held():
             self._extend(now)
             # An engine on a virtual clock is not killed on the way: it notes its time when it is closed.

@@ -124,6 +124,12 @@ class Polling(Part):
 
         Each is `noted` in the commit that takes it, before any caller gets it.
         """
+        queue, now, quiet = queue_name(task_type, domain or None, self._owner), self._clock.now(), self._turns.quiet
+        if not self._owed and quiet.offers_nothing(queue, now):
+            due = self.polls.noted(PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=now))
+            if due:
+                self._record(PollWrite(due))
+            return []
         asker = Asker(worker_id=worker_id, count=count)
         self.take_for([asker], task_type, domain, hand, noted)
         return [task for task, _ in asker.given] if asker.given else []
@@ -244,7 +250,7 @@ class Polling(Part):
         passed: set[Message] = set()
         spare = 0
         quiet = self._turns.quiet
-        if quiet.is_empty(queue) and quiet.is_unchanged():
+        if quiet.offers_nothing(queue, self._clock.now()):
             return
         wanted = 0
         for asker in askers:
@@ -256,8 +262,8 @@ class Polling(Part):
             with self._backend.reading() as view:
                 passed_over = () if spare else view.unpolled(queue)
                 offered = view.offered(queue, self._clock.now(), limit)
-                if not (spare or passed_over or offered) and view.next_message_at((queue,)) is None:
-                    quiet.found_empty(queue, commits)
+                if not (spare or passed_over or offered):
+                    quiet.found_nothing(queue, commits, view.next_message_at((queue,)))
             if passed_over:
                 self._polled(queue, passed_over)
                 with self._backend.reading() as view:
@@ -489,9 +495,5 @@ def said(worker_id: str | None, hand: Hand | None) -> Payload:
 
 def _same_hand(stored: Task, task: Task) -> bool:
     """Whether a stored task is still in the hand that took it, and not, after a commit that came to nothing, in another one."""
-    return (stored.lease, stored.worker_id, stored.holder, stored.updated_at) == (
-        task.lease,
-        task.worker_id,
-        task.holder,
-        task.updated_at,
-    )
+    taken = (task.lease, task.worker_id, task.holder, task.updated_at)
+    return (stored.lease, stored.worker_id, stored.holder, stored.updated_at) == taken

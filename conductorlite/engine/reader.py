@@ -410,16 +410,16 @@ class StoreReader:
         """What a poll of a queue would find first; None for one that has rate limits go on, and finds more than is there yet."""
 
         quiet, backend = self._lookups.quiet, self._lookups.payload_store.backend
-        if quiet.is_empty(queue):
+        if self._now < quiet.offered_at(queue):
             return ()
         commits = backend.commits()
         with backend.reading() as view:  # what is offered is nobody's row: no fence is compared
             if view.unpolled(queue):
                 return None
             found = view.offered(queue, self._now, limit)
-            empty = not found and view.next_message_at((queue,)) is None
-        if empty:
-            quiet.found_empty(queue, commits)
+            at = None if found else view.next_message_at((queue,))
+        if not found:
+            quiet.found_nothing(queue, commits, at)
         return found
 
     # ------------------------------------------------------------------ definitions and scripts

@@ -199,8 +199,8 @@ def _kept(result: TaskResult) -> TaskResult:
 
 def cut_result(result: TaskResult) -> TaskResult:
     """A report with its texts cut to their lengths; of a reason the beginning is kept, as in Conductor."""
-    texts = (result.reason, result.traceback, result.worker_id)
-    if not any(texts):
+    said, trace, worker = (len(text or "") for text in (result.reason, result.traceback, result.worker_id))
+    if said <= REASON_LENGTH and trace <= _TRACEBACK_LENGTH and worker <= _WORKER_LENGTH:
         return result
     return attrs.evolve(
         result,

@@ -112,6 +112,10 @@ class Residents:
                 return  # another thread was first
 
 
+#: What is known of a queue that nobody has looked at.
+_NEVER: Final[tuple[int, float]] = (-1, inf)
+
+
 class Quiet:
     """What an engine knows of a store beside executions: before when nothing of its owner comes due, and queues without a message.
 
@@ -131,9 +135,10 @@ class Quiet:
         self.owner = owner
         self.due_at: float = 0
         self.version = 0
-        #: After how many commits a queue was found empty, and has got a message; what was found before `_since` does not count.
-        self._empty: dict[str, int] = {}
-        self._filled: dict[str, int] = {}
+        #: After how many commits a queue was found to offer nothing before an instant, and what it has got since is offered from
+        #: an instant; what was found before `_since` does not count.
+        self._found: dict[str, tuple[int, float]] = {}
+        self._filled: dict[str, tuple[int, float]] = {}
         #: After how many commits a limit was changed, which may go on with a poll of any queue.
         self._limited = 0
         self._since = 0
@@ -154,11 +159,17 @@ class Quiet:
         """When an event may come due, not before that; where is not said."""
         return None if self.due_at == inf else (int(self.due_at), "")
 
-    def is_empty(self, queue: str) -> bool:
-        """Whether a queue has no message at all, as far as this process knows."""
-        found = self._empty.get(queue, -1)
-        last = max(self._since, self._limited, self._filled.get(queue, 0))
-        return found >= last and self._holds(self._backend.commits())
+    def offered_at(self, queue: str) -> float:
+        """Before which instant a queue offers nothing, as far as this process knows: inf without a message, 0 when not known."""
+        found, at = self._found.get(queue, _NEVER)
+        filled, due = self._filled.get(queue, _NEVER)
+        if found < self._since or found < self._limited or not self._holds(self._backend.commits()):
+            return 0
+        return at if filled <= found or at < due else due
+
+    def offers_nothing(self, queue: str, now: int) -> bool:
+        """Whether a queue has nothing that is due, also where others write to the store."""
+        return now < self.offered_at(queue) and self._backend.data_version() == self.version
 
     def _holds(self, commits: int) -> bool:
         """Whether it does after so many commits: during a write that has been entered, as long as that is not committed."""
@@ -169,10 +180,23 @@ class Quiet:
         """After how many commits all this holds; -1: it does not, as in a transaction of the application."""
         return self._commits if self._joined.decisions is None else -1
 
-    def is_running(self, residents: Residents, workflow_id: str) -> bool:
-        """Whether an execution is known not to have ended: since it was kept nobody has written but this engine, by other turns."""
-        resident = residents.peek(workflow_id)
-        return resident is not None and self.is_same_since(resident.commits)
+    def watching(self, residents: Residents, workflow_id: str, look: Callable[[], bool]) -> Callable[[], bool]:
+        """Whether an execution has ended, by a `look` at it unless it is known that it has not.
+
+        Since it was kept, nobody has written but this engine, by other turns; or since the last look nobody has at all.
+        """
+        seen = -1
+
+        def ended() -> bool:
+            nonlocal seen
+            resident, commits = residents.peek(workflow_id), self.commits
+            known = resident is not None and self.is_same_since(resident.commits)
+            if known or (seen == commits >= 0 and self.is_unchanged()):
+                return False
+            seen = commits
+            return look()
+
+        return ended
 
     def is_same_since(self, commits: int) -> bool:
         """Whether nobody has written since so many commits but this engine, by turns."""
@@ -182,16 +206,22 @@ class Quiet:
         """Whether all this holds of the store as it is, also where others write to it."""
         return self._holds(self._backend.commits()) and self._backend.data_version() == self.version
 
+    def is_idle(self, now: int) -> bool:
+        """Whether no event is due, also where others write to the store."""
+        if now >= self.due_at or self._commits != self._backend.commits() or self._joined.decisions is not None:
+            return False
+        return self._backend.data_version() == self.version
+
     def is_due(self, tx: WritingTransaction, workflow: Workflow, now: int) -> bool:
         """Whether an event has come due to an execution of any owner; in a write that has been entered."""
         if now < self.due_at and workflow.owner == self.owner and self._joined.decisions is None:
             return False
         return bool(tx.due_events(workflow.workflow_id, now, 1))
 
-    def found_empty(self, queue: str, commits: int) -> None:
-        """Note that a view found no message in a queue; `commits` is how many there were before it."""
+    def found_nothing(self, queue: str, commits: int, at: int | None) -> None:
+        """Note that a view found the first message of a queue due at an instant, or none; `commits` were made before it."""
         if commits == self._backend.commits() and self._holds(commits):
-            self._empty[queue] = commits
+            self._found[queue] = (commits, inf if at is None else at)
 
     def enter(self, tx: WritingTransaction, now: int) -> int:
         """Compare, at the beginning of a write, and ask again if need be; the number of its commit, for `committed`."""
@@ -200,7 +230,7 @@ class Quiet:
             return -1
         tx.defer()
         if (self._commits, self.version) != (commits, version):
-            self._empty.clear()
+            self._found.clear()
             self._since = commits
             self.due_at = 0
         self.version, self._commits, self._next = version, -1, commits + 1
@@ -222,7 +252,12 @@ class Quiet:
         if decision.limits:
             self._limited = self._next
         for message in outgoing.put:
-            self._filled[message.queue] = self._next
+            due: float = message.due_at
+            if due <= decision.workflow.updated_at:
+                due = 0
+            elif (before := self._filled.get(message.queue, _NEVER))[0] > self._found.get(message.queue, _NEVER)[0]:
+                due = min(due, before[1])
+            self._filled[message.queue] = (self._next, due)
 
     def forget(self, write: object = None) -> None:
         """The write under way adds what is not known; one that hands out tasks puts nothing into an inbox or a queue."""

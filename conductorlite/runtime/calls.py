@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.config import intercepted
@@ -26,6 +27,7 @@ from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.later import functions, module
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import cut, error_text, printable, type_name
+from conductorlite.model.threads import Cache
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.registry import Worker
 
@@ -349,9 +351,37 @@ def _is_terminal(error: BaseException) -> bool:
     return False
 
 
+#: What a traceback shows of a place in a program: the same in every failure there, and slow to find out, for its source is parsed.
+_PLACES: Final[Cache[tuple[str, CodeType, int], str]] = Cache(256)
+
+#: Errors with more to say than their text and the places they have passed: names that were meant, lines of a source, members.
+_SAYING_MORE: Final = (AttributeError, BaseExceptionGroup, ImportError, NameError, SyntaxError)
+
+
+def _lines(error: BaseException) -> list[str]:
+    """As `traceback.format_exception` has it."""
+    above = BaseException.__dict__["__cause__"].__get__(error) or BaseException.__dict__["__context__"].__get__(error)
+    if above is not None or isinstance(error, _SAYING_MORE):
+        return traceback.format_exception(error)
+    place, before, lines = error.__traceback__, ("", 0, ""), ["Traceback (most recent call last):\n"]
+    while place is not None:
+        code = place.tb_frame.f_code
+        shown = (code.co_filename, place.tb_lineno, code.co_qualname)
+        if shown == before:  # of many repetitions it gives the number
+            return traceback.format_exception(error)
+        key = (code.co_filename, code, place.tb_lasti)
+        text = _PLACES.get(key)
+        if text is None:
+            text = "".join(traceback.format_tb(place, 1))
+            _PLACES.put(key, text)
+        lines.append(text)
+        place, before = place.tb_next, shown
+    return [*lines, *traceback.format_exception_only(error)] if len(lines) > 1 else traceback.format_exception(error)
+
+
 def _traceback(error: BaseException) -> str:
     try:
-        lines = traceback.format_exception(error)
+        lines = _lines(error)
     except KeyboardInterrupt:
         raise
     except BaseException as problem:

@@ -441,8 +441,8 @@ class Engine(Verbs, InNotebook):
     def result(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
         """The output of an execution once it has ended; see `Run.result`."""
         deadline = None if timeout is None else self.clock.now() + to_span(timeout)
-        quiet, known = self._turns.quiet, self._turns.residents
-        self._until(workflow_id, lambda: not quiet.is_running(known, workflow_id) and self.status(workflow_id).terminal, deadline)
+        ended = self._turns.quiet.watching(self._turns.residents, workflow_id, lambda: self.status(workflow_id).terminal)
+        self._until(workflow_id, ended, deadline)
         row = self.core.queries.execution(workflow_id)
         if row.status is not WorkflowStatus.COMPLETED:
             raise failed(self, self.get(workflow_id))

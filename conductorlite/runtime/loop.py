@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from math import inf
 from typing import Final
 
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.decisions import ADDRESS, queue_name
+from conductorlite.model.decisions import ADDRESS
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.runtime.calls import Deferred, raised
@@ -88,16 +89,18 @@ class Driver(Work):
         With `idle` schedules alone are nothing: they never come to an end.
         """
         owner = self.engine.config.owner
-        queues = [queue_name(worker.task_type, worker.domain, owner) for worker in self.workers]
-        if not (idle or self._passed_over or self.clock.virtual) and self._is_quiet(queues):
-            event, message, endless = self.engine.core.turns.quiet.next_event(), None, False
+        queues = list(self.handing.served())
+        quiet, now = self.engine.core.turns.quiet, self.clock.now()
+        offered = 0 if idle or self._passed_over or self.clock.virtual else min(map(quiet.offered_at, queues), default=inf)
+        if offered > now and quiet.is_idle(now):
+            event, message, endless = quiet.next_event(), None if offered == inf else int(offered), False
         else:
             with self.engine.backend.reading() as view:
-                event = later_event(view, owner, self.clock.now()) if self._passed_over else view.next_event(owner)
+                event = later_event(view, owner, now) if self._passed_over else view.next_event(owner)
                 endless = idle and event is not None and event[1].startswith(ADDRESS) and only_schedules(view, owner)
                 message = view.next_message_at(queues) if queues else None
-        now = self.clock.now()
-        instants = [at for at in (event and event[0], self._timeline[0][0] if self._timeline else None) if at is not None]
+        instants = [] if event is None else [event[0]]
+        instants += [self._timeline[0][0]] if self._timeline else []
         self._held = self._passed_over or (self._locked and message is not None and message <= now)
         if message is not None and message > now:
             instants.append(message)
@@ -107,11 +110,6 @@ class Driver(Work):
         if endless and len(instants) == 1 and not len(self.workshop):
             return None
         return min(instants, default=None)
-
-    def _is_quiet(self, queues: Iterable[str]) -> bool:
-        """Whether it is known without a look at the store that nothing is due and nothing is offered."""
-        quiet = self.engine.core.turns.quiet
-        return quiet.nothing_due(self.clock.now()) and all(map(quiet.is_empty, queues)) and quiet.is_unchanged()
 
     def advance(self, until: int) -> None:
         """Move a virtual clock to an instant, doing all that comes due on the way at its own instant."""
@@ -131,10 +129,11 @@ class Driver(Work):
         A living holder gives it back in no time, so it is given a moment of real time first. After that virtual time goes on
         in steps that grow with how long it has been held: the lease of a dead one is over some day.
         """
-        at, now = self.next_instant(idle=idle), clock.now()
+        at = self.next_instant(idle=idle)
         if not self._held:
             self._held_since = -1
             return at
+        now = clock.now()
         if self._held_since < 0 or self._held_since > now:
             self._held_since = now
             self.engine.core.turns.committed.waiter().wait(_MOMENT_S)
@@ -181,7 +180,8 @@ class Driver(Work):
             if deadline is not None and at > deadline:
                 clock.move_to(max(deadline, clock.now()))
                 return False
-            clock.move_to(max(at, clock.now()))
+            if at > clock.now():
+                clock.move_to(at)
 
     # ------------------------------------------------------------------ real time
 

@@ -280,13 +280,12 @@ class Work:
     def _take_turn(self, most: int = 1) -> bool:
         """Take the turn that is due first; with `most`, those of so many executions, in one write."""
         quiet = self.engine.core.turns.quiet
-        if quiet.nothing_due(self.clock.now()):
-            if self.handing.handed and self._unlooked < _UNLOOKED:
-                self._unlooked += 1
-                return False
-            if quiet.is_unchanged():
-                self._unlooked, self._passed_over = 0, False
-                return False
+        if self.handing.handed and self._unlooked < _UNLOOKED and quiet.nothing_due(self.clock.now()):
+            self._unlooked += 1
+            return False
+        if quiet.is_idle(self.clock.now()):
+            self._unlooked, self._passed_over = 0, False
+            return False
         self._unlooked = 0
         with self.engine.backend.reading() as view:
             items = view.outbox(_BATCH)
@@ -386,9 +385,11 @@ class Work:
         self._enter(running)
 
     def _enter(self, running: Call) -> None:
-        instants = [at for at in (running.beat_at, running.report_at) if at is not None]
-        if instants:
-            heapq.heappush(self._timeline, (min(instants), next(self._order), running))
+        at, beat = running.report_at, running.beat_at
+        if at is None or (beat is not None and beat < at):
+            at = beat
+        if at is not None:
+            heapq.heappush(self._timeline, (at, next(self._order), running))
 
     def _report_due(self) -> bool:
         """Make the next report, or give the next sign of life, that is due in virtual time."""

@@ -297,11 +297,11 @@ class HandOut:
             if any(running.task is self._lone for running in self._workshop):
                 return []
             self._lone = None
-        if alone := self._alone():
+        if self._waiting and (alone := self._alone()):
             return alone
         if self._waiting and self._engine.clock.now() < self._until:
             return []
-        return self._offered(most, threads=threads) or self._alone()
+        return self._offered(most, threads=threads) or (self._alone() if self._waiting else [])
 
     def _alone(self) -> list[tuple[Worker, Task]]:
         """The first of those that wait to be alone, if nothing runs."""
@@ -314,36 +314,37 @@ class HandOut:
 
     def _offered(self, most: int, *, threads: bool) -> list[tuple[Worker, Task]]:
         found: list[tuple[Worker, Task]] = []
-        workers = list(self._workers)
-        limit = self._workers.concurrency
-        room = self._room(threads=threads)
+        workers = tuple(self.served().values())
+        limit, worker_id, polling = self._workers.concurrency, self.worker_id, self._engine.core.polling
+        room, hand = self._room() if threads else {}, Hand(self._engine.core.holding)
         for offset in range(len(workers)):
-            worker = workers[(self._rotation + offset) % len(workers)]
-            own = self._workshop.room_for(worker)
-            free = min(most - len(found), room.get(worker.is_async, most), most if own is None else own)
-            if limit is not None:
-                free = min(free, limit - len(self._workshop) - len(found))
+            worker, free = workers[(self._rotation + offset) % len(workers)], most - len(found)
+            if worker.concurrency is not None:
+                free = min(free, self._workshop.room_for(worker) or 0)
+            free = min(free, room[worker.is_async]) if room else free
+            free = free if limit is None else min(free, limit - len(self._workshop) - len(found))
             if free <= 0:
                 continue
-            hand = Hand(self._engine.core.holding)
             try:
-                tasks = self._engine.core.polling.take_offered(worker.task_type, self.worker_id, free, worker.domain, hand)
+                tasks = polling.take_offered(worker.task_type, worker_id, free, worker.domain, hand)
             except StorageError:
                 if found:  # what was taken is carried out; the error comes again
                     break
                 raise
-            found += [(worker, task) for task in tasks]
             if room:
                 room[worker.is_async] -= len(tasks)
-            self._keep(worker, hand)
+            if hand.passed:
+                self._keep(worker, hand)
+            for task in tasks:
+                found.append((worker, task))
             if len(found) >= most:
                 break
         self._rotation += 1
         return found
 
-    def _room(self, *, threads: bool) -> dict[bool, int]:
-        """How many more functions may run, coroutines or not; one that the driver runs itself takes no room."""
-        return {kind: self._workshop.room(is_async=kind) for kind in (False, True)} if threads else {}
+    def _room(self) -> dict[bool, int]:
+        """How many more functions may run in threads, coroutines or not; one that the driver runs itself takes no room."""
+        return {kind: self._workshop.room(is_async=kind) for kind in (False, True)}
 
     # ------------------------------------------------------------------ handed over
 
@@ -352,7 +353,7 @@ class HandOut:
 
         None when nothing is to be handed over: then, and now and then anyway, every worker is asked for in its turn.
         """
-        served = self._served()
+        served = self.served()
         self._in_a_row += 1
         waits = self.handed or self._waiting or self._lone is not None or (len(served) > 1 and self._in_a_row > _IN_A_ROW)
         if not self.most or waits or not served:
@@ -374,7 +375,7 @@ class HandOut:
         again = {queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type for task in tasks}
         return self._engine.core.polling.hand_over(free, most, again, self._polls(served), self._said())
 
-    def _served(self) -> dict[str, Worker]:
+    def served(self) -> dict[str, Worker]:
         """The workers by the queues of this engine's owner that they take from."""
         owner = self._engine.config.owner
         if not owner:
@@ -407,14 +408,14 @@ class HandOut:
         """Have what a turn has handed over carried out next."""
         if taking is None or not (taking.taken or taking.write):
             return
-        owner, served = self._engine.config.owner, self._served()
+        owner, served = self._engine.config.owner, self.served()
         for task, _ in self._engine.core.polling.received(taking):
             self.handed.append((served[queue_name(task.task_type, task.domain, owner)], task))
 
     def _keep(self, worker: Worker, hand: Hand) -> None:
         """Note what is to be taken alone. What runs is waited for, but not for longer than a stopping engine would."""
-        for message in hand.passed:
-            if message.key not in self._waiting:
+        while hand.passed:
+            if (message := hand.passed.pop(0)).key not in self._waiting:
                 self._waiting[message.key] = (worker, message)
                 self._until = self._engine.clock.now() + self._workers.drain_ms
 

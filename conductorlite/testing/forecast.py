@@ -51,7 +51,8 @@ class Distribution:
 
     def drawn(self, *luck: object) -> int:
         """One of them, ms: always the same for the same values."""
-        return max(0, round(self.at(_share(*luck))))
+        length = round(self.at(_share(*luck)))
+        return length if length > 0 else 0
 
 
 def _share(*luck: object) -> float:
@@ -287,18 +288,16 @@ def _workers(works: Mapping[str, Work], seed: int) -> Workers:
 
 
 def _carried_out(work: Work, seed: int) -> Callable[..., Any]:
+    output = dict(work.output)
+
     def call(context: TaskContext, **given: Any) -> Deferred:
         task = context.task
         luck = seed, task.workflow_id, task.ref, task.attempt
         takes, fails = work.takes.drawn("takes", *luck), work.fails > 0 and _share("fails", *luck) < work.fails
-        status = TaskStatus.FAILED if fails else TaskStatus.COMPLETED
-        result = TaskResult(
-            workflow_id=task.workflow_id,
-            task_id=task.task_id,
-            status=status,
-            output_data={} if fails else work.output,
-            reason="drawn" if fails else None,
-        )
+        result: dict[str, Any] | TaskResult = output
+        if fails:
+            failed = TaskStatus.FAILED
+            result = TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=failed, reason="drawn")
         # Signs of life cost turns, and one that reports in time needs none.
         in_time = task.response_timeout_at is None or task.updated_at + takes < task.response_timeout_at
         return Deferred(after_ms=takes, outcome=result, silent=in_time)

@@ -5,17 +5,26 @@ Counts are the same on any machine. The ceilings only fall: who makes a step che
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 import pytest
 from shapes import chain, fork, loop, step
 
-from conductorlite import Engine, VirtualClock, Workers, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, Run, VirtualClock, Workers, WorkflowDef, WorkflowStatus
+from conductorlite.errors import WorkflowFailed
+from conductorlite.testing import lognormal, what_if
+from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
 CEILINGS: Final = {"chain": (chain, 10, 486), "loop": (loop, 10, 720), "fork": (fork, 30, 622)}
+
+#: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
+RETRY: Final = 1_225
+VIRTUAL: Final = 1.2
 
 
 @pytest.mark.parametrize("shape", CEILINGS)
@@ -26,24 +35,74 @@ def test_a_task_takes_so_many_calls(shape: str) -> None:
     assert taken <= ceiling, f"{taken:.0f} calls a task"
 
 
-def _calls(make: Callable[[int], WorkflowDef], tasks: int) -> int:
+def test_a_retry_takes_so_many_calls(caplog: pytest.LogCaptureFixture) -> None:
+    """Of the engine, without logging: one that comes due a day later in virtual time, is called and fails again."""
+    caplog.set_level(logging.ERROR, logger="conductorlite")
+    workers = Workers()
+
+    @workers.task("flaky", retry_count=20, retry_delay_seconds=86_400)
+    def flaky() -> None:
+        raise ConnectionError("not today")
+
+    def failed(run: Run[dict[str, Any]]) -> None:
+        with pytest.raises(WorkflowFailed):
+            run.result()
+
+    definition = WorkflowDef.from_json({"name": "flaky", "tasks": [{"name": "flaky", "taskReferenceName": "flaky"}]})
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        for _ in range(2):  # the first one learns where it fails
+            taken = _counted(partial(failed, engine.start(definition))) / 20
+    assert taken <= RETRY, f"{taken:.0f} calls a retry"
+
+
+@pytest.mark.parametrize("takes", ["3s", lognormal("2s", "10s")], ids=["fixed", "drawn"])
+def test_a_virtual_attempt_costs_little_more_than_a_step(takes: str | Distribution) -> None:
+    """Of the same chain, which arrives twenty times, beside what its own functions take."""
+    chains, definition = 20, chain(10)
     workers = Workers()
     workers.task("step")(step)
+
+    def lived() -> None:
+        with Engine(workers=workers, clock=VirtualClock()) as engine:
+            for _ in range(chains):
+                engine.start(definition, {"x": 1})
+            engine.run_until_idle()
+
+    def simulated() -> None:
+        what_if(definition, {"x": 1}, tasks={"step": takes}, arrivals="60/m", runs=chains)
+
+    for what in (lived, simulated):
+        what()  # what is made at its first use is no part of it
+    real, virtual = _counted(lived), _counted(simulated)
+    assert virtual <= VIRTUAL * real, f"{virtual / real:.3f} times"
+
+
+def _counted(what: Callable[[], object]) -> int:
     counted = 0
 
     def count(frame: object, event: str, argument: object) -> None:
         nonlocal counted
         counted += event in ("call", "c_call")
 
+    sys.setprofile(count)
+    try:
+        what()
+    finally:
+        sys.setprofile(None)
+    return counted
+
+
+def _calls(make: Callable[[int], WorkflowDef], tasks: int) -> int:
+    workers = Workers()
+    workers.task("step")(step)
     with Engine(workers=workers, clock=VirtualClock()) as engine:
         definition = make(tasks)
         engine.register(definition)
-        for profiled in (None, count):
-            sys.setprofile(profiled)
-            try:
-                run = engine.start(definition.name, {"x": 1})
-                engine.run_until_idle()
-            finally:
-                sys.setprofile(None)
+
+        def lived() -> None:
+            run = engine.start(definition.name, {"x": 1})
+            engine.run_until_idle()
             assert run.status is WorkflowStatus.COMPLETED
-    return counted
+
+        lived()
+        return _counted(lived)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -263,16 +264,39 @@ def test_what_is_known_of_the_store_holds_until_somebody_writes(another: Open) -
     warm(one)
     quiet = one.core.turns.quiet
     enter(one)
-    quiet.found_empty("t3", one.backend.commits())
+    quiet.found_nothing("t3", one.backend.commits(), None)
     assert quiet.nothing_due(T0)
-    assert quiet.is_empty("t3")
+    assert quiet.offered_at("t3") == inf
     assert not quiet.nothing_due(int(quiet.due_at))
     two.start(flow(simple("t3"), name="other"))
     same = one.backend is two.backend
-    assert (quiet.nothing_due(T0), quiet.is_empty("t3")) == (not same, not same)  # of another connection the next write learns
+    known = (quiet.nothing_due(T0), quiet.offered_at("t3") == inf)
+    assert known == (not same, not same)  # of another connection the next write learns
     enter(one)
     assert quiet.nothing_due(T0)
-    assert not quiet.is_empty("t3")
+    assert quiet.offered_at("t3") == 0
+
+
+def test_a_queue_is_known_to_offer_nothing_before_a_retry(another: Open) -> None:
+    """It is not looked at until then, unless something is offered there that comes earlier."""
+    workers = Workers()
+
+    @workers.task("t0", retry_count=1, retry_delay_seconds=60)
+    def fails() -> None:
+        raise ValueError("no")
+
+    one, two = another(workers=workers), another()
+    quiet = one.core.turns.quiet
+    one.start(flow(simple("t0"), name="flaky"))
+    one.settle()
+    assert quiet.offered_at("t0") == one.clock.now() + 60_000
+    one.start(flow(simple("t0", start_delay_ms=90_000), name="later"))
+    assert quiet.offered_at("t0") == one.clock.now() + 60_000
+    one.start(flow(simple("t0", start_delay_ms=30_000), name="earlier"))
+    assert quiet.offered_at("t0") == one.clock.now() + 30_000
+    two.start(flow(simple("t0"), name="other"))
+    enter(one)
+    assert quiet.offered_at("t0") == 0
 
 
 def enter(engine: Engine) -> None:
