@@ -12,7 +12,7 @@ from typing import Any, Final, final
 from conductorlite.engine.logs import log_store
 from conductorlite.ext.cassandra.changes import SplitWrites
 from conductorlite.ext.cassandra.delivery import apply_merged, carry_out, give_back_of_the_gone, merged, put_back
-from conductorlite.ext.cassandra.limits import announce, confirm
+from conductorlite.ext.cassandra.limits import Undelivered, announce, confirm, forget_unused
 from conductorlite.ext.cassandra.partitions import (
     REMOVED,
     SHARDS,
@@ -184,10 +184,11 @@ class SplitBackend:
                 give_back_of_the_gone(tx, item, {cell.key: cell.text for cell in cells if cell.text is not None})
 
     def _keep_on(self, tx: WritingTransaction, listed: Workflow, head: Head) -> None:
-        """Have an execution go on whose removal was begun by a process that has died: the lock says that it has."""
+        """Have an execution go on whose removal a process has begun that died: one that lives lets nobody write its row."""
+        tx.apply(marked(thin(Decision(workflow=listed)), head.fence))
         kept = changed(head, turn=os.urandom(16).hex(), item=item_text(()))
-        if all(self._partitions.take([Turn(workflow_id=listed.workflow_id, expected=head.fence, head=kept)])):
-            tx.apply(marked(thin(Decision(workflow=listed)), head.fence))
+        if not all(self._partitions.take([Turn(workflow_id=listed.workflow_id, expected=head.fence, head=kept)])):
+            raise FencedOut(f"{listed.workflow_id}: another turn was first")
 
     def _undone(self, workflow_id: str, head: Head) -> None:
         """Forget an execution that the queue store does not have."""
@@ -453,16 +454,19 @@ class _Split(Block[Any]):
             self._take_all(tx)
             self._over(None)
         else:
-            if tx.limited:
+            doubtful: Collection[str] = ()
+            try:
+                if tx.limited:
+                    with backend.queue.writing() as queue:
+                        doubtful = announce(queue, backend._partitions, tx.limited)
                 with backend.queue.writing() as queue:
-                    behind = announce(queue, backend._partitions, tx.limited)
-                backend._behind.update(behind)
-                if behind:
-                    raise FencedOut(f"what turns of {', '.join(behind)} have sent was not delivered")
-            with backend.queue.writing() as queue:
-                tx.again(queue)
-                confirm(queue, tx.limited)
-                self._take_all(tx)
+                    confirm(queue, backend._partitions, tx.limited, doubtful)
+                    tx.again(queue)
+                    forget_unused(queue, tx.limited)
+                    self._take_all(tx)
+            except Undelivered as error:
+                backend._behind.update(error.workflow_ids)
+                raise
         for one in tx.removed.keys() - tx.pending.keys():
             with suppress(StorageError):  # the next look at it finishes it
                 backend._partitions.forget(one, tx.removed[one].fence)

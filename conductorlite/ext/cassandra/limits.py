@@ -19,7 +19,7 @@ from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.errors import FencedOut
 from conductorlite.store.ports import WritingTransaction
 
-__all__ = ["announce", "confirm"]
+__all__ = ["Undelivered", "announce", "confirm", "forget_unused"]
 
 _ADDRESS: Final = "~limit/"
 
@@ -42,29 +42,54 @@ def _event(key: str, turns: list[tuple[str, int]]) -> Event:
 
 
 def announce(tx: WritingTransaction, partitions: Partitions, items: Collection[Item]) -> Collection[str]:
-    """Announce turns in a commit of their own; if there are any, nothing is, and the executions to be delivered first returned."""
+    """Announce turns in a commit of their own; the executions whose turns were announced before, and are not known to be over.
+
+    Raises Undelivered, with nothing announced, for those that have been taken and not delivered.
+    """
     turns = _announced(items)
     own = {item.decision.workflow.workflow_id for item in items}
-    doubtful: dict[str, int] = {}
-    for key in turns:
-        for event in tx.inbox(_ADDRESS + key):
-            for workflow_id, fence in event.data.value["turns"]:
-                listed = tx.workflow(workflow_id)
-                known = -1 if listed is None else delivered(listed)
-                if known < fence and workflow_id not in own:
-                    doubtful[workflow_id] = known
-    heads = partitions.heads(list(doubtful)) if doubtful else {}
-    behind = [one for one, head in heads.items() if head.turn != REMOVED and head.fence > doubtful[one]]
-    if not behind:
-        tx.post([_event(key, some) for key, some in turns.items()])
-    return behind
+    found = [turn for key in turns for event in tx.inbox(_ADDRESS + key) for turn in event.data.value["turns"]]
+    doubtful = {one for one, fence in found if one not in own and _known(tx, one) < fence}
+    _look(tx, partitions, doubtful)
+    tx.post([_event(key, some) for key, some in turns.items()])
+    return doubtful
 
 
-def confirm(tx: WritingTransaction, items: Collection[Item]) -> None:
-    """In the write that changes the limits: nobody has announced another turn since, or FencedOut. Forgets it with its limit."""
-    for key, turns in _announced(items).items():
-        if [event.data for event in tx.inbox(_ADDRESS + key)] != [_event(key, turns).data]:
+def confirm(tx: WritingTransaction, partitions: Partitions, items: Collection[Item], doubtful: Collection[str]) -> None:
+    """Begin the write that changes the limits: nobody has announced another turn since, or FencedOut. Raises Undelivered.
+
+    To announce it once more keeps others from it until the write ends, also where changes are not made one after another.
+    """
+    turns = _announced(items)
+    for key, some in turns.items():
+        if [event.data for event in tx.inbox(_ADDRESS + key)] != [_event(key, some).data]:
             raise FencedOut(f"another turn is about to change {key!r}")
+    tx.post([_event(key, some) for key, some in turns.items()])
+    _look(tx, partitions, doubtful)
+
+
+def forget_unused(tx: WritingTransaction, items: Iterable[Item]) -> None:
+    """Forget what was announced of limits that are forgotten."""
     for change in [change for item in items for change in item.decision.limits]:
         if change.unused:
             tx.remove(_ADDRESS + change.limit.key)
+
+
+class Undelivered(FencedOut):
+    """Internal: turns that have changed the same limits are to be delivered first."""
+
+    def __init__(self, workflow_ids: Collection[str]) -> None:
+        super().__init__(f"what turns of {', '.join(workflow_ids)} have sent was not delivered")
+        self.workflow_ids = workflow_ids
+
+
+def _known(tx: WritingTransaction, workflow_id: str) -> int:
+    listed = tx.workflow(workflow_id)
+    return -1 if listed is None else delivered(listed)
+
+
+def _look(tx: WritingTransaction, partitions: Partitions, doubtful: Collection[str]) -> None:
+    heads = partitions.heads(list(doubtful)) if doubtful else {}
+    behind = [one for one, head in heads.items() if head.turn != REMOVED and head.fence > _known(tx, one)]
+    if behind:
+        raise Undelivered(behind)
