@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,12 @@ from rest_kit import Ask, asking
 from conductorlite import Engine, EngineConfig, SubWorkflowParams, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.decide.changeset.reader import Barriers
 from conductorlite.decide.changeset.view import Bounds
+from conductorlite.engine.bulk import Exchange
+from conductorlite.engine.polling import Asker
+from conductorlite.model.errors import EngineClosed
 from conductorlite.server.rest import rest_app
 from conductorlite.server.rest.app import needed
+from conductorlite.server.rest.groups import Groups
 from conductorlite.server.rest.operations import Place
 from conductorlite.server.rest.routes import OPERATIONS
 from conductorlite.server.safety import Role
@@ -161,6 +166,26 @@ def _flow(name: str, *tasks: WorkflowTask) -> WorkflowDef:
 
 def _step(ref: str, kind: str = "SIMPLE") -> WorkflowTask:
     return WorkflowTask(name="greet" if kind == "SIMPLE" else ref, task_reference_name=ref, type=kind)
+
+
+def test_what_was_asked_before_the_end_is_answered(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the thread that takes reports and polls gets to it only after that; what is asked later is refused."""
+    begun: list[Callable[[], None]] = []
+    monkeypatch.setattr("conductorlite.server.rest.groups.started", lambda run, name: begun.append(run))
+
+    async def asked() -> None:
+        groups = Groups(engine, lambda tasks: None)
+        poll = Exchange(asker=Asker(worker_id="w", count=1), task_type="a")
+        early = asyncio.ensure_future(groups.ask(poll, lambda engine, given: []))
+        await asyncio.sleep(0)
+        groups.close()
+        (run,) = begun
+        await asyncio.to_thread(run)
+        assert await asyncio.wait_for(early, 10) == []
+        with pytest.raises(EngineClosed):
+            await groups.ask(poll, lambda engine, given: [])
+
+    asyncio.run(asked())
 
 
 def test_what_an_execution_is_waited_for(engine: Engine) -> None:

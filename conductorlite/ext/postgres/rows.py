@@ -229,9 +229,10 @@ class PostgresWrites(PostgresReads, RowWrites):
 
     def _change(self, statement: str, row: Row, refusal: ConductorliteError) -> None:
         self._dirty = True
-        self._sent(guarded(statement), row).refusal = refusal
-        if not self._late:
-            self._wire.sync()
+        if self._late:
+            self._sent(guarded(statement), row).refusal = refusal
+        elif not self._sent(statement, row).rowcount:  # refused, it refuses itself only: the transaction goes on
+            raise refusal
 
     def _updated(self, decision: Decision, written: Any) -> None:
         written.refusal = InvariantBroken(f"{decision.workflow.workflow_id}: an updated task has no row like it")

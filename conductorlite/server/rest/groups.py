@@ -76,10 +76,13 @@ class Groups:
         return await call.answer
 
     def _run(self) -> None:
-        while not self._over:
-            self._news.wait()
+        while True:
+            over = self._over  # what was asked before it is answered still
+            self._news.wait(0 if over else None)
             while calls := [self._calls.popleft() for _ in range(min(_MOST, len(self._calls)))]:
                 self._carry_out(calls)
+            if over:
+                return
 
     def _carry_out(self, calls: Sequence[_Call]) -> None:
         for call in calls:

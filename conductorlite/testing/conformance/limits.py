@@ -233,6 +233,17 @@ class LimitConformance:
             assert not view.members("k2")
             assert [one.key for one in view.limits("", 9)] == ["k", "k2"]
 
+    def test_a_change_that_is_refused_refuses_itself_only(self, backend: Backend) -> None:
+        """A caller that takes the error goes on in the same transaction."""
+        with backend.writing() as tx:
+            tx.put_limit(LimitChange(limit=Limit(key="k")))
+        with backend.writing() as tx:
+            with pytest.raises(FencedOut):
+                tx.put_limit(LimitChange(limit=Limit(key="k", in_use=5)))
+            tx.put_limit(LimitChange(limit=Limit(key="k2", in_use=1)))
+        with backend.reading() as view:
+            assert [(one.key, one.in_use) for one in view.limits("", 9)] == [("k", 0), ("k2", 1)]
+
     def test_a_transaction_that_fails_changes_no_limit(self, backend: Backend) -> None:
         """An error behind the change takes it back with all else."""
         row = started(backend)

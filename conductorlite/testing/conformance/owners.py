@@ -326,6 +326,17 @@ class ScheduleConformance:
             assert view.schedule("s") == _row(fence=2, text="new", progress="far", waits=True)
             assert list(view.inbox("schedule:s")) == []
 
+    def test_one_that_is_refused_refuses_itself_only(self, backend: Backend) -> None:
+        """A caller that takes the error goes on in the same transaction."""
+        with backend.writing() as tx:
+            tx.put_schedule(_row(), [], [])
+        with backend.writing() as tx:
+            with pytest.raises(FencedOut):
+                tx.put_schedule(_row(text="late"), [], [])
+            tx.put_schedule(_row(fence=1, text="new"), [], [])
+        with backend.reading() as view:
+            assert view.schedule("s") == _row(fence=2, text="new")
+
     def test_a_schedule_that_is_not_there_has_no_fence(self, backend: Backend) -> None:
         """It can only be rebuilt."""
         with pytest.raises(FencedOut), backend.writing() as tx:
