@@ -111,8 +111,8 @@ class Faults:
 
     def __call__(self, place: str) -> None:
         """Note a place, and raise what is next there."""
-        # Only what the driver does; a worker's own verbs raise to the worker.
-        if not self.on or threading.get_ident() != self._thread:
+        # Only what the driver does, and what feeds the index beside it; a worker's own verbs raise to the worker.
+        if not self.on or (threading.get_ident() != self._thread and threading.current_thread().name != "conductorlite-index"):
             return
         self.seen.add(place)
         if self._places(place) and self.raised[place] < len(self._errors):
