@@ -180,13 +180,14 @@ class Control(Part):
         """
         key, quiet = checked_key(request.idempotency_key), self._turns.quiet
         wanted = request.workflow_def or request.name
-        asked = (wanted if isinstance(wanted, str) else definition_text(wanted), wanted is request.name, request.version)
+        text = wanted if isinstance(wanted, str) else definition_text(wanted)
+        asked = (text, wanted is request.name, request.version)
         last = self._last.get(asked) if key is None and absent is None else None
         if last is not None and quiet.is_same_since(last[0]):
             return last[1]
         commits = quiet.commits
         with self._backend.reading() as view:
-            embedded = self._turns.registry.embedded(view, wanted, request.version)
+            embedded = self._turns.registry.embedded(view, wanted, request.version, text)
             if absent is not None and view.workflow(absent) is not None:
                 raise AlreadyExists(f"an execution {absent!r} exists already")
             replaced(view, embedded.name, key, request.idempotency_strategy)

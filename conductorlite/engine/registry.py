@@ -215,9 +215,14 @@ class Registry:
         if self.joined.decisions is None:
             self._stored.update(texts)
 
-    def embedded(self, view: ReadingTransaction, wanted: WorkflowDef | str, version: int | None) -> Embedded:
-        """The definition as a new execution keeps it; raises DefinitionNotFound, InvalidDefinition."""
-        text = definition_text(wanted) if isinstance(wanted, WorkflowDef) else registered(view, wanted, version)
+    def embedded(
+        self, view: ReadingTransaction, wanted: WorkflowDef | str, version: int | None, text: str | None = None
+    ) -> Embedded:
+        """The definition as a new execution keeps it; `text` is its own. Raises DefinitionNotFound, InvalidDefinition."""
+        if not isinstance(wanted, WorkflowDef):
+            text = registered(view, wanted, version)
+        elif text is None:
+            text = definition_text(wanted)
         key = (text, view.registry_version(), self._semantics)
         known = self._embedded.get(key)
         if known is None:

@@ -232,12 +232,12 @@ class _Compiled:
 
 def _compile_string(text: str) -> _Compiled:
     parts = _split(text, 0)
+    if len(parts) == 1 and isinstance(parts[0], _Compiled):
+        return parts[0]
     inner = [part for part in parts if isinstance(part, _Compiled)]
     reads = NOTHING.union(*(part.reads for part in inner))
     problems = tuple(problem for part in inner for problem in part.problems)
     secrets = tuple(dict.fromkeys(name for part in inner for name in part.secrets))
-    if len(parts) == 1 and inner:
-        return attrs.evolve(inner[0], reads=reads, problems=problems)
     if not inner:
         return _Compiled(render=_constant(text.replace("$${", "${")))
 
@@ -248,7 +248,7 @@ def _compile_string(text: str) -> _Compiled:
     return _Compiled(render=render, reads=reads, problems=problems, secrets=secrets, buried=any(part.buried for part in inner))
 
 
-_cached_string = lru_cache(maxsize=4096)(_compile_string)
+_cached_string = lru_cache(maxsize=16384)(_compile_string)
 
 
 def _join(parts: list[str | _Compiled], source: Source) -> str:

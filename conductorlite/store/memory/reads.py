@@ -18,7 +18,7 @@ from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.store.memory.rows import BaseReads, BaseWrites, DueKey, Execution, Ordered
+from conductorlite.store.memory.rows import BaseReads, BaseWrites, DueKey, Execution, Ordered, unpacked
 from conductorlite.store.memory.tables import TableReads
 from conductorlite.store.tables import ExecutionFilter, HolderRow, Life, OwnerRow, RelayItem
 
@@ -330,7 +330,7 @@ class MemoryReads(LimitReads, TableReads):
         return None if place is None else self._of(place[0]).attempts[place[1], place[2]]
 
     def history(self, workflow_id: str, after: int = 0) -> Sequence[HistoryEvent]:
-        return sorted((line for line in self._of(workflow_id).history if line.n > after), key=attrgetter("n"))
+        return unpacked(sorted(line for line in self._of(workflow_id).history if line[0] > after))
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         return list(self._store.logs.get(task_id, ()))

@@ -12,14 +12,15 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from conductorlite.model.canonical import ExternalPayload
+from conductorlite.model.attrs import new
+from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event, Message, MessageKey
-from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Task, TaskLog, Workflow
 from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
 from conductorlite.store.tables import Archived, EventPlace, Feed, FeedKind, HolderRow, RelayItem, ScheduleRow
 
-__all__ = ["ADDED", "DISCARDED", "MISSING", "DueKey", "Execution", "Ordered", "Store"]
+__all__ = ["ADDED", "APPENDED", "DISCARDED", "MISSING", "DueKey", "Execution", "KeptLine", "Ordered", "Store", "packed", "unpacked"]
 
 #: Keys per block; a full block is cut in two.
 _BLOCK: Final = 1024
@@ -136,6 +137,53 @@ APPENDED, ADDED, DISCARDED = object(), object(), object()
 DueKey = tuple[int, str, int, str, int, str]
 
 
+#: A line of a journal as it is kept, in the order of its fields: a large payload is only a hash, any other its text. There are
+#: more of them than of all else, and at a tuple of texts and numbers the garbage collector looks once.
+KeptLine = tuple[int, int, str, str, str | None, int | None, int | None, str | None, str | Payload | None, str | None]
+
+
+def packed(lines: Iterable[Any]) -> list[KeptLine]:
+    """Lines as they are kept, of `HistoryEvent`s."""
+    return [
+        (
+            line.n,
+            line.at,
+            line.kind._value_,  # a member is an object, its value a text
+            line.status if line.status.__class__ is str else line.status._value_,
+            line.ref,
+            line.attempt,
+            line.number,
+            line.reason,
+            payload if payload is None else payload.stored() if payload.large else payload.text,
+            line.cause,
+        )
+        for line in lines
+        for payload in (line.payload,)
+    ]
+
+
+_KINDS: Final = {member.value: member for member in HistoryKind}
+
+
+def unpacked(lines: Iterable[KeptLine]) -> list[HistoryEvent]:
+    """Lines that were kept."""
+    return [
+        new[HistoryEvent](
+            n=n,
+            at=at,
+            kind=_KINDS[kind],
+            status=status,
+            ref=ref,
+            attempt=attempt,
+            number=number,
+            reason=reason,
+            payload=Payload(kept) if kept.__class__ is str else kept,  # type: ignore[arg-type]
+            cause=cause,
+        )
+        for n, at, kind, status, ref, attempt, number, reason, kept, cause in lines
+    ]
+
+
 class Execution:
     """All rows of one workflow id: of an execution, or of events to one that does not exist yet."""
 
@@ -151,7 +199,7 @@ class Execution:
         self.failed: dict[tuple[str, int], bool] = {}
         #: (seq, attempt, ref) of the rows inside loops, by definition reference.
         self.loops: dict[str, Ordered[tuple[int, int, str]]] = {}
-        self.history: list[HistoryEvent] = []
+        self.history: list[KeptLine] = []
         self.texts: dict[str, str] = {}
         self.inbox: dict[str, Event] = {}
         self.held: dict[str, bool] = {}

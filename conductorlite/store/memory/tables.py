@@ -326,7 +326,7 @@ def _kinds(execution: Execution, logs: dict[str, Size]) -> dict[str, Size]:
     logged = [logs[task_id] for task_id in execution.logged]
     return {
         "tasks": _size((task.input, task.output, task.reason, task.traceback) for task in execution.attempts.values()),
-        "history": _size((line.payload, line.cause, line.reason) for line in execution.history),
+        "history": _size(line[7:] for line in execution.history),
         "texts": _size((text,) for text in execution.texts.values()),
         "logs": Size(sum(size.rows for size in logged), sum(size.bytes for size in logged)),
         "events": _size((event.data,) for event in execution.inbox.values()),

@@ -10,10 +10,10 @@ from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
-from conductorlite.model.executions import HistoryEvent, PollData, Task, TaskLog, Workflow, stored_task, stored_workflow
+from conductorlite.model.executions import PollData, Task, TaskLog, Workflow, stored_task, stored_workflow
 from conductorlite.model.limits import LimitChange
 from conductorlite.store.memory.reads import LimitWrites, MemoryReads
-from conductorlite.store.memory.rows import ADDED, DISCARDED, MISSING, Execution, Ordered, Store
+from conductorlite.store.memory.rows import ADDED, APPENDED, DISCARDED, MISSING, Execution, Ordered, Store, packed
 from conductorlite.store.memory.tables import TableWrites
 from conductorlite.store.ports import OwnRows
 from conductorlite.store.tables import RelayItem
@@ -21,10 +21,6 @@ from conductorlite.store.tables import RelayItem
 __all__ = ["MemoryWrites"]
 
 _identity: Final = attrgetter("task_id", "base_ref", "iterations", "grafts")
-
-
-def _thin_line(event: HistoryEvent) -> HistoryEvent:
-    return event if event.payload is None else changed(event, payload=event.payload.stored())
 
 
 #: A `DueKey`.
@@ -177,10 +173,10 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         if decision.externals:
             self._keep_externals(execution.workflow_id, decision.externals)
         lines = execution.history
-        if lines and decision.history and decision.history[0].n <= lines[-1].n:
+        if lines and decision.history and decision.history[0].n <= lines[-1][0]:
             raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: line {decision.history[0].n} exists")
-        thin = [line if line.payload is None or not line.payload.large else _thin_line(line) for line in decision.history]
-        store.extend(lines, thin)
+        store.note((lines, len(lines), APPENDED))
+        lines.extend(packed(decision.history))
 
     def _drop_task(self, execution: Execution, ref: str) -> None:
         store = self._store
