@@ -393,10 +393,10 @@ class Work:
 
     def _report_due(self) -> bool:
         """Make the next report, or give the next sign of life, that is due in virtual time."""
-        if not self._timeline or self._timeline[0][0] > self.clock.now():
+        if not self._timeline or self._timeline[0][0] > (now := self.clock.now()):
             return False
         _, _, running = heapq.heappop(self._timeline)
-        if running.report_at is not None and running.report_at <= self.clock.now():
+        if running.report_at is not None and running.report_at <= now:
             self.workshop.end(running)
             outcome = running.outcome
             task = running.task
