@@ -152,15 +152,19 @@ class Feeder:
         self._done: Counter[str] = Counter()
 
     def catch_up(self, batches: int) -> None:
-        """Index up to so many batches for one who waits for it: also while others feed, but not after failures."""
+        """Index up to so many batches for one who waits for it: also while others feed, but not after failures.
+
+        Of two indexes only the one that is searched.
+        """
         for _ in range(batches):
-            if not self.feed(backoff=not isinstance(self._raised, StorageBusy), wait=_PATIENCE_S):
+            if not self.feed(backoff=not isinstance(self._raised, StorageBusy), wait=_PATIENCE_S, both=False):
                 return
 
-    def feed(self, *, backoff: bool = True, wait: float = 0) -> bool:
+    def feed(self, *, backoff: bool = True, wait: float = 0, both: bool = True) -> bool:
         """Index a batch; whether there was anything. With `backoff` the index is left alone for a while after failures.
 
-        A batch of another thread is waited for so many seconds, -1: for its end.
+        What is built beside the index that is searched is fed too, unless `both` is False. A batch of another thread is waited for
+        so many seconds, -1: for its end.
         """
         if backoff and self._failures and self._clock.now() < self._retry_at:
             return False
@@ -168,7 +172,7 @@ class Feeder:
             with self._mutex.held(wait) as mine:
                 if not mine:
                     raise StorageBusy("another thread feeds the index")
-                found = self._index_batch()
+                found = self._index_batch(both)
         except InvariantBroken:
             raise
         except StorageBusy as error:
@@ -206,10 +210,11 @@ class Feeder:
         except Exception as error:
             self._failed(error, min(_LONGEST_REST, _FIRST_REST * 2**self._failures))
 
-    def _index_batch(self) -> bool:
+    def _index_batch(self, both: bool) -> bool:
         with self._reading() as view:
             feeds = external_feeds(view)
-            due = {kind for kind, feed in feeds.items() if not feed.complete or view.behind(kind, 1)}
+            behind = {kind: view.behind(kind, 1 if len(feeds) == 1 else _BATCH) for kind in feeds}
+        due = {kind for kind, feed in feeds.items() if not feed.complete or behind[kind]}
         if len(feeds) == 1 and not due and not self._unsure:
             return False
         identity, position = self.index.standing()
@@ -218,8 +223,9 @@ class Feeder:
         if kind is None:
             return self._begin_again(feeds, identity, position)
         self._unsure = False
-        beside = next((one for one in feeds if one is not kind), None)
-        if beside is not None and beside not in due:
+        beside = next((one for one in feeds if one is not kind), None) if both else None
+        # Not when it knows everything: where executions go on, there may be no such moment.
+        if beside is not None and feeds[beside].complete and behind[beside] < _BATCH:
             return self._switch(kind, feeds[beside])
         chosen = beside if beside is not None and (kind not in due or self._last is kind) else kind
         self._last = chosen
@@ -238,7 +244,7 @@ class Feeder:
         return True
 
     def _switch(self, kind: FeedKind, beside: Feed) -> bool:
-        """Have the index searched that was built beside, for it knows everything."""
+        """Have the index searched that was built beside, for it knows everything but the last changes."""
         self.index.switch(beside.reader)
         with self._writing() as store:
             store.end_feed(kind)

@@ -56,6 +56,25 @@ def test_searches_and_executions_go_on(store: Backend) -> None:
             assert [view.feed(kind) is None for kind in FeedKind] == [True, False, True]
 
 
+def test_it_ends_though_there_is_always_something_new(store: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index that is built takes over when it lacks no more than the last changes, and gets these as before."""
+    monkeypatch.setattr(feeding, "_BATCH", 4)
+    index, numbers = MemoryIndex(), iter(range(20, 40))
+    with engine(store, index) as one:
+        place(one, 0, 8)
+        one.run_until_idle()
+        before = index.standing()[0]
+
+        def go_on(done: int, total: int) -> None:
+            number = next(numbers)
+            place(one, number, number + 1)
+
+        one.admin.rebuild_index(go_on)
+        assert index.standing()[0] != before
+        agrees(one)
+        assert one.admin.check() == []
+
+
 def test_the_first_is_built_once(store: Backend) -> None:
     """Of a store that was never indexed each execution is indexed once, and the progress is that of all of them."""
     index, seen = MemoryIndex(), list[tuple[int, int]]()

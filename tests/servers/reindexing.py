@@ -3,8 +3,8 @@
     python tests/servers/reindexing.py elasticsearch://127.0.0.1:9200 --count 100000
 
 Printed is how many executions a second were indexed, twice (the second time beside the index that is searched), how many went on
-meanwhile, what questions take in the store's own index and there (medians, ms), and whether the answers were the same. What was
-not the same ends the command with status 1.
+meanwhile, what searches took meanwhile, what questions take in the store's own index and there (medians, ms), and whether the
+answers were the same. What was not the same ends the command with status 1.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def main() -> int:
             fill(path, given.count)
             print(f"{given.count:,} executions started in {time.perf_counter() - began:.0f} s", flush=True)
         over, done = threading.Event(), [0]
+        searched: list[float] = []
 
         def go_on() -> None:
             with Engine(path, workers=workers()) as other:
@@ -84,9 +85,15 @@ def main() -> int:
                     done[0] += other.tick()
                     time.sleep(0.001)
 
+        def search_on(engine: Engine) -> None:
+            while not over.wait(0.2):
+                began = time.perf_counter()
+                engine.search("status=COMPLETED", sort="startTime:DESC", size=100)
+                searched.append((time.perf_counter() - began) * 1000)
+
         with Engine(path, index=f"{given.url}/test-{uuid.uuid4().hex[:12]}?replicas=0") as engine:
-            thread = threading.Thread(target=go_on)
-            thread.start()
+            threads = [threading.Thread(target=go_on), threading.Thread(target=search_on, args=(engine,))]
+            threads[0].start()
             for what in ("first", "again, beside"):
                 began, before, told = time.perf_counter(), done[0], [0]
 
@@ -99,8 +106,13 @@ def main() -> int:
                 took = time.perf_counter() - began
                 print(f"{what}: {told[0] / took:,.0f} executions a second, {took:.0f} s", flush=True)
                 print(f"  meanwhile {done[0] - before:,} units of work", flush=True)
+                if what == "first":
+                    threads[1].start()  # from now on there is an index
             over.set()
-            thread.join()
+            for thread in threads:
+                thread.join()
+            middle, longest = statistics.median(searched), max(searched)
+            print(f"{len(searched)} searches meanwhile, {middle:.1f} ms (median), {longest:.0f} ms (longest)")
             engine.admin.relay()
             theirs = ask(engine, given.rounds)
         with Engine(path) as engine:
