@@ -170,13 +170,13 @@ class Feeder:
             return False
         try:
             with self._mutex.held(wait) as mine:
-                if not mine:
-                    raise StorageBusy("another thread feeds the index")
+                if not mine:  # another thread feeds it
+                    return False
                 found = self._index_batch(both)
         except InvariantBroken:
             raise
         except StorageBusy as error:
-            # Another thread or process feeds it: what both make of the same changes is made in vain by one.
+            # Another process feeds it: what both make of the same changes is made in vain by one.
             self._failed(error, _FIRST_REST)
             return False
         except _StoreFailed as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from pathlib import Path
@@ -48,6 +49,31 @@ def test_an_index_follows(store: Backend, index: MemoryIndex | None) -> None:
         one.admin.remove("o1")
         agrees(one)
         assert one.search("workflowId = o1").total_hits == 0
+
+
+def test_a_batch_of_another_thread_is_no_trouble(store: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who searches meanwhile gets what is indexed, and how far that is behind; the index is not left alone for that."""
+    monkeypatch.setattr(feeding, "_PATIENCE_S", 0.01)
+    with engine(store, MemoryIndex()) as one:
+        place(one, 0, 2)
+        agrees(one)
+        place(one, 2, 3)
+        feeder, held, over = one.core.searching.feeder, threading.Event(), threading.Event()
+        assert feeder is not None
+
+        def hold() -> None:
+            with feeder._mutex.held():
+                held.set()
+                over.wait(30)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert held.wait(30)
+        found = one.search()
+        over.set()
+        thread.join()
+        assert (found.total_hits, found.behind, feeder.trouble) == (2, 1, None)
+        agrees(one)
 
 
 def test_a_removed_and_started_again_id_between_two_searches(store: Backend, index: MemoryIndex | None) -> None:
