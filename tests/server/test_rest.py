@@ -188,6 +188,30 @@ def test_what_was_asked_before_the_end_is_answered(engine: Engine, monkeypatch: 
     asyncio.run(asked())
 
 
+def test_what_is_polled_for_who_goes_at_that_moment_is_given_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer is there, and its client's call is canceled before it has seen it."""
+    begun: list[Callable[[], None]] = []
+    monkeypatch.setattr("conductorlite.server.rest.groups.started", lambda run, name: begun.append(run))
+    engine.register(_flow("w", _step("a")))
+    engine.start("w")
+    left: list[str] = []
+
+    async def asked() -> None:
+        groups = Groups(engine, lambda tasks: left.extend(task.ref for task in tasks))
+        poll = Exchange(asker=Asker(worker_id="w", count=1), task_type="greet")
+        calls = [asyncio.ensure_future(groups.ask(poll, lambda engine, given: [task.ref for task, _ in given]))]
+        await asyncio.sleep(0)
+        groups.close()
+        begun[0]()
+        await asyncio.sleep(0)
+        calls[0].cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await calls[0]
+
+    asyncio.run(asked())
+    assert left == ["a"]
+
+
 def test_what_an_execution_is_waited_for(engine: Engine) -> None:
     """A call waits for the end, for a WAIT without an end, or for a task; what it answers is what was asked for."""
     engine.register(_flow("w", _step("a"), _step("wait", "WAIT"), _step("b")))

@@ -143,24 +143,19 @@ class _Rest:
         """Answer what waits, unless the client goes away before: then nothing is kept of what it polled."""
         gone = asyncio.ensure_future(_gone(receive))
         answering: asyncio.Task[Any] = asyncio.ensure_future(operation.function(self._waiting, **arguments))
+        sent = False
         try:
             await asyncio.wait([gone, answering], return_when=asyncio.FIRST_COMPLETED)
-            if not answering.done():
-                return
-            answer = answering.result()
-            tasks = answer.tasks if isinstance(answer, Polled) else []
-            if gone.done():
-                self._waiting.give_up(tasks)
-                return
-            try:
+            if answering.done() and not gone.done():
+                answer = answering.result()
                 await _answer(send, answer.value if isinstance(answer, Polled) else answer, operation.empty)
-            except OSError:
-                self._waiting.give_up(tasks)
-                raise
+                sent = True
         finally:
             gone.cancel()
             if answering.cancel():
                 await asyncio.wait([answering])
+            if not (sent or answering.cancelled() or answering.exception()) and isinstance(answer := answering.result(), Polled):
+                self._waiting.give_up(answer.tasks)
 
 
 def _found(path: str, method: str) -> tuple[Operation, Found]:

@@ -73,7 +73,13 @@ class Groups:
             self._begun = True
             started(self._run, name="conductorlite-groups")
         self._news.wake()
-        return await call.answer
+        try:
+            return await call.answer
+        except asyncio.CancelledError:
+            # It may have been answered in the same round of the loop: then nobody else knows that it got nothing.
+            if call.answer.done() and not call.answer.cancelled() and call.error is None:
+                self._give_up([task for task, _ in call.given])
+            raise
 
     def _run(self) -> None:
         while True:
