@@ -60,12 +60,20 @@ def on_rerun(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.MISSING, f"the execution has no task {said['ref']!r}")
     elif target.skipped_ahead or (placed := changeset.placed(target)) is None or placed.unreachable:
         changeset.reply(event, Outcome.CONFLICT, f"the flow does not come to {target.ref!r}")
+    elif not _is_held(changeset, target):
+        changeset.reply(event, Outcome.CONFLICT, f"{target.ref!r} is of a round whose fork `keepLastN` has dropped")
     elif target.status is TaskStatus.SKIPPED and changeset.node(target).behind_fork:
         changeset.reply(event, Outcome.CONFLICT, f"{target.ref!r} was skipped with its fork: rerun the fork")
     elif changeset.workflow.rate_limited and not changeset.workflow.status.terminal:
         changeset.reply(event, Outcome.CONFLICT, f"the execution waits for a slot of {changeset.workflow.rate_limit_key!r}")
     elif reopens(changeset, event):
         _run_from(changeset, target, said)
+
+
+def _is_held(changeset: Changeset, target: Task) -> bool:
+    """Whether the loops and forks around a task are still there: of a round that is dropped the branches made at run time stay."""
+    scopes = changeset.node(target).scopes
+    return all(changeset.task(printed_ref(scope, target.iterations[:depth])) is not None for scope, depth in scopes)
 
 
 def _begin_again(changeset: Changeset, verb: str, said: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ import attrs
 import pytest
 from engine_kit import Bench, flow, fork, join, rounds, simple, switch, wait
 from rerun_kit import child, s, stand, sub, work
-from run_time_kit import dynamic, forked, node, static, tried, workflow
+from run_time_kit import dynamic, forked, loop, node, static, tried, workflow
 
 from conductorlite import WorkflowDef, WorkflowTask, WorkflowTimeoutPolicy
 from conductorlite.errors import Conflict, DefinitionNotFound, ExecutionNotFound, InvalidInput, TaskNotFound
@@ -176,6 +176,17 @@ def test_a_round_that_is_not_kept(bench: Bench) -> None:
         bench.engine.rerun(bench.workflow_id, from_task="x__1")
     bench.engine.rerun(bench.workflow_id, from_task="x__3")
     assert work(bench) == "x__3 z"
+
+
+def test_a_branch_of_a_round_that_is_not_kept(bench: Bench) -> None:
+    """What a dynamic fork has made stays when its round is dropped, as in Conductor; there is no JOIN that it could come to."""
+    bench.start(workflow(loop("l", *forked(), times=3) | {"inputParameters": {"keepLastN": 1}}, node("z")), {"t": [tried("a")]})
+    work(bench)
+    assert "a__1 COMPLETED" in stand(bench)
+    with pytest.raises(Conflict, match="'a__1' is of a round whose fork `keepLastN` has dropped"):
+        bench.engine.rerun(bench.workflow_id, from_task="a__1")
+    bench.engine.rerun(bench.workflow_id, from_task="a__3")
+    assert work(bench) == "a__3 z"
 
 
 def test_rerun_from_a_join(bench: Bench) -> None:
