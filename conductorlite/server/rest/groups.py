@@ -78,7 +78,7 @@ class Groups:
         except asyncio.CancelledError:
             # It may have been answered in the same round of the loop: then nobody else knows that it got nothing.
             if call.answer.done() and not call.answer.cancelled() and call.error is None:
-                self._give_up([task for task, _ in call.given])
+                self._give_back([call])
             raise
 
     def _run(self) -> None:
@@ -106,18 +106,22 @@ class Groups:
                     call.documents = call.shown(self._engine, call.given)
                 except BaseException as error:
                     call.error = error
-                    self._give_up([task for task, _ in call.given])
+                    self._give_back([call])
         for loop in dict.fromkeys(call.loop for call in calls):
+            own = [call for call in calls if call.loop is loop]
             try:
-                loop.call_soon_threadsafe(self._answer, [call for call in calls if call.loop is loop])
+                loop.call_soon_threadsafe(self._answer, own)
             except RuntimeError:  # the loop was closed
-                self._give_up([task for call in calls if call.loop is loop for task, _ in call.given])
+                self._give_back(own)
+
+    def _give_back(self, calls: Sequence[_Call]) -> None:
+        self._give_up([task for call in calls for task, _ in call.given])
 
     def _answer(self, calls: Sequence[_Call]) -> None:
         for call in calls:
             if call.answer.done():
                 if call.error is None and call.given:
-                    self._give_up([task for task, _ in call.given])
+                    self._give_back([call])
             elif call.error is not None:
                 call.answer.set_exception(call.error)
             else:
