@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from conductorlite.store.documents import TASKS, WORKFLOWS, Cell, Document, Kind, Phrase
 from conductorlite.store.query import And, Compare, Condition, Not, Pattern
-from conductorlite.store.search import FAILED, Asked
+from conductorlite.store.search import FAILED, Asked, text_after
 
-__all__ = ["FORM", "MAPPING", "document_of", "filters", "order", "source_of"]
+__all__ = ["FORM", "MAPPING", "document_of", "filters", "number_key", "number_of", "order", "source_of"]
 
 #: Raised whenever what is stored, or how, is changed: older indexes are then built again.
 FORM: Final = "1"
@@ -47,33 +47,36 @@ _SIGN: Final = 1 << 63
 _ALL_BITS: Final = (1 << 64) - 1
 
 
-def _number_key(value: int | float) -> str:
-    """A number as a text: in the order of numbers, the same for 1 and 1.0, and exact for each integer of 64 bits."""
-    below = float(value)
-    if isinstance(value, int) and not isinstance(value, bool):
-        below = math.nextafter(below, -math.inf) if int(below) > value else below
-    rest = value - int(below) if isinstance(value, int) else 0
-    bits: int = struct.unpack(">Q", struct.pack(">d", below + 0.0))[0]
-    return f"{bits ^ (_ALL_BITS if bits & _SIGN else _SIGN):016x}{rest:04x}"
+def number_key(value: int | float) -> tuple[str, int]:
+    """The greatest double up to a number, as a text that sorts as they do, and what is left; the same of 1 and 1.0."""
+    near = float(value)
+    if near > value:
+        near = math.nextafter(near, -math.inf)
+    (bits,) = struct.unpack(">Q", struct.pack(">d", near + 0.0))  # 0.0 and -0.0 are one value
+    return f"{bits ^ (_ALL_BITS if bits & _SIGN else _SIGN):016x}", 0 if isinstance(value, float) else value - int(near)
 
 
-def _number_of(key: str) -> int | float:
+def number_of(key: str) -> int | float:
+    """The number of such a text, behind which the rest stands in hex; a whole one is an int."""
     bits = int(key[:16], 16)
-    value: float = struct.unpack(">d", struct.pack(">Q", bits ^ (_SIGN if bits & _SIGN else _ALL_BITS)))[0]
-    return int(value) + int(key[16:], 16) if value.is_integer() else value
+    (near,) = struct.unpack(">d", struct.pack(">Q", bits ^ (_SIGN if bits & _SIGN else _ALL_BITS)))
+    return int(near) + int(key[16:] or "0", 16) if -_INT64 <= near < _INT64 and near.is_integer() else float(near)
 
 
 def _term(path: str, value: Cell) -> str:
     """One value inside a payload."""
     if isinstance(value, str):
         return f"{path}{_NUL}s{value}"
-    return f"{path}{_NUL}b{value.decode()}" if isinstance(value, bytes) else f"{path}{_NUL}n{_number_key(value)}"
+    if isinstance(value, bytes):
+        return f"{path}{_NUL}b{value.decode()}"
+    near, rest = number_key(value)
+    return f"{path}{_NUL}n{near}{rest:04x}"
 
 
 def _value_of(term: str) -> tuple[str, Cell]:
     path, _, rest = term.partition(_NUL)
     kind, text = rest[0], rest[1:]
-    return path, text if kind == "s" else text.encode() if kind == "b" else _number_of(text)
+    return path, text if kind == "s" else text.encode() if kind == "b" else number_of(text)
 
 
 def source_of(document: Document) -> Json:
@@ -114,10 +117,8 @@ def document_of(source: Mapping[str, Any]) -> Document:
 
 def order(asked: Asked) -> list[Json]:
     """A sort: what is absent is the least; ties ascend by what identifies."""
-    names: dict[str, bool] = {}
-    for name, descending in (*asked.sort, *((name, False) for name in asked.subject.key)):
-        names.setdefault(name, descending)
-    return [{name: {"order": "desc" if down else "asc", "missing": "_last" if down else "_first"}} for name, down in names.items()]
+    sides = {name: ("desc", "_last") if down else ("asc", "_first") for name, down in asked.order.items()}
+    return [{name: {"order": side, "missing": missing}} for name, (side, missing) in sides.items()]
 
 
 class _TooLong(Exception):
@@ -218,9 +219,8 @@ def _range(name: str, **bounds: str) -> Json:
 
 def _beginning(name: str, text: str) -> Json:
     """Texts that begin with one are a range."""
-    kept = text.rstrip("\U0010ffff")
-    above = {"lt": kept[:-1] + chr(0xE000 if kept[-1] == "\ud7ff" else ord(kept[-1]) + 1)} if kept else {}
-    return _range(name, gte=text, **above)
+    after = text_after(text)
+    return _range(name, gte=text, **({} if after is None else {"lt": after}))
 
 
 def _pattern(name: str, begin: str, pattern: Pattern) -> Json:

@@ -31,6 +31,7 @@ __all__ = [
     "page_of",
     "summary",
     "task_summary",
+    "text_after",
     "workflow_summary",
 ]
 
@@ -59,6 +60,14 @@ class Asked:
     with_task: Asked | None = None
     start: int = 0
     size: int = 100
+
+    @property
+    def order(self) -> dict[str, bool]:
+        """The fields of the sort and what identifies, each with whether it descends."""
+        found: dict[str, bool] = {}
+        for name, descends in (*self.sort, *((name, False) for name in self.subject.key)):
+            found.setdefault(name, descends)
+        return found
 
 
 def asked(subject: Subject, query: str, free: str, start: int, size: int, sort: str) -> Asked:
@@ -124,9 +133,7 @@ def page_of(documents: Iterable[Document], asked: Asked) -> tuple[int, list[Docu
 
 def _sort(found: list[Document], asked: Asked) -> None:
     # By the least important first: Python's sort keeps the order of equals.
-    for name in reversed(asked.subject.key):
-        found.sort(key=lambda document: _rank(document.fields.get(name)))
-    for name, descending in reversed(asked.sort):
+    for name, descending in reversed(asked.order.items()):
         found.sort(key=lambda document: _rank(document.fields.get(name)), reverse=descending)
 
 
@@ -292,6 +299,12 @@ def task_summary(fields: Mapping[str, Cell], input: str | None, output: str | No
     """A summary of the fields of a document."""
     known: Any = {column(name): value for name, value in fields.items()}
     return TaskSummary(**known, input=input, output=output)
+
+
+def text_after(text: str) -> str | None:
+    """The least text after all that begin with one; None where there is none."""
+    kept = text.rstrip("\U0010ffff")
+    return kept[:-1] + chr(0xE000 if kept[-1] == "\ud7ff" else ord(kept[-1]) + 1) if kept else None
 
 
 @cache

@@ -58,7 +58,7 @@ class IndexReads(Protocol):
 class DocumentWrites(Protocol):
     """What is done to the documents of an index."""
 
-    def put(self, documents: Iterable[Document]) -> None:
+    def put(self, documents: Sequence[Document]) -> None:
         """Index executions and attempts, in the place of what was known of them."""
 
     def remove(self, workflow_ids: Sequence[str]) -> None:

@@ -256,6 +256,31 @@ def test_named_errors_at_open(postgres_url: str) -> None:
         Engine(f"{postgres_url}?schema=A;B")
 
 
+def test_options_of_a_url(url: str) -> None:
+    """Ours are ours; all others are libpq's as they stand there, those too that we set where there are none."""
+    from conductorlite.ext.postgres import PostgresBackend
+
+    given = "busy_timeout_ms=700&application_name=shop%20of+all&options=-c%20work_mem%3D5MB&connect_timeout=3"
+    backend = PostgresBackend(f"{url}&{given}")
+    with backend.reading() as view:
+        connection = view._connection
+        names = ("lock_timeout", "application_name", "work_mem", "search_path")
+        found = [connection.execute(f"SHOW {name}").fetchone() for name in names]  # type: ignore[attr-defined]
+        assert found == [("700ms",), ("shop of+all",), ("5MB",), (backend.schema,)]
+        assert connection._kept.info.get_parameters()["connect_timeout"] == "3"  # type: ignore[attr-defined]
+    backend.close()
+
+
+@pytest.mark.parametrize("account", ["me:se:cret@127.0.0.1:1/x", "me@127.0.0.1:1/x?password=cret"])
+def test_a_password_is_never_shown(account: str) -> None:
+    """Wherever it stands, and whatever is in it."""
+    pytest.importorskip("psycopg")
+    for opening in (Engine, open_lock):
+        with pytest.raises((StorageUnavailable, LockUnavailable), match="me@127") as raised:
+            opening(f"postgresql://{account}")
+        assert "cret" not in str(raised.value)
+
+
 def test_texts_that_cannot_be_kept(url: str) -> None:
     """A NUL, which PostgreSQL keeps in no text, is refused with nothing stored; inside JSON it is escaped, and kept."""
     with Engine(url) as engine:

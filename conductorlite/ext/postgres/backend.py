@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, final
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from conductorlite.ext.postgres.lock import PostgresLock
 from conductorlite.ext.postgres.own_rows import Part
@@ -17,7 +16,7 @@ from conductorlite.ext.postgres.peers import Peers
 from conductorlite.ext.postgres.presence import PostgresPresence, Presences
 from conductorlite.ext.postgres.rows import PostgresReads, PostgresWrites
 from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, lock_of
-from conductorlite.ext.postgres.wire import Connection, connect, shown
+from conductorlite.ext.postgres.wire import Connection, connect, parted
 from conductorlite.model.errors import (
     ConductorliteError,
     EngineClosed,
@@ -66,20 +65,18 @@ class PostgresBackend:
     capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.BACKUP, Capability.SERIAL}
 
     def __init__(self, url: str, *, schema: str = "conductorlite", busy_timeout_ms: Milliseconds = 5_000) -> None:
-        split = urlsplit(url)
-        options = dict(parse_qsl(split.query, keep_blank_values=True))
-        self.schema: Final = options.pop("schema", schema)
+        self._url, options, shown = parted(url, "schema", "busy_timeout_ms")
+        self.schema: Final = options.get("schema", schema)
         if not _SCHEMA.fullmatch(self.schema):
             raise InvalidInput(f"a schema is 1 to 41 lower-case letters, digits and `_`, not {self.schema!r:.80}")
-        self._url = split._replace(query=urlencode(options)).geturl()
         #: The URL without its password, for messages.
-        self.path: Final = shown(url)
+        self.path: Final = shown
+        wait = options.get("busy_timeout_ms", "")
         self._settings = {
             "search_path": self.schema,
-            "lock_timeout": str(to_ms(options.pop("busy_timeout_ms", busy_timeout_ms))),
+            "lock_timeout": str(to_ms(int(wait) if wait.isdecimal() else wait or busy_timeout_ms)),
             "default_transaction_isolation": r"read\ committed",
         }
-        self._url = split._replace(query=urlencode(options)).geturl()
         #: How often an answer of the server was awaited.
         self.round_trips = 0
         lock = lock_of(self.schema)

@@ -13,9 +13,8 @@ from __future__ import annotations
 import hashlib
 import os
 from typing import Any, Final, final
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from conductorlite.ext.postgres.wire import Connection, connect, shown
+from conductorlite.ext.postgres.wire import Connection, connect, parted
 from conductorlite.model.errors import EngineClosed, LockUnavailable, StorageError
 from conductorlite.model.threads import Mutex
 from conductorlite.store.locks import drawn_token
@@ -37,11 +36,8 @@ class PostgresLock:
     own_time: Final = True
 
     def __init__(self, url: str) -> None:
-        split = urlsplit(url)
-        options = dict(parse_qsl(split.query, keep_blank_values=True))
-        self._about = options.pop("schema", "conductorlite")
-        options.pop("busy_timeout_ms", None)
-        self._url, self._shown = split._replace(query=urlencode(options)).geturl(), shown(url)
+        self._url, options, self._shown = parted(url, "schema", "busy_timeout_ms")
+        self._about = options.get("schema", "conductorlite")
         self._pid = os.getpid()
         self._closed = False
         self._mutex = Mutex()

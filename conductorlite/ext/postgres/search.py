@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
 from conductorlite.ext.postgres.wire import Connection
+from conductorlite.ext.search_queries import number_key, number_of
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.store.documents import BREAK, TASKS, WORKFLOWS, Cell, Document, Kind, Phrase, Subject
 from conductorlite.store.query import Pattern
@@ -43,9 +43,6 @@ _HEAD: Final = 100
 _LEXEMES: Final = 500_000
 
 _NUMBERS: Final = (Kind.NUMBER, Kind.TIME)
-
-_SIGN: Final = 1 << 63
-_INT64: Final = 2.0**63
 
 #: Fields of an execution under the name by which its tasks know them.
 _ABOVE: Final = {"workflowType": "workflow_type", "workflowPriority": "priority", "correlationId": "correlation_id"}
@@ -81,12 +78,8 @@ def key_of(value: Cell) -> str:
         return "1" + value
     if isinstance(value, bytes):
         return "2" + value.decode()
-    near = float(value)
-    if near > value:
-        near = math.nextafter(near, -math.inf)
-    rest = 0 if isinstance(value, float) else int(value) - int(near)
-    (bits,) = struct.unpack(">Q", struct.pack(">d", near + 0.0))  # 0.0 and -0.0 are one value
-    return f"0{bits ^ (_SIGN * 2 - 1 if bits & _SIGN else _SIGN):016x}{f'{rest:03x}' if rest else ''}"
+    near, rest = number_key(value)
+    return f"0{near}{f'{rest:03x}' if rest else ''}"
 
 
 def value_of(key: str) -> Cell:
@@ -94,11 +87,7 @@ def value_of(key: str) -> Cell:
     kind, text = key[0], key[1:]
     if kind == "1":
         return text
-    if kind == "2":
-        return text.encode()
-    bits = int(text[:16], 16)
-    (near,) = struct.unpack(">d", struct.pack(">Q", bits ^ (_SIGN if bits & _SIGN else _SIGN * 2 - 1)))
-    return int(near) + int(text[16:] or "0", 16) if -_INT64 <= near < _INT64 and near.is_integer() else float(near)
+    return text.encode() if kind == "2" else number_of(text)
 
 
 def key_of_document(workflow_id: str, place: tuple[str, int] | None) -> str:
@@ -179,7 +168,7 @@ class PostgresIndex:
                 self._connection.execute(f"DELETE FROM search_{subject.name}{rest}")
         self._connection.execute("DELETE FROM search_paths")
 
-    def put(self, documents: Iterable[Document]) -> None:
+    def put(self, documents: Sequence[Document]) -> None:
         """Take documents in the place of what was known of each."""
         for subject, wanted in ((WORKFLOWS, []), (TASKS, list[Document]())):
             wanted += [one for one in documents if (one.place is None) is (subject is WORKFLOWS)]
@@ -382,8 +371,8 @@ class Rendered(search.Rendered):
         return f"({' OR '.join(self._stands(place, '=', value) for value in values)})"
 
     def _like(self, place: str, pattern: Pattern) -> str:
-        parts = [packed(part).translate(_ESCAPED) for part in pattern.parts]
-        inside = place == "v.value"
+        inside = place == "v.value"  # which is not packed
+        parts = [(part if inside else packed(part)).translate(_ESCAPED) for part in pattern.parts]
         self.bound.append(("1" if inside else "") + "%".join(parts))
         return f"{'coalesce(v.whole, v.value)' if inside else place} LIKE ?"
 

@@ -9,16 +9,16 @@ What it follows: the documentation of libpq, "Pipeline Mode"; the SQLSTATEs of P
 from __future__ import annotations
 
 import os
-import re
 import select
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import psycopg
 from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
 
 from conductorlite.ext.postgres.statements import numbered, text_of
 from conductorlite.model.errors import (
@@ -34,7 +34,7 @@ from conductorlite.model.errors import (
     StorageUnavailable,
 )
 
-__all__ = ["Connection", "Cursor", "connect", "shown"]
+__all__ = ["Connection", "Cursor", "connect", "parted"]
 
 Row = tuple[Any, ...]
 
@@ -363,17 +363,23 @@ class Connection:
             os.close(kept)
 
 
-def shown(url: str) -> str:
-    """A URL without its password, for messages."""
+def parted(url: str, *own: str) -> tuple[str, dict[str, str], str]:
+    """A URL as libpq takes it, those of its options that are `own`, and what messages show: no option, and no password."""
     split = urlsplit(url)
-    return split._replace(netloc=re.sub(r":[^:@]*@", "@", split.netloc)).geturl()
+    options = [(part, *part.partition("=")) for part in split.query.split("&")]
+    kept = "&".join(part for part, name, _, _ in options if name not in own)
+    account, at, hosts = split.netloc.rpartition("@")
+    shown = split._replace(netloc=f"{account.partition(':')[0]}{at}{hosts}", query="").geturl()
+    return split._replace(query=kept).geturl(), {name: unquote(value) for _, name, _, value in options if name in own}, shown
 
 
 def connect(url: str, place: str, name: str, count: Callable[[], None], **options: str) -> Connection:
     """A connection that the server lists under `name`; raises StorageUnavailable, AccessDenied, InvalidInput."""
-    settings = " ".join(f"-c {name}={value}" for name, value in options.items())
     try:
-        made = psycopg.connect(url, autocommit=True, options=settings, application_name=name, connect_timeout=10)
+        given = conninfo_to_dict(url)
+        settings = " ".join([str(given.pop("options", "")), *(f"-c {name}={value}" for name, value in options.items())])
+        known: dict[str, Any] = {"application_name": name, "connect_timeout": 10, **given, "options": settings}
+        made = psycopg.connect(autocommit=True, **known)
     except psycopg.ProgrammingError as error:
         raise InvalidInput(f"{place}: {str(error).strip()}") from error
     except psycopg.Error as error:

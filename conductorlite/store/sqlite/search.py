@@ -9,7 +9,7 @@ columns come from `store.documents`, everything a user wrote is bound.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from conductorlite.model.errors import StorageCorrupt
@@ -23,6 +23,7 @@ from conductorlite.store.search import (
     WorkflowSummary,
     column,
     task_summary,
+    text_after,
     workflow_summary,
 )
 
@@ -130,7 +131,7 @@ class SQLiteIndex:
         for name in sorted((name for (name,) in found), key=lambda name: not name.endswith("_fts")):
             self._execute(f"DROP TABLE IF EXISTS {name}")
 
-    def put(self, documents: Iterable[Document]) -> None:
+    def put(self, documents: Sequence[Document]) -> None:
         try:
             for document in documents:
                 subject = WORKFLOWS if document.place is None else TASKS
@@ -350,8 +351,7 @@ class Rendered:
             self.bound += inner.bound
             parts.append(f"d.workflow_id IN (SELECT d.workflow_id FROM search_tasks AS d WHERE {inner.condition})")
         self.condition: str = " AND ".join(parts) or "TRUE"
-        names = [*asked.sort, *((name, False) for name in asked.subject.key)]
-        self.order = ", ".join(f"d.{column(name)}{self._direction[down]}" for name, down in _distinct(names))
+        self.order = ", ".join(f"d.{column(name)}{self._direction[down]}" for name, down in asked.order.items())
 
     #: What is said behind a column by which rows ascend and descend; what is absent comes before everything.
     _direction: tuple[str, str] = ("", " DESC")
@@ -450,23 +450,8 @@ class Rendered:
 
     def _beginning(self, place: str, text: str) -> str:
         """Texts that begin with one are a range."""
-        return self._range(place, text, "<", _after(text))
-
-
-def _distinct(names: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    found: dict[str, bool] = {}
-    for name, descending in names:
-        found.setdefault(name, descending)
-    return list(found.items())
-
-
-def _after(text: str) -> Cell:
-    """The least value after all texts that begin with one."""
-    kept = text.rstrip("\U0010ffff")
-    if not kept:
-        return _FIRST_BYTES
-    following = ord(kept[-1]) + 1
-    return kept[:-1] + chr(0xE000 if following == 0xD800 else following)
+        after = text_after(text)
+        return self._range(place, text, "<", _FIRST_BYTES if after is None else after)
 
 
 def _matched(phrase: Phrase) -> str:

@@ -281,7 +281,7 @@ TASK_SORTS: Final = _sorts(["status", "scheduledTime:DESC", "endTime:ASC", "retr
 #: Ids and references that some index might take for something else, or for each other; each is its own.
 _ODD: Final = (
     "w", "W", "w ", " w", "w%", "w_", "w*", "'w'", '"', "\\", "w\\", "'; DROP TABLE workflows; --", "../../w", "/w", "w/../w",
-    "C:\\w", "ü", "u\u0308", "\u00df", "ss", "東京", "\U0010ffff", "\ud7ff", "\ue000", "n\0l", "n\0", "n", "n\ufffdl", "w\n",
+    "C:\\w", "ü", "u\u0308", "\u00df", "ss", "東京", "\U0010ffff", "\ud7ff", "\ue000", "n\0l", "n\0", "n\1", "n", "n\ufffdl", "w\n",
     "x" * 1_024, "x" * 1_025, "x" * 1_500 + "y", "x" * 1_500 + "z", "0", "00", "0.0", "1e3", "1000", "true", "null", "input.w",
     "[*]",
 )  # fmt: skip
@@ -289,13 +289,14 @@ _ODD: Final = (
 #: Values at the edges of what JSON, doubles and 64 bits can hold.
 _EDGES: Final[tuple[Any, ...]] = (
     0, -0.0, 1, 1.0, True, False, None, "1", "", 2**53, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 1e300, 10**400,
-    -(10**400), 5e-324, 0.1, "\0", "\ufffd", "x" * 1_024, "x" * 1_025, "x" * 5_000, "\U0010ffff" * 3, [], {}, [[]],
+    -(10**400), 5e-324, 0.1, "\0", "a\1b", "\ufffd", "x" * 1_024, "x" * 1_025, "x" * 5_000, "\U0010ffff" * 3, [], {}, [[]],
     [1, "1", [1]], {"": {"": 1}},
 )  # fmt: skip
 
 #: What those are compared with.
 _COMPARED: Final = (
-    "0", "1", "1.5", str(2**53 + 1), str(2**63), "1e308", "-1e308", "'1'", "''", "'\0'", f"'{'x' * 1_500}'", "true", "'x*'"
+    "0", "1", "1.5", str(2**53 + 1), str(2**63), "1e308", "-1e308", "'1'", "''", "'\0'", f"'{'x' * 1_500}'", "true", "'x*'",
+    "'a\1*b'",
 )  # fmt: skip
 
 #: How long a property is looked at.
