@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from conductorlite.decide import DECIDER_VERSION, decide
+from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_driver, log_parked
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
@@ -160,6 +161,7 @@ class TurnDecider(Lookups):
         reader = StoreReader(self, None, resident.row, now, memo, resident)
         memo.known = reader
         ordered = tuple(sorted(events, key=lambda event: event.order)) if len(events) > 1 else tuple(events)
+        reader.ahead = partial(prefetch, plan, reader, ordered)
         try:
             decision = self.decide(new[Turn](plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking))
         except LASTING:

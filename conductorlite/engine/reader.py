@@ -143,7 +143,9 @@ class StoreReader:
     ) -> None:
         self.workflow = workflow
         #: Whether its rows are in memory: nothing is saved by asking for many at once.
-        self.at_hand = view is not None and lookups.at_hand
+        self.at_hand = resident is not None or lookups.at_hand
+        #: What asks for all that its turn will read, before it first asks the store for any of it; None: that is done.
+        self.ahead: Callable[[], None] | None = None
         #: What the store raised, if it did: whatever became of that in the decision, it holds for nothing.
         self.failure: Exception | None = None
         self._lookups = lookups
@@ -201,6 +203,10 @@ class StoreReader:
             self.failure = error
             raise
 
+    def _read_ahead(self, ahead: Callable[[], None]) -> None:
+        self.ahead = None
+        ahead()
+
     def _compare(self, view: ReadingTransaction) -> None:
         """Raises FencedOut when the execution, or a limit that was read, is not what it was."""
         if not self._unborn:
@@ -217,6 +223,8 @@ class StoreReader:
 
     def _once(self, asked: tuple[Any, ...], read: Callable[[ReadingTransaction], V]) -> V:
         """An answer that is read when it is first asked for."""
+        if self.ahead is not None and asked not in self._known:
+            self._read_ahead(self.ahead)
         if asked not in self._known:
             self._known[asked] = self._ask(read)
         found: V = self._known[asked]
@@ -282,6 +290,9 @@ class StoreReader:
         if ref not in self._tasks:
             if self._whole:
                 return None
+            if self.ahead is not None:
+                self._read_ahead(self.ahead)
+                return self.task(ref)
             self._read_tasks((ref,))
         return self._tasks[ref]
 
@@ -289,6 +300,9 @@ class StoreReader:
         """See `Reader.tasks`."""
         known = self._tasks
         missing = () if self._whole else [ref for ref in refs if ref not in known]
+        if missing and self.ahead is not None:
+            self._read_ahead(self.ahead)
+            return self.tasks(refs)
         if missing:
             self._read_tasks(missing)
         return [known.get(ref) for ref in refs]

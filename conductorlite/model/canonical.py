@@ -218,12 +218,14 @@ class Payload:
     looked at. `value` is shared: the engine reads it and never changes it; what leaves the engine is `fresh()`.
     """
 
-    __slots__ = ("_fetch", "digest", "external", "flat", "large", "text", "value")
+    __slots__ = ("_fetch", "cell", "digest", "external", "flat", "large", "text", "value")
 
     #: sha256 of the text, in hex.
     digest: str
     #: The parsed document, shared: do not change it.
     value: Any
+    #: As a row has it: its text, or its hash where that is stored apart.
+    cell: str
 
     def __init__(
         self,
@@ -253,6 +255,8 @@ class Payload:
             found = encoded(self.value)
         elif name == "large":
             found = self.text is None or len(self.text) > INLINE_LIMIT
+        elif name == "cell":
+            found = "#" + self.digest if self.large or self.text is None else self.text
         elif name != "digest":
             raise AttributeError(name)
         elif self.text is None:

@@ -1,4 +1,4 @@
-"""How many calls a task costs, of Python's functions and of C's, from its start to its end, in memory.
+"""How many calls a task costs, of Python's functions and of C's, from its start to its end, in memory and in SQLite.
 
 Counts are the same on any machine. The ceilings only fall: who makes a step cheaper lowers them to what it costs then.
 """
@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -16,11 +17,15 @@ from shapes import chain, fork, loop, step
 
 from conductorlite import Engine, Run, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.errors import WorkflowFailed
+from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import lognormal, what_if
 from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
 CEILINGS: Final = {"chain": (chain, 10, 486), "loop": (loop, 10, 720), "fork": (fork, 30, 622)}
+
+#: The same of a chain in a SQLite file.
+STORED: Final = 540
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
 RETRY: Final = 1_225
@@ -33,6 +38,12 @@ def test_a_task_takes_so_many_calls(shape: str) -> None:
     make, tasks, ceiling = CEILINGS[shape]
     taken = _calls(make, tasks) / tasks
     assert taken <= ceiling, f"{taken:.0f} calls a task"
+
+
+def test_a_task_in_a_file_takes_so_many_calls(tmp_path: Path) -> None:
+    """What encodes rows, and opens and closes a write, is the rest of it."""
+    taken = _calls(chain, 10, SQLiteBackend(tmp_path / "s.db")) / 10
+    assert taken <= STORED, f"{taken:.0f} calls a task"
 
 
 def test_a_retry_takes_so_many_calls(caplog: pytest.LogCaptureFixture) -> None:
@@ -92,10 +103,10 @@ def _counted(what: Callable[[], object]) -> int:
     return counted
 
 
-def _calls(make: Callable[[int], WorkflowDef], tasks: int) -> int:
+def _calls(make: Callable[[int], WorkflowDef], tasks: int, backend: SQLiteBackend | None = None) -> int:
     workers = Workers()
     workers.task("step")(step)
-    with Engine(workers=workers, clock=VirtualClock()) as engine:
+    with Engine(backend, workers=workers, clock=VirtualClock()) as engine:
         definition = make(tasks)
         engine.register(definition)
 

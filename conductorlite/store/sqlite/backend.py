@@ -281,7 +281,8 @@ class SQLiteBackend:
 
     def _taken(self) -> sqlite3.Connection:
         """The writing connection, for the thread that has the mutex."""
-        self._check_open()
+        if self._closed:  # meanwhile
+            self._check_open()
         if self._writer is None:
             self._writer = self._opened_writer()
         elif self._writer.in_transaction:
@@ -348,8 +349,8 @@ class _Alone(Block[sqlite3.Connection]):
         self._backend = backend
 
     def begin(self) -> sqlite3.Connection:
-        self._backend._check_open()
         if self._backend._inside() is not None:
+            self._backend._check_open()
             raise InvariantBroken("inside a transaction of the same thread")
         return self._backend._take_writer(self)
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
-from conductorlite.model.canonical import attempt_head
+from conductorlite.model.canonical import attempt_head, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, StorageCorrupt
 from conductorlite.store.sqlite import statements as sql
@@ -56,7 +56,7 @@ _MARK: Final = "+"
 #: What is known of so many executions is remembered.
 _KNOWN: Final = 5_000
 
-_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_quoted: Final = json.encoder.encode_basestring
 
 #: A timer as a cell has it: kind, due, since when, number, reference, attempt, generation, data; 1 is the data of a default
 #: timeout, which counts driven time.
@@ -65,8 +65,11 @@ Entry = list[Any]
 #: Of a decision's own events those that are the inbox's: ids to delete, events to put.
 Others = tuple[Sequence[str], Sequence[Event]]
 
-#: What is known of an execution: its number, when its alarm is, its cell.
-Known = tuple[int, int | None, str | None]
+#: The timers of a cell by their ids: when each is due, and its text.
+Timers = dict[str, tuple[int, str]]
+
+#: What is known of an execution: its number, when its alarm is, its cell, and what is in that where it has been read.
+Known = tuple[int, int | None, str | None, Timers | None]
 
 
 def _entries(cell: str | None) -> list[Entry]:
@@ -93,27 +96,30 @@ def _entries(cell: str | None) -> list[Entry]:
 
 
 def _event_id(entry: Entry) -> str:
-    kind = _KINDS[entry[0]].value
+    kind = _KINDS[entry[0]]._value_
     return kind if entry[4] is None else f"{kind}:{entry[4]}"
+
+
+def _timers(cell: str | None) -> Timers:
+    """The same by their ids."""
+    return {_event_id(entry): (entry[1], encoded(entry)) for entry in _entries(cell)}
 
 
 def _driven(due: int, span: int) -> str:
     return f'{{"since":{due - span},"span":{span}}}'
 
 
-def _entry(event: Event) -> Entry | None:
-    """A timer as a cell has it; None for what is kept in the inbox."""
+def _timer(event: Event) -> tuple[int, str] | None:
+    """When a timer is due, and its text as a cell has it; None for what is kept in the inbox."""
     data = event.data.text
     if event.held or data is None or len(data) > _MOST_DATA or event.sender != event.workflow_id:
         return None
     kind, ref = event.kind._value_, event.ref
     if event.event_id != (kind if ref is None else f"{kind}:{ref}"):
         return None
-    due, span = event.due_at, event.due_at - event.posted_at
-    entry: Entry = [_SHORT[kind], due, span, event.sender_seq, ref, event.attempt, event.generation]
-    if data != "{}":
-        entry.append(1 if data == _driven(due, span) else data)
-    return entry
+    due, span, quoted = event.due_at, event.due_at - event.posted_at, "null" if ref is None else _quoted(ref)
+    said = "" if data == "{}" else ",1" if data == _driven(due, span) else f",{_quoted(data)}"
+    return due, f'["{_SHORT[kind]}",{due},{span},{event.sender_seq},{quoted},{event.attempt},{event.generation}{said}]'
 
 
 def _event(workflow_id: str, owner: str, entry: Entry) -> Event:
@@ -314,10 +320,10 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         late: list[tuple[Decision, int, Others]] = []
         for number, decision in enumerate(decisions, first):
             workflow = decision.workflow
-            alarm, cell = self._settled(decision, None, None)
+            alarm, cell, _ = self._settled(decision, None, None, {})
             row = (number, *workflow_row(workflow), int(attempt_head(workflow.workflow_id), 16), alarm, cell)
             executions.append(row)
-            self._know(workflow.workflow_id, (number, alarm, cell))
+            self._know(workflow.workflow_id, (number, alarm, cell, None))
             tasks += [(number, workflow.fence + 1, *task_row(task)) for task in decision.inserted]
             if decision.history:
                 history += history_rows(number, decision.history)
@@ -360,7 +366,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
             after: Known | None = self._created(decision, row)
         else:
             after = None if known is None else self._changed(decision, row, known)
-            if after is None and (now := self._look(workflow_id)) != known:
+            if after is None and (now := self._look(workflow_id))[:3] != (None if known is None else known[:3]):
                 after = self._changed(decision, row, now)
         if after is None:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
@@ -374,19 +380,19 @@ class SQLiteWrites(SQLiteReads, RowWrites):
 
     def _created(self, decision: Decision, row: Row) -> Known:
         workflow_id = decision.workflow.workflow_id
-        alarm, cell = self._settled(decision, None, None)
+        alarm, cell, timers = self._settled(decision, None, None, {})
         try:
             number = self._execute(sql.INSERT_WITH_TIMERS, (*row, int(attempt_head(workflow_id), 16), alarm, cell)).lastrowid
         except sqlite3.IntegrityError:
             if not self._look(workflow_id)[0]:
                 raise
             raise AlreadyExists(f"an execution {workflow_id!r} exists already") from None
-        return number or 0, alarm, cell
+        return number or 0, alarm, cell, timers
 
     def _changed(self, decision: Decision, row: Row, known: Known) -> Known | None:
         """Write the row of an execution of which this is known; None when that, or the fence, is not as it is stored."""
-        number, at, was = known
-        alarm, cell = self._settled(decision, at, was)
+        number, at, was, _ = known
+        alarm, cell, timers = self._settled(decision, *known[1:])
         # What the usual turn keeps is compared too, so that it changes nothing by this.
         usual = (row[: sql.CHANGING], row[-6:], number)
         if alarm == at:
@@ -397,37 +403,41 @@ class SQLiteWrites(SQLiteReads, RowWrites):
             cells = (*usual[0], cell, alarm, *row[-2:], *row[-6:-2], number, at, was)
             if not self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, cells).rowcount:
                 return None
-        return number, alarm, cell
+        return number, alarm, cell, timers
 
     def _look(self, workflow_id: str) -> Known:
-        found: Known | None = self._execute(sql.KNOWN, (workflow_id,)).fetchone()
-        return found or (0, None, None)
+        found = self._execute(sql.KNOWN, (workflow_id,)).fetchone() or (0, None, None)
+        return (*found, None)
 
-    def _settled(self, decision: Decision, at: int | None, was: str | None) -> tuple[int | None, str | None]:
+    def _settled(
+        self, decision: Decision, at: int | None, was: str | None, known: Timers | None
+    ) -> tuple[int | None, str | None, Timers | None]:
         """The alarm and the cell of an execution after a decision; what of its events is the inbox's is kept for `_events`."""
         self._others = ((), ())
         if not (decision.timers or decision.cancelled or decision.consumed):
-            return at, was
+            return at, was, known
         marked = was is not None and was[0] == _MARK
-        entries = {_event_id(entry): entry for entry in _entries(was)}
-        gone = [event_id for event_id in decision.consumed if entries.pop(event_id, None) is None]
-        gone += [
-            one for one in decision.cancelled if entries.pop(one, None) is None and (marked or one.partition(":")[0] not in _KINDS)
-        ]
+        timers = _timers(was) if known is None else known.copy()
+        gone = [event_id for event_id in decision.consumed if timers.pop(event_id, None) is None] if decision.consumed else []
+        for one in decision.cancelled:
+            if timers.pop(one, None) is None and (marked or one.partition(":")[0] not in _SHORT):
+                gone.append(one)
         put: list[Event] = []
         for event in decision.timers:
-            entries.pop(event.event_id, None)
+            timers.pop(event.event_id, None)
             own = event.kind._value_ in _SHORT
-            entry = _entry(event) if own and not marked and len(entries) < _MOST else None
-            if entry is not None:
-                entries[event.event_id] = entry
+            timer = _timer(event) if own and not marked and len(timers) < _MOST else None
+            if timer is not None:
+                timers[event.event_id] = timer
                 continue
             marked |= own
             put.append(event)
         self._others = (gone, put)
-        cell = (_MARK if marked else "") + (_text(list(entries.values())) if entries else "")
-        first = _first(entries.values()) if entries else None
-        return at if first is not None and at is not None and at <= first <= at + _SLACK else first, cell or None
+        if not timers:
+            return None, _MARK if marked else None, timers
+        first, texts = min(timers.values())[0], ",".join([text for _, text in timers.values()])
+        cell = f"{_MARK}[{texts}]" if marked else f"[{texts}]"
+        return at if at is not None and at <= first <= at + _SLACK else first, cell, timers
 
     def _own_events(self, decision: Decision) -> tuple[Sequence[str], Sequence[Event]]:
         return self._others

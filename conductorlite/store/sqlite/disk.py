@@ -61,6 +61,8 @@ class Reserve:
         self._database = os.path.realpath(path)
         #: How long the log was when it was last looked.
         self._looked = 0
+        #: How long the file was when it was last seen to be ours.
+        self._ours = 0
         #: The room is given back, and not kept again yet.
         self._tight = False
 
@@ -100,15 +102,22 @@ class Reserve:
 
     def keep(self, size: int) -> int:
         """Keep enough for a store of `size` bytes, never more than stays free beside it; how many bytes are kept."""
-        held = self._held()
         wanted = min(_MOST, (size // _STEP + 1) * _STEP)
+        try:
+            if wanted <= self._ours == _bytes(str(self._path)):
+                return self._ours
+        except OSError:
+            pass  # it is not there, or cannot be looked at
+        held = self._held()
+        self._ours = held or 0
         if held is None or held >= wanted:
             return held or 0
         wanted = min(wanted, (self._free() + held) // 2 // _STEP * _STEP)
         if held < wanted:
             with suppress(OSError):
                 self._grow(wanted)
-        return self._held() or 0
+        self._ours = self._held() or 0
+        return self._ours
 
     def _grow(self, wanted: int) -> None:
         file = os.open(self._path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0), PRIVATE)

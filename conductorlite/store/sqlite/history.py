@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Final
 
 from conductorlite.model.executions import HistoryEvent, HistoryKind
-from conductorlite.store.sqlite.rows import TASK_STATUS, WORKFLOW_STATUS, Row, payload_cell, payload_of, readable
+from conductorlite.store.sqlite.rows import TASK_STATUS, WORKFLOW_STATUS, Row, payload_of, readable
 
 __all__ = ["history_of", "history_rows", "line_of"]
 
@@ -57,7 +57,20 @@ def history_rows(execution: int, events: Sequence[HistoryEvent]) -> Iterable[Row
     first = lines[0]
     if lines[-1].n - first.n + 1 != len(lines):
         return [row for line in lines for row in history_rows(execution, [line])]
-    return [((execution << 28) + first.n, first.at, _LINE.join([_line(line, first.at) for line in lines]))]
+    texts = [
+        line_of(
+            f"{line.kind} {line.status}",
+            line.ref,
+            line.attempt,
+            line.number,
+            line.reason,
+            None if line.payload is None else line.payload.cell,
+            line.cause,
+            line.at - first.at or None,
+        )
+        for line in lines
+    ]
+    return [((execution << 28) + first.n, first.at, _LINE.join(texts))]
 
 
 def line_of(
@@ -94,19 +107,6 @@ def _caused(cause: str) -> str:
 #: The same references, and the same causes, come again and again.
 _known_cell: Final = lru_cache(4_096)(_cell)
 _known_cause: Final = lru_cache(256)(lambda cause: _caused(_cell(cause)))
-
-
-def _line(event: HistoryEvent, since: int) -> str:
-    return line_of(
-        f"{event.kind} {event.status}",
-        event.ref,
-        event.attempt,
-        event.number,
-        event.reason,
-        None if event.payload is None else payload_cell(event.payload),
-        event.cause,
-        event.at - since or None,
-    )
 
 
 @readable

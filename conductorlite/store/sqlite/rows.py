@@ -46,7 +46,6 @@ __all__ = [
     "message_of",
     "message_row",
     "packed_hex",
-    "payload_cell",
     "payload_of",
     "poll_of",
     "poll_row",
@@ -83,11 +82,6 @@ def readable(read: Callable[..., T]) -> Callable[..., T]:
     return reading
 
 
-def payload_cell(payload: Payload) -> str:
-    """The text of a payload, or its hash."""
-    return "#" + payload.digest if payload.large or payload.text is None else payload.text
-
-
 def payload_of(cell: str) -> Payload:
     """The payload of a cell; a large one is absent."""
     if cell == "{}":
@@ -108,6 +102,8 @@ def packed_hex(text: str) -> bytes | str:
 
 #: Of few definitions there are many executions.
 _packed_hash: Final = lru_cache(256)(packed_hex)
+#: An attempt that has begun ends soon.
+_packed_id: Final = lru_cache(256)(packed_hex)
 
 
 def _hex(cell: bytes | str) -> str:
@@ -176,6 +172,7 @@ WORKFLOW_COLUMNS: Final = (
 )
 _workflow_rest: Final = _Rest(Workflow, ("tasks", "definition", "made", *WORKFLOW_COLUMNS))
 _workflow_plain: Final[Callable[[Workflow], Row]] = attrgetter(*_WORKFLOW_PLAIN)
+_workflow_payloads: Final[Callable[[Workflow], Row]] = attrgetter(*(f"{name}.cell" for name in _WORKFLOW_PAYLOADS))
 _workflow_identity: Final[Callable[[Workflow], Row]] = attrgetter(*WORKFLOW_IDENTITY)
 _SEMANTICS: Final = {member.value: member for member in Semantics}
 WORKFLOW_STATUS: Final = {member.value: member for member in WorkflowStatus}
@@ -196,10 +193,7 @@ def workflow_row(workflow: Workflow) -> Row:
         at - since if (at := workflow.started_at) else None,
         at - since if (at := workflow.updated_at) else None,
         at - since if (at := workflow.ended_at) else None,
-        payload_cell(workflow.input),
-        payload_cell(workflow.output),
-        payload_cell(workflow.variables),
-        payload_cell(workflow.task_to_domain),
+        *_workflow_payloads(workflow),
         _workflow_rest.cell(workflow),
         *_workflow_identity(workflow),
         workflow.workflow_id,
@@ -265,14 +259,14 @@ def task_row(task: Task) -> Row:
         task.live,
         task.retried,
         task.executed,
-        payload_cell(task.input),
-        payload_cell(task.output),
+        task.input.cell,
+        task.output.cell,
         _task_rest.cell(task),
         None if task.base_ref == task.ref else task.base_ref,
         ",".join(map(str, task.iterations)) if task.iterations else "",
         task.ref,
         task.attempt,
-        packed_hex(task.task_id),
+        _packed_id(task.task_id),
     )
 
 

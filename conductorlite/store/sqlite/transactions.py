@@ -322,7 +322,8 @@ class RowWrites(RowReads, LimitWrites, TableWrites):
                 for one in decision.renamed
             ]
             self._executemany(sql.RENAME_TASK, names)
-        self._texts(decision, execution)
+        if decision.texts or decision.externals:
+            self._texts(decision, execution)
         if decision.history:
             self._executemany(sql.INSERT_HISTORY, history_rows(execution, decision.history))
 
@@ -342,7 +343,7 @@ class RowWrites(RowReads, LimitWrites, TableWrites):
         if decision.release_held:
             self._execute(sql.RELEASE_HELD, sql.numbered(decision.released_at, workflow_id))
         owner = decision.workflow.owner
-        timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in own]
+        timers = [event if event.owner == owner else attrs.evolve(event, owner=owner) for event in own] if own else own
         if outgoing.posted:
             self._executemany(sql.PUT_INBOX_EVENT, map(inbox_row, (*timers, *outgoing.posted)))
         elif timers:
