@@ -11,7 +11,7 @@ from conductorlite.engine.config import EngineConfig, checked_name
 from conductorlite.engine.control import Control
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import ExecutionAudit, Finding, findings, limit_findings
-from conductorlite.engine.queries import Queries
+from conductorlite.engine.queries import Queries, with_texts
 from conductorlite.engine.repairs import limit_repaired, repaired
 from conductorlite.engine.retention import Retention, below, definitions_of, first_row
 from conductorlite.engine.search import Search
@@ -243,9 +243,7 @@ class Admin(Retention):
             raise missing(view, workflow_id)
         attempts = view.attempts(workflow_id)
         history = view.history(workflow_id)
-        payloads = (line.payload for line in history if line.kind in _RECORDING)
-        digests = {payload.digest for payload in payloads if payload is not None and payload.absent}
-        texts = self._turns.texts(view, workflow_id, digests) if digests else {}
+        texts = self._queries.texts(view, workflow_id, (line.payload for line in history if line.kind in _RECORDING))
         messages = (view.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
         return ExecutionAudit(
             workflow=row,
@@ -255,12 +253,7 @@ class Admin(Retention):
             inbox=tuple(view.inbox(workflow_id)),
             members=view.members_of(workflow_id),
             messages=tuple(message for message in messages if message is not None),
-            history=tuple(
-                attrs.evolve(line, payload=texts[line.payload.digest])
-                if line.payload is not None and line.payload.digest in digests
-                else line
-                for line in history
-            ),
+            history=tuple(with_texts(history, texts)),
             undelivered=any(
                 workflow_id in (item.workflow_id, *(event.workflow_id for event in item.outgoing.posted))
                 for item in view.outbox(10_000)

@@ -88,13 +88,7 @@ Texts = Callable[[ReadingTransaction, str, Iterable[str]], Mapping[str, Payload]
 
 def refuse_start(tx: WritingTransaction, event: Event, now: int, problem: str) -> tuple[str, ...]:
     """Consume the START event of an execution that cannot begin, and answer its sender with an event STARTED that says why."""
-    said = event.data.value
-    asker = said.get("answer") or said.get("parent")
-    tx.remove(event.workflow_id)
-    if asker is None:
-        return ()
-    tx.post([_answer(event, asker, {"error": problem}, now)])
-    return (event.sender,)
+    return _refused(tx, event, now, {"error": problem})
 
 
 def refuse_event(tx: WritingTransaction, event: Event, row: Workflow, now: int, texts: Texts) -> tuple[str, ...] | None:
@@ -104,24 +98,17 @@ def refuse_event(tx: WritingTransaction, event: Event, row: Workflow, now: int, 
     an event STARTED: for RETURN_EXISTING `workflowId` and `existing`, a parent with the result of that execution; else `error`.
     """
     strategy = strategy_of(event)
-    said = event.data.value
-    parent = said.get("parent")
     try:
         replaced(tx, row.name, row.idempotency_key, strategy)
         return None
     except KeyTaken as taken:
         if strategy is not IdempotencyStrategy.RETURN_EXISTING:
             data: dict[str, object] = {"error": str(taken)}
-        elif parent is None:
+        elif event.data.value.get("parent") is None:
             data = {"workflowId": taken.workflow_id, "existing": True}
         else:
             data = _result(tx, taken, texts)
-    asker = said.get("answer") or parent
-    tx.remove(event.workflow_id)
-    if asker is None:
-        return ()
-    tx.post([_answer(event, asker, data, now)])
-    return (event.sender,)
+    return _refused(tx, event, now, data)
 
 
 def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str, object]:
@@ -146,8 +133,13 @@ def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str
     }
 
 
-def _answer(event: Event, answer: Mapping[str, Any], data: Mapping[str, object], now: int) -> Event:
-    return Event(
+def _refused(tx: WritingTransaction, event: Event, now: int, data: Mapping[str, object]) -> tuple[str, ...]:
+    """Consume a START event, and answer its sender, if that wants to know; the executions that were written to."""
+    answer: Mapping[str, Any] | None = event.data.value.get("answer") or event.data.value.get("parent")
+    tx.remove(event.workflow_id)
+    if answer is None:
+        return ()
+    started = Event(
         workflow_id=event.sender,
         event_id=f"{EventKind.STARTED}:{event.workflow_id}",
         kind=EventKind.STARTED,
@@ -159,6 +151,8 @@ def _answer(event: Event, answer: Mapping[str, Any], data: Mapping[str, object],
         generation=answer["generation"],
         data=Payload.of({**data, "taskId": answer.get("taskId")}, bounded=False),
     )
+    tx.post([started])
+    return (event.sender,)
 
 
 #: How long a poll of the same worker for the same type and domain is not written again, ms.

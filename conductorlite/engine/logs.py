@@ -34,7 +34,6 @@ __all__ = [
     "log_parked",
     "log_schedule",
     "log_store",
-    "log_unserved",
 ]
 
 _DRIVER: Final = made(lambda: logging.getLogger("conductorlite"))
@@ -146,15 +145,9 @@ def _added(before: Sequence[ScheduledRun], after: Sequence[ScheduledRun]) -> Ite
 
 
 def log_definition(name: str, problem: str) -> None:
-    """A warning about a definition that is used for the first time."""
+    """A warning about a definition: when it is used for the first time, or waits for a worker that is not here."""
     with suppress(Exception):
         _DEFINITIONS.warning("%s: %s", name, problem, extra={"workflow_name": name})
-
-
-def log_unserved(name: str, text: str) -> None:
-    """Log that tasks of a definition wait for a worker that is not here."""
-    with suppress(Exception):
-        _DEFINITIONS.warning("%s: %s", name, text, extra={"workflow_name": name})
 
 
 def log_store(text: str, error: Exception) -> None:

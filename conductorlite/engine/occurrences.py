@@ -85,16 +85,16 @@ def _due(schedule: WorkflowSchedule, progress: Progress, first: int, now: int) -
     grace = schedule.misfire_grace_ms
     if schedule.run_catchup_schedule_instances:
         if grace is not None and first < now - grace:
-            progress = _missed(progress, first, now, f"more than {grace} ms late")
+            progress = _passed(progress, first, now, f"more than {grace} ms late")
             late = now - grace - 1
             return ScheduleStep(progress=attrs.evolve(progress, after=late, next_at=next_after(schedule, late)))
         instant, following = first, next_after(schedule, first)
     else:
         instant, following = latest(schedule, first, now)
         if instant > first:
-            progress = _missed(progress, first, now, "later ones were due as well")
+            progress = _passed(progress, first, now, "later ones were due as well")
         if grace is not None and instant < now - grace:
-            progress = _missed(progress, instant, now, f"more than {grace} ms late")
+            progress = _passed(progress, instant, now, f"more than {grace} ms late")
             return ScheduleStep(progress=attrs.evolve(progress, after=instant, next_at=following))
     return _accepted(schedule.overlap_policy, attrs.evolve(progress, after=instant, next_at=following), instant, now)
 
@@ -108,9 +108,9 @@ def _accepted(policy: OverlapPolicy, progress: Progress, instant: int, now: int)
     if not progress.running and not progress.buffered:
         return ScheduleStep(progress=progress, start=instant, tracked=True)
     if policy is OverlapPolicy.SKIP:
-        return ScheduleStep(progress=_skipped(progress, instant, now, "an earlier one was still running"))
+        return ScheduleStep(progress=_passed(progress, instant, now, "an earlier one was still running", ScheduleOutcome.SKIPPED))
     if len(progress.buffered) >= (_BUFFER if policy is OverlapPolicy.BUFFER_ALL else 1):
-        return ScheduleStep(progress=_skipped(progress, instant, now, "the buffer was full"))
+        return ScheduleStep(progress=_passed(progress, instant, now, "the buffer was full", ScheduleOutcome.SKIPPED))
     return ScheduleStep(progress=attrs.evolve(progress, buffered=tuple(sorted((*progress.buffered, instant)))))
 
 
@@ -160,9 +160,6 @@ def noted(progress: Progress, run: ScheduledRun) -> Progress:
     return attrs.evolve(progress, recent=(*progress.recent, run)[-_RECENT:])
 
 
-def _missed(progress: Progress, instant: int, now: int, reason: str) -> Progress:
-    return noted(progress, ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.MISSED, reason=reason))
-
-
-def _skipped(progress: Progress, instant: int, now: int, reason: str) -> Progress:
-    return noted(progress, ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.SKIPPED, reason=reason))
+def _passed(progress: Progress, instant: int, now: int, reason: str, outcome: ScheduleOutcome = ScheduleOutcome.MISSED) -> Progress:
+    """With an instant for which nothing was started."""
+    return noted(progress, ScheduledRun(scheduled_time=instant, executed_time=now, outcome=outcome, reason=reason))

@@ -8,7 +8,7 @@ shown as `***`. Workers, expressions and programs get the values. Source of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,14 +19,12 @@ from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ExecutionNotFound
 from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Task, TaskLog, Workflow
-from conductorlite.model.later import functions
+from conductorlite.store.ports import ReadingTransaction
 
 if TYPE_CHECKING:
-    from conductorlite.plan.grafts import RunProgress, progress_of
-else:
-    (progress_of,) = functions("conductorlite.plan.grafts", "progress_of")
+    from conductorlite.plan.grafts import RunProgress
 
-__all__ = ["Queries", "hidden", "masked_history", "masked_value"]
+__all__ = ["Queries", "hidden", "masked_history", "masked_value", "with_texts"]
 
 _MASK: Final = "***"
 
@@ -85,9 +83,8 @@ class Queries(Part):
             definition = self._turns.plans.plan(view, row).definition
             grafts = {digest for task in tasks for digest in task.grafts}
             made = {digest: self._turns.plans.made(view, row, digest) for digest in sorted(grafts)}
-            absent = {p.digest for t in tasks for p in (t.input, t.output) if p.absent}
-            absent |= {p.digest for p in _payloads(row) if p.absent}
-            texts = self._turns.texts(view, workflow_id, absent) if absent else {}
+            payloads = (payload for task in tasks for payload in (task.input, task.output))
+            texts = self.texts(view, workflow_id, (*_payloads(row), *payloads))
         whole = attrs.evolve(
             _whole(row, texts),
             tasks=tuple(
@@ -107,8 +104,12 @@ class Queries(Part):
             row = view.workflow(workflow_id)
             if row is None:
                 return attrs.evolve(unarchived(view, workflow_id).workflow, tasks=())
-            absent = {p.digest for p in _payloads(row) if p.absent}
-            return _whole(row, self._turns.texts(view, workflow_id, absent) if absent else {})
+            return _whole(row, self.texts(view, workflow_id, _payloads(row)))
+
+    def texts(self, view: ReadingTransaction, workflow_id: str, payloads: Iterable[Payload | None]) -> Mapping[str, Payload]:
+        """Those of some payloads that were not read with their rows, by hash, with their texts."""
+        absent = {payload.digest for payload in payloads if payload is not None and payload.absent}
+        return self._turns.texts(view, workflow_id, absent) if absent else {}
 
     def around(self, task: Task, row: Workflow | None = None, *, masked: bool = False) -> Workflow:
         """The execution of an attempt, to show the attempt by: no document of its own, its definition, and that attempt alone.
@@ -126,6 +127,8 @@ class Queries(Part):
 
     def progress(self, workflow_id: str) -> RunProgress:
         """See `Run.progress`."""
+        from conductorlite.plan.grafts import progress_of
+
         return progress_of(self.get(workflow_id), self._clock.now())
 
     def history(self, workflow_id: str, *, masked: bool = False) -> Sequence[HistoryEvent]:
@@ -142,13 +145,9 @@ class Queries(Part):
                 kept = [line for line in found.history if line.n > after]
                 return masked_history(kept, hides) if hides else kept, True
             lines = view.history(workflow_id, after)
-            absent = {line.payload.digest for line in lines if line.payload is not None and line.payload.absent}
-            texts = self._turns.texts(view, workflow_id, absent) if absent else {}
+            texts = self.texts(view, workflow_id, (line.payload for line in lines))
             fields = self._turns.plans.plan(view, row).definition.masked_fields if masked else ()
-        whole = [
-            attrs.evolve(line, payload=_filled(line.payload, texts)) if line.payload is not None and line.payload.absent else line
-            for line in lines
-        ]
+        whole = with_texts(lines, texts)
         return masked_history(whole, fields) if fields else whole, row.status.terminal
 
     def follow(self, workflow_id: str, after: int, until: Callable[[str, Callable[[], bool]], None]) -> Iterator[HistoryEvent]:
@@ -237,7 +236,7 @@ def _payloads(row: Workflow) -> tuple[Payload, ...]:
     return row.input, row.output, row.variables, row.task_to_domain
 
 
-def _whole(row: Workflow, texts: dict[str, Payload]) -> Workflow:
+def _whole(row: Workflow, texts: Mapping[str, Payload]) -> Workflow:
     return attrs.evolve(
         row,
         input=_filled(row.input, texts),
@@ -247,5 +246,15 @@ def _whole(row: Workflow, texts: dict[str, Payload]) -> Workflow:
     )
 
 
-def _filled(payload: Payload, texts: dict[str, Payload]) -> Payload:
+def with_texts(lines: Iterable[HistoryEvent], texts: Mapping[str, Payload]) -> list[HistoryEvent]:
+    """Lines of a journal with their payloads, as far as their texts are known."""
+    return [
+        attrs.evolve(line, payload=texts[line.payload.digest])
+        if line.payload is not None and line.payload.digest in texts
+        else line
+        for line in lines
+    ]
+
+
+def _filled(payload: Payload, texts: Mapping[str, Payload]) -> Payload:
     return texts[payload.digest] if payload.absent else payload

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_not
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from conductorlite.engine.turn_types import Joined
 from conductorlite.model import attrs
@@ -41,18 +41,12 @@ from conductorlite.model.errors import (
     StorageCorrupt,
 )
 from conductorlite.model.executions import Workflow
-from conductorlite.model.later import functions
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan, compile_plan
 from conductorlite.plan.tree import OPERATOR_TYPES, changed_branches
 from conductorlite.plan.validate import enforced, validate, validate_task_def
 from conductorlite.store.ports import Backend, ReadingTransaction
-
-if TYPE_CHECKING:
-    from conductorlite.plan.grafts import grafted
-else:
-    (grafted,) = functions("conductorlite.plan.grafts", "grafted")
 
 __all__ = ["Embedded", "Notice", "Plans", "Registry", "registered", "registered_schema"]
 
@@ -121,6 +115,8 @@ class Plans:
         return plan
 
     def _grafted(self, workflow: Workflow, chain: tuple[str, ...], outer: Plan, inner: Plan) -> Plan:
+        from conductorlite.plan.grafts import grafted
+
         plan = grafted(outer, inner.definition.tasks[0].task_reference_name, chain[-1], inner)
         self._extended.put((workflow.definition_hash, workflow.semantics, chain), plan)
         return plan

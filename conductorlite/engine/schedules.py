@@ -9,7 +9,6 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import chain, islice
 from typing import Final
 
@@ -163,9 +162,12 @@ class Timetable(Part):
         workflow_id = id_of(schedule.name, instant)
         run = ScheduledRun(scheduled_time=instant, executed_time=now, outcome=ScheduleOutcome.EXECUTED, workflow_id=workflow_id)
         after = started(taken.progress, run, tracked=taken.tracked)
-        extra_write = partial(_advance, row=row, schedule=schedule, progress=after, now=now, consumed=consumed)
+
+        def extra_write(tx: WritingTransaction, _: object) -> None:
+            _advance(tx, row, schedule, after, now, consumed)
+
         try:
-            self._begin_for(schedule, instant, now, lambda tx, _: _discard(extra_write(tx)))
+            self._begin_for(schedule, instant, now, extra_write)
             return after
         except KeyTaken as error:
             run = attrs.evolve(run, workflow_id=error.workflow_id)
@@ -361,10 +363,6 @@ def _advance(
     timer = [] if at is None else [_event(row, _TIMER, at, now)]
     tx.put_schedule(new, [*consumed, _TIMER], timer)
     return new
-
-
-def _discard(_: ScheduleRow) -> None:
-    return
 
 
 def wake(tx: WritingTransaction, name: str, workflow: Workflow) -> None:

@@ -32,16 +32,13 @@ from conductorlite.model.errors import (
     WouldDeadlock,
 )
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
-from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.threads import Block, within
 from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
 if TYPE_CHECKING:
-    from conductorlite.model.documents import Unpacked, unpacked
-else:
-    (unpacked,) = functions("conductorlite.model.documents", "unpacked")
+    from conductorlite.model.documents import Unpacked
 
 __all__ = [
     "LASTING",
@@ -401,6 +398,8 @@ def unarchived(view: ReadingTransaction, workflow_id: str) -> Unpacked:
     found = view.archived(workflow_id)
     if found is None:
         raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
+    from conductorlite.model.documents import unpacked
+
     return unpacked(found.document)
 
 

@@ -23,7 +23,7 @@ from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
 from conductorlite.engine.keys import Polls
-from conductorlite.engine.logs import log_definition, log_unserved
+from conductorlite.engine.logs import log_definition
 from conductorlite.engine.registry import Notice
 from conductorlite.engine.turn_types import Caller
 from conductorlite.engine.verbs import Verbs
@@ -372,5 +372,5 @@ class Notices:
             for kind, name in self._wanted.items():
                 if kind not in served:
                     self._logged.add(kind)
-                    log_unserved(name, unserved(kind, self._workers.task_types))
+                    log_definition(name, unserved(kind, self._workers.task_types))
             self._wanted.clear()
