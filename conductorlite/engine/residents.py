@@ -29,8 +29,9 @@ __all__ = ["Quiet", "Resident", "Residents"]
 #: Rows of tasks kept of one execution.
 _TASKS: Final = 16
 
-#: What the rows of one execution weigh at most, bytes: their payloads, and the rest.
-_WEIGHT: Final = _TASKS * (2 * INLINE_LIMIT + 2_500) + 8_000
+#: What the row of an execution weighs at most, and that of a task, bytes: their payloads, and the rest.
+_ROW: Final = 4 * INLINE_LIMIT + 4_000
+_TASK: Final = 2 * INLINE_LIMIT + 2_500
 
 
 class Known(Protocol):
@@ -58,18 +59,25 @@ class Resident:
     #: After how many commits, as `Quiet` counts them, it was as it is here; -1: not known.
     commits: int
 
+    @property
+    def weight(self) -> int:
+        """Bytes that it takes at most."""
+        return _ROW + len(self.tasks) * _TASK
+
 
 class Residents:
     """What one engine keeps in at most so many bytes. Thread-safe."""
 
     def __init__(self, budget: int) -> None:
-        self._most = budget // _WEIGHT
+        self._budget = budget
         self._held: dict[str, Resident] = {}
+        #: What they weigh at most: what was taken out since is counted.
+        self._weight = 0
         #: Whether a new execution has the first fence there is; not in a store that has removed any.
         self._first = True
 
     def __bool__(self) -> bool:
-        return self._most > 0
+        return self._budget > 0
 
     def take(self, workflow_id: str) -> Resident | None:
         """Have what is known of an execution, which is not kept here any more."""
@@ -86,7 +94,7 @@ class Residents:
     def keep(self, decision: Decision, known: Known, version: int, commits: int) -> None:
         """Keep what a committed decision has made of an execution, of what it was decided on."""
         workflow = decision.workflow
-        if not self._most or decision.renamed or workflow.status.terminal or (decision.created and not self._first):
+        if not self._budget or decision.renamed or workflow.status.terminal or (decision.created and not self._first):
             return
         tasks, latest = known.tasks_known, {} if decision.dropped else known.latest_known()
         for ref in decision.dropped:
@@ -104,12 +112,22 @@ class Residents:
                 tasks[ref] = tasks.pop(ref)
         while len(tasks) > _TASKS:
             del tasks[next(iter(tasks))]
-        self._held[workflow.workflow_id] = new[Resident](stored_workflow(workflow), tasks, latest, version, commits)
-        while len(self._held) > self._most:
-            try:
-                del self._held[next(iter(self._held))]
-            except (KeyError, RuntimeError, StopIteration):
-                return  # another thread was first
+        kept = new[Resident](stored_workflow(workflow), tasks, latest, version, commits)
+        self._held[workflow.workflow_id] = kept
+        self._weight += kept.weight
+        if self._weight > self._budget:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Forget those whose turns were the first, if they weigh too much together; then there is room for some."""
+        weight = sum(resident.weight for resident in self._held.copy().values())
+        most = self._budget if weight <= self._budget else self._budget - self._budget // 8
+        try:
+            while weight > most:
+                weight -= self._held.pop(next(iter(self._held))).weight
+        except (KeyError, RuntimeError, StopIteration):
+            return  # another thread was first
+        self._weight = weight
 
 
 #: What is known of a queue that nobody has looked at.

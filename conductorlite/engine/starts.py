@@ -51,6 +51,9 @@ class StartTurns(Turns):
                 for decision, first in pairs:
                     self._write_extras(tx, decision, first.memo)
             self.quiet.committed(number)
+            for decision, first in pairs:
+                if decision.outgoing.put:  # else it waits
+                    self._keep(decision, first.memo)
         except FencedOut as error:
             begun = [each for each in zip(firsts, decisions, strict=True) if each[0].event.workflow_id in error.stored]
             firsts = [first for first in firsts if first.event.workflow_id not in error.stored]
