@@ -20,7 +20,7 @@ from conductorlite.model.clock import SystemClock, steady
 from conductorlite.model.errors import AccessDenied, EngineClosed, InvalidInput, LockUnavailable, MissingExtra
 from conductorlite.model.texts import Span
 from conductorlite.store.locks import drawn_token, lease_ms
-from conductorlite.store.places import Place, place_of
+from conductorlite.store.places import place_of
 
 __all__ = ["RedisLock"]
 
@@ -71,7 +71,7 @@ class RedisLock:
         database = place.path or "0"
         if not database.isdecimal():
             raise InvalidInput(f"{place.shown}: the number of a database stands behind the hosts, not {place.path!r:.80}")
-        timeout = _timeout(place)
+        timeout = place.number("timeout", 200, "milliseconds") / 1000
         clients = [
             redis.Redis(
                 host=host,
@@ -162,13 +162,6 @@ class RedisLock:
 def _name(client: Any) -> str:
     options = client.connection_pool.connection_kwargs
     return f"{options.get('host')}:{options.get('port')}"
-
-
-def _timeout(place: Place) -> float:
-    text = place.options.get("timeout", "200")
-    if not text.isdecimal() or not int(text):
-        raise InvalidInput(f"{place.shown}: timeout is a number of milliseconds, not {text!r:.80}")
-    return int(text) / 1000
 
 
 def _imported() -> Any:

@@ -22,6 +22,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Final, final
 
 from conductorlite.ext.search_queries import FORM, MAPPING, document_of, filters, order, source_of
@@ -97,9 +98,9 @@ class SearchServerIndex:
         """
         place = place_of(url, _PORT, _OPTIONS)
         client = _client_of(place)
-        numbers = {name: _number(place, name) for name in ("shards", "replicas") if name in place.options}
         try:
-            return cls(client, place.path or "conductorlite", **numbers)
+            shards, replicas = place.number("shards", 1), place.number("replicas", 1, least=0)
+            return cls(client, place.path or "conductorlite", shards=shards, replicas=replicas)
         except BaseException:
             client.close()
             raise
@@ -221,7 +222,7 @@ class SearchServerIndex:
             found = self._matching(asked, wanted)
             return page_of((one for one in found if ids is None or one.workflow_id in ids), asked)
         if ids is None or len(ids) <= _TERMS:
-            return self._cut_out(asked, wanted + [{"terms": {"workflowId": list(ids)}} for ids in (ids,) if ids is not None])
+            return self._cut_out(asked, wanted if ids is None else [*wanted, {"terms": {"workflowId": list(ids)}}])
         total, page = 0, list[Document]()
         whole, all_ids = attrs.evolve(asked, start=0, size=asked.start + asked.size), list(ids)
         for at in range(0, len(all_ids), _TERMS):
@@ -253,7 +254,7 @@ class SearchServerIndex:
         hits = found["hits"]
         if not shallow and asked.start < total:
             walk = self._walk(self._name, body["query"], sort, hidden, skipped=asked.start)
-            hits = [hit for hit, _ in zip(walk, range(asked.size), strict=False)]
+            hits = list(islice(walk, asked.size))
         return total, [document_of(hit["_source"]) for hit in hits]
 
     def _walk(self, place: str, query: Json, sort: list[Json], shown: Json, *, skipped: int = 0) -> Iterator[Json]:
@@ -275,7 +276,7 @@ class SearchServerIndex:
 
     def known(self, after: str, limit: int) -> Sequence[str]:
         """Ids greater than `after` of up to `limit` executions of which anything is known."""
-        return [one for one, _ in zip(self._ids({"match_all": {}}, after or None, limit), range(limit), strict=False)]
+        return list(islice(self._ids({"match_all": {}}, after or None, limit), limit))
 
     def _ids(self, query: Json, after: str | None, limit: int = _PAGE) -> Iterator[str]:
         """The ids of executions, ascending."""
@@ -389,19 +390,14 @@ def _problem(answer: Any) -> str:
     return str(error)[:500]
 
 
-def _number(place: Place, name: str) -> int:
-    text = place.options[name]
-    if not text.isdecimal():
-        raise InvalidInput(f"{place.shown}: {name} is a number, not {text!r:.80}")
-    return int(text)
-
-
 def _client_of(place: Place) -> Any:
     """The client of a URL."""
-    timeout = _number(place, "timeout") if "timeout" in place.options else 10
+    timeout = place.number("timeout", 10, "seconds")
     tls = place.options.get("tls", "false").lower()
     if tls not in ("true", "false"):
         raise InvalidInput(f"{place.shown}: tls is true or false, not {tls!r:.80}")
+    if "ca" in place.options and tls == "false":
+        raise InvalidInput(f"{place.shown}: ca goes with tls=true")
     options: Json = {"max_retries": 2, "retry_on_timeout": False}
     options |= {"ca_certs": place.options["ca"]} if "ca" in place.options else {}
     account = (place.user, place.password or "") if place.user is not None else None

@@ -16,7 +16,7 @@ import os
 from typing import Any, Final, final
 from urllib.parse import quote
 
-from conductorlite.model.errors import AccessDenied, EngineClosed, InvalidInput, LockUnavailable, MissingExtra
+from conductorlite.model.errors import AccessDenied, EngineClosed, LockUnavailable, MissingExtra
 from conductorlite.model.texts import Seconds, Span, to_seconds
 from conductorlite.store.locks import drawn_token, lease_ms
 from conductorlite.store.places import place_of
@@ -84,14 +84,11 @@ class ZooKeeperLock:
     def from_url(cls, url: str) -> ZooKeeperLock:
         """The lock at `zookeeper://user:password@a:2181,b,c/folder?lease=10s&timeout=5`. Raises as the class does."""
         place = place_of(url, _PORT, _OPTIONS)
-        timeout = place.options.get("timeout", "5")
-        if not timeout.isdecimal() or not int(timeout):
-            raise InvalidInput(f"{place.shown}: timeout is a number of seconds, not {timeout!r:.80}")
         return cls(
             ",".join(f"{host}:{port}" for host, port in place.hosts),
             folder=place.path or _FOLDER,
             lease=place.options.get("lease", "10s"),
-            timeout=int(timeout),
+            timeout=place.number("timeout", 5, "seconds"),
             user=place.user,
             password=place.password,
         )

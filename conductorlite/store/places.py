@@ -46,6 +46,13 @@ class Place:
     options: dict[str, str]
     shown: str
 
+    def number(self, option: str, default: int, of: str = "", *, least: int = 1) -> int:
+        """An option that is a whole number, of such things; raises InvalidInput."""
+        text = self.options.get(option, str(default))
+        if not text.isdecimal() or len(text) > 9 or int(text) < least:
+            raise InvalidInput(f"{self.shown}: {option} is a number{of and f' of {of}'}, {least} or more, not {text!r:.80}")
+        return int(text)
+
 
 def place_of(url: str, port: int, options: frozenset[str]) -> Place:
     """A URL `scheme://user:password@host:port,host/path?option=value` in its parts; a host without a port has `port`.
@@ -63,7 +70,7 @@ def place_of(url: str, port: int, options: frozenset[str]) -> Place:
         host, separator, number = place.rpartition(":")
         if not separator or number.endswith("]"):
             host, number = place, str(port)
-        if not host or not number.isdecimal():
+        if not host or not number.isdecimal() or len(number) > 5 or not 0 < int(number) < 2**16:
             raise InvalidInput(f"{shown}: {place!r:.80} is no host or host:port")
         hosts.append((host.strip("[]"), int(number)))
     given = dict(parse_qsl(split.query, keep_blank_values=True))

@@ -123,7 +123,14 @@ def test_what_is_no_search_server(server: Stub, scheme: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("rest", "text"),
-    [("Orders", "no name of an index"), ("orders?tls=yes", "tls is true or false"), ("orders?timeout=soon", "timeout is a number")],
+    [
+        ("Orders", "no name of an index"),
+        ("orders?tls=yes", "tls is true or false"),
+        ("orders?timeout=soon", "timeout is a number"),
+        ("orders?timeout=0", "timeout is a number of seconds, 1 or more"),
+        ("orders?shards=0", "shards is a number, 1 or more"),
+        ("orders?ca=ca.pem", "tls=true"),
+    ],
 )
 def test_a_url_that_says_nothing(rest: str, text: str) -> None:
     """What cannot be is refused before anybody is asked."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from places import cassandra_of
 
 from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
 from conductorlite.errors import AlreadyExists, InvalidInput, StorageUnavailable
+from conductorlite.ext.cassandra.partitions import Head, Turn
 from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance import BackendConformance
 
@@ -26,6 +29,63 @@ class TestCassandra(BackendConformance):
     def make_backend(self, folder: Path) -> Backend:
         """A store; of one folder the same."""
         return cassandra_of(folder)
+
+
+class Cluster:
+    """Stands for a cluster and its session: each statement is answered by what comes next, or raises it."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def execute(self, statement: object, **options: object) -> Any:
+        """The next answer."""
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def prepare(self, text: str) -> Any:
+        """A statement that keeps nothing."""
+        return SimpleNamespace(bind=lambda values: SimpleNamespace())
+
+
+def partitions_of(cluster: Cluster) -> Any:
+    """The partitions in a cluster that need not be reached."""
+    pytest.importorskip("cassandra")
+    from conductorlite.ext.cassandra.server import CassandraPartitions
+
+    made: Any = object.__new__(CassandraPartitions)
+    made._session, made._pid, made._closed, made._known, made._serial = cluster, os.getpid(), False, {}, None
+    made.path, made.statements = "cassandra://here/there", 0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("stored", "applied"),
+    [(("mine", 3), True), (("another", 3), False), (("mine", 2), False), (None, False)],
+)
+def test_a_turn_that_was_sent_twice(stored: tuple[str, int] | None, applied: bool) -> None:
+    """The driver sends once more what was under way on a connection that ends: the second copy is refused, the first one counts."""
+    partitions = partitions_of(Cluster(SimpleNamespace(one=lambda: stored)))
+    turn = Turn(workflow_id="w", expected=2, head=Head(fence=3, text="", turn="mine"))
+    sent = SimpleNamespace(result=lambda: SimpleNamespace(was_applied=False))
+    assert partitions._taken(turn, sent) is applied
+
+
+def test_a_cluster_that_goes_away_during_a_walk() -> None:
+    """Pages are asked for as a walk goes on: what goes wrong with a later one is the store's, as with the first."""
+
+    def pages() -> Iterator[tuple[str, int]]:
+        yield "w", 0
+        raise NoHostAvailable("none", {})
+
+    pytest.importorskip("cassandra")
+    from cassandra.cluster import NoHostAvailable
+
+    walk = partitions_of(Cluster(pages())).walk()
+    assert next(walk) == "w"
+    with pytest.raises(StorageUnavailable, match="no server can be reached"):
+        next(walk)
 
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b", "c")]})

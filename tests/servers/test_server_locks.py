@@ -133,6 +133,7 @@ def test_a_server_that_is_down_is_named_at_open(scheme: str) -> None:
         ("rabbit://a", "begins with .*redis://"),
         ("redis", "begins with .*redis://"),
         ("redis://a:b:c:d", "no host"),
+        ("redis://a:65536", "no host"),
         ("redis://,", "no host"),
         ("redis://a/x", "number of a database"),
         ("redis://a?leese=5s", "no option leese"),

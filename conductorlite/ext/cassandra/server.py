@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar, final
 
 from cassandra import (
@@ -76,9 +77,7 @@ class CassandraPartitions:
         self.path: Final = place.shown.partition("?")[0]
         if not _KEYSPACE.fullmatch(place.path):
             raise InvalidInput(f"{self.path}: a keyspace is 1 to 47 lower-case letters, digits and `_`, not {place.path!r:.80}")
-        replication, datacenter = place.options.get("replication", "1"), place.options.get("datacenter")
-        if not replication.isdecimal() or int(replication) < 1:
-            raise InvalidInput(f"{self.path}: replication is a number of copies, not {replication!r:.80}")
+        replication, datacenter = place.number("replication", 1, "copies"), place.options.get("datacenter")
         self._timeout = to_span(place.options.get("timeout", "5s")) / 1000
         policy = DCAwareRoundRobinPolicy(local_dc=datacenter) if datacenter else RoundRobinPolicy()
         profile = ExecutionProfile(
@@ -90,7 +89,7 @@ class CassandraPartitions:
         )
         self._serial = profile.serial_consistency_level
         self._cluster = Cluster(
-            [host for host, _ in place.hosts],
+            list(place.hosts),
             port=place.hosts[0][1],
             auth_provider=PlainTextAuthProvider(place.user, place.password) if place.user else None,
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
@@ -109,7 +108,7 @@ class CassandraPartitions:
             self._cluster.shutdown()
             raise
 
-    def _made(self, keyspace: str, datacenter: str | None, replication: str) -> None:
+    def _made(self, keyspace: str, datacenter: str | None, replication: int) -> None:
         """Make what is missing; what is there is only looked at."""
         metadata = self._cluster.metadata.keyspaces
         if keyspace not in metadata:
@@ -167,6 +166,12 @@ class CassandraPartitions:
 
         return self._asked(ask)
 
+    def _each(self, text: str) -> Iterator[Any]:
+        """The rows of a whole table; each page is asked for when it is come to."""
+        rows = self._asked(lambda: iter(self._session.execute(text, timeout=60)))
+        while (row := self._asked(lambda: next(rows, None))) is not None:
+            yield row
+
     # -- executions ----------------------------------------------------------------------------------------------------
 
     def heads(self, workflow_ids: Sequence[str], *, items: bool = False) -> Mapping[str, Head]:
@@ -216,15 +221,18 @@ class CassandraPartitions:
         return f"@{len(parts)}"
 
     def _taken(self, turn: Turn, sent: Any) -> bool:
-        """Whether a transaction was applied; one of which no answer came is looked for."""
-        try:
-            return bool(sent.result().was_applied)
-        except (OperationTimedOut, WriteTimeout):
-            statement = self._prepared(f"SELECT turn FROM workflows WHERE {_HEAD}").bind((turn.workflow_id,))
-            statement.consistency_level = self._serial
-            self.statements += 1
-            row = self._session.execute(statement).one()
-            return row is not None and row[0] == turn.head.turn
+        """Whether a transaction was applied.
+
+        One of which no answer came is looked for; one that was refused too: it may be its own second copy, for the driver sends to
+        another host what was under way on a connection that ends.
+        """
+        with suppress(OperationTimedOut, WriteTimeout):
+            if sent.result().was_applied:
+                return True
+        statement = self._prepared(f"SELECT turn, fence FROM workflows WHERE {_HEAD}").bind((turn.workflow_id,))
+        statement.consistency_level = self._serial
+        self.statements += 1
+        return bool(self._session.execute(statement).one() == (turn.head.turn, turn.head.fence))
 
     def whole(self, workflow_id: str, head: Head) -> str:
         """See `Partitions.whole`."""
@@ -297,7 +305,7 @@ class CassandraPartitions:
     def walk(self) -> Iterator[str]:
         """See `Partitions.walk`."""
         text = "SELECT DISTINCT workflow_id, shard FROM workflows"
-        for workflow_id, shard in self._asked(lambda: self._session.execute(text, timeout=60)):
+        for workflow_id, shard in self._each(text):
             if shard == 0:
                 yield workflow_id
 
@@ -310,7 +318,7 @@ class CassandraPartitions:
 
     def kept(self, table: str) -> Iterator[tuple[str, str]]:
         """See `Partitions.kept`."""
-        for key, data in self._asked(lambda: self._session.execute(f"SELECT key, data FROM {table}", timeout=60)):
+        for key, data in self._each(f"SELECT key, data FROM {table}"):
             if key != "identity":
                 yield key, data
 
