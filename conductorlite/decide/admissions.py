@@ -45,10 +45,7 @@ _OWN_ABOVE: Final = "it needs a slot of {!r}, which an execution above it holds 
 
 def begin(changeset: Changeset, event: Event) -> None:
     """Schedule the first task, if the execution is let in; else have it wait, or refuse it."""
-    first = changeset.plan.first
-    if first is None:
-        return
-    key = _key(changeset)
+    first, key = changeset.plan.first, _key(changeset)
     if key is None:
         changeset.stack.append(("schedule", first, []))
     elif key in changeset.workflow.outer_keys:

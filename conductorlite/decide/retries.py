@@ -76,8 +76,7 @@ def _not_retriable(changeset: Changeset) -> str:
     if ended_by is not None:
         return f"its TERMINATE task {ended_by.ref!r} ended the workflow, and would again; restart or rerun it"
     left = any(task.live and task.status.successful for task in rows)
-    not_begun = not rows and changeset.plan.first is not None
-    if not _failed(changeset) and not left and not not_begun and status is not WorkflowStatus.TIMED_OUT:
+    if not _failed(changeset) and not left and rows and status is not WorkflowStatus.TIMED_OUT:
         return "the workflow has no failed or canceled task to retry"
     return ""
 
@@ -113,7 +112,7 @@ def _resumed(changeset: Changeset) -> frozenset[str]:
 
 def _reopen_where_it_failed(changeset: Changeset, in_place: Collection[str], *, cause: str | None = None) -> None:
     """Reopen an ended workflow. `in_place` are SUB_WORKFLOW tasks whose own child goes on; that of `cause` knows it already."""
-    not_begun = not changeset.everything() and changeset.plan.first is not None
+    not_begun = not changeset.everything()
     reopened = [task for task in _failed(changeset) if task.ref not in in_place]
     left = {task.ref for task in changeset.everything() if task.live and task.status.successful} - set(in_place)
     reopen_workflow(changeset)

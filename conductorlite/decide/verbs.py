@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from conductorlite.decide.admissions import begin, withdraw, withdraw_reopening
 from conductorlite.decide.changeset.rows import Changeset
-from conductorlite.decide.endings import complete_workflow, fail_workflow, set_workflow_timeout
+from conductorlite.decide.endings import fail_workflow, set_workflow_timeout
 from conductorlite.decide.operators import VARIABLES_LIMIT
 from conductorlite.decide.prefetch import prefetch_rest
 from conductorlite.decide.sub_workflows import answer_start, notify_parent
@@ -76,8 +76,6 @@ def on_start(changeset: Changeset, event: Event) -> None:
     broken = None if check is None else check.violation(changeset.value(changeset.workflow.input))
     if broken is not None:
         fail_workflow(changeset, WorkflowStatus.FAILED, f"its input breaks inputSchema: {broken}", None)
-    elif changeset.plan.first is None:
-        complete_workflow(changeset)
     else:
         begin(changeset, event)
 

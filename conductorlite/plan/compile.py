@@ -191,7 +191,7 @@ class Plan:
     definition: WorkflowDef
     semantics: Semantics
     nodes: Mapping[str, Node]
-    first: str | None
+    first: str
     output: Template | None
     #: Per node, what scheduling its successors will read: see `decide.prefetch`.
     ahead: Mapping[str, Reads] = attrs.field(factory=dict)
@@ -229,7 +229,7 @@ def compile_plan(
         definition=definition,
         semantics=semantics,
         nodes={**nodes, **undoing},
-        first=definition.tasks[0].task_reference_name if definition.tasks else None,
+        first=definition.tasks[0].task_reference_name,
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
         ahead=Ahead(

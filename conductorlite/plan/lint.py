@@ -6,6 +6,7 @@ What a worker takes and gives is known from its annotations, as a `Contract`; wh
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from conductorlite.language.durations import parse_duration
@@ -261,11 +262,9 @@ class _Linting:
         limit = f"longer than the workflow's timeout of {_seconds(defn.timeout_ms)}"
         duration = task.input_parameters.get("duration")
         if task.type == TaskType.WAIT and isinstance(duration, str) and not is_expression(duration):
-            try:
+            with suppress(InvalidExpression):  # reported by the check of the task
                 if parse_duration(duration) > defn.timeout_ms:
                     self._findings.warn(f"{node.path}.inputParameters.duration", f"is {limit}")
-            except InvalidInput:
-                pass  # reported by the check of the task
         definition = self._contract(task).task_def
         if definition is None:
             return

@@ -290,7 +290,7 @@ class _Move:
         live = [task for task in self.rows if task.live]
         for task in live:
             yield from starts_of(plan, plan.nodes[task.base_ref if old else self.name(task.base_ref)], task, begun)
-        if not self.begun and plan.first is not None:
+        if not self.begun:
             yield plan.first, ()
 
     def _join(self, join: Task, names: Mapping[str, Task], was: set[Place], will: set[Place]) -> None:

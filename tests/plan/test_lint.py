@@ -284,6 +284,11 @@ FAULTS: dict[str, Fault] = {
         MINUTE,
         "$.tasks[0].inputParameters.duration: is longer than the workflow's timeout of 60 s (warning)",
     ),
+    "a wait that cannot be read": (
+        [op("w", "WAIT", {"duration": "soon"})],
+        MINUTE,
+        "$.tasks[0].inputParameters.duration: Not valid duration: soon",
+    ),
     "retries beyond the workflow's timeout": (
         [
             {
