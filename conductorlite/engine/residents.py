@@ -58,11 +58,8 @@ class Resident:
     version: int
     #: After how many commits, as `Quiet` counts them, it was as it is here; -1: not known.
     commits: int
-
-    @property
-    def weight(self) -> int:
-        """Bytes that it takes at most."""
-        return _ROW + len(self.tasks) * _TASK
+    #: Bytes that it takes at most.
+    weight: int
 
 
 class Residents:
@@ -71,7 +68,7 @@ class Residents:
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._held: dict[str, Resident] = {}
-        #: What they weigh at most: what was taken out since is counted.
+        #: What they weigh, but for what threads have done at once; it is added up again when it is too much.
         self._weight = 0
         #: Whether a new execution has the first fence there is; not in a store that has removed any.
         self._first = True
@@ -81,7 +78,10 @@ class Residents:
 
     def take(self, workflow_id: str) -> Resident | None:
         """Have what is known of an execution, which is not kept here any more."""
-        return self._held.pop(workflow_id, None)
+        resident = self._held.pop(workflow_id, None)
+        if resident is not None:
+            self._weight -= resident.weight
+        return resident
 
     def peek(self, workflow_id: str) -> Resident | None:
         """What is known of an execution that has not ended, and of which no turn is under way."""
@@ -112,9 +112,11 @@ class Residents:
                 tasks[ref] = tasks.pop(ref)
         while len(tasks) > _TASKS:
             del tasks[next(iter(tasks))]
-        kept = new[Resident](stored_workflow(workflow), tasks, latest, version, commits)
-        self._held[workflow.workflow_id] = kept
-        self._weight += kept.weight
+        weight = _ROW + len(tasks) * _TASK
+        if workflow.workflow_id in self._held:
+            self.take(workflow.workflow_id)
+        self._held[workflow.workflow_id] = new[Resident](stored_workflow(workflow), tasks, latest, version, commits, weight)
+        self._weight += weight
         if self._weight > self._budget:
             self._make_room()
 

@@ -87,7 +87,7 @@ def chains(contest: Contest) -> None:
 
 
 def crowd(contest: Contest) -> None:
-    """Chains of five, all at once; with several processes each has its share, and all drive."""
+    """Chains of five, begun together; with several processes each has its share, and all drive."""
     five = chain(5)
     if contest.processes > 1:
         crowd_of_processes(contest, five)
@@ -95,8 +95,7 @@ def crowd(contest: Contest) -> None:
         engine.start(five, {"i": 1}).result()
         begun = engine.backend.commits()
         with contest.measured(contest.count * 5):
-            for n in range(contest.count):
-                engine.start(five, {"i": n})
+            engine.start_many(five, [{"i": n} for n in range(contest.count)])
             engine.run_until_idle()
         contest.tell(commits=engine.backend.commits() - begun)
 
@@ -106,7 +105,7 @@ def share(contest: Contest, count: int, barrier: Any) -> None:
     with opened(contest) as engine:
         five = chain(5)
         barrier.wait()
-        ids = [engine.start(five, {"i": n}).workflow_id for n in range(count)]
+        ids = engine.start_many(five, [{"i": n} for n in range(count)])
         while ids:
             engine.run_until_idle(timeout="1s")
             ids = [one for one in ids if not engine.status(one).terminal]
