@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import TaskType
@@ -54,8 +54,9 @@ _ENDED_BADLY: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT
 #: What is logged if anybody listens to warnings.
 _NOTED: Final = _FAILED | _ENDED_BADLY
 
-#: `logging.DEBUG`, which is not looked up for each turn.
+#: `logging.DEBUG` and `logging.WARNING`, which are not looked up for each turn.
 _DEBUG: Final = 10
+_WARNING: Final = 30
 
 #: Tasks that fail because one in them, or one they wait for, has failed.
 _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.SUB_WORKFLOW})
@@ -67,13 +68,30 @@ def log_decision(decision: Decision) -> None:
     noted = [line for line in decision.history if line.status in _NOTED or line.kind is HistoryKind.ALERT]
     if not debug and not noted:
         return
-    with suppress(Exception):  # a handler of the user's that raises is no reason to stop
+    try:
         workflow = decision.workflow
         if debug:
             lines = ", ".join(f"{line.kind} {line.ref or ''} {line.status}".replace("  ", " ") for line in decision.history)
             _TURNS.debug("%s (%s): %s", workflow.name, workflow.workflow_id, lines or "nothing to report", extra=_about(workflow))
-        if noted and _TASKS.isEnabledFor(logging.WARNING):
+        if noted and _TASKS.isEnabledFor(_WARNING) and (_is_heard(_TASKS) or _is_heard(_WORKFLOWS)):
             _warn(workflow, decision)
+    except Exception:
+        return  # a handler of the user's that raises is no reason to stop
+
+
+def _is_heard(log: Any) -> bool:
+    """Whether a record is looked at: not where every handler is one that does nothing. Without any, Python prints it."""
+    logger: logging.Logger | None = log.isEnabledFor.__self__  # itself: what is read of `log` is kept
+    silent, nothing = False, logging.NullHandler
+    while logger is not None:
+        if logger.filters:
+            return True
+        for handler in logger.handlers:
+            if type(handler) is not nothing:
+                return True
+            silent = True
+        logger = logger.parent if logger.propagate else None
+    return not silent
 
 
 def _warn(workflow: Workflow, decision: Decision) -> None:

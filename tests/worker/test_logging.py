@@ -251,6 +251,25 @@ def test_a_handler_that_raises_stops_nothing() -> None:
         logging.getLogger("conductorlite").removeHandler(handler)
 
 
+@pytest.mark.parametrize("heard", ["", "handler", "above", "filter", "apart"])
+def test_no_record_is_made_that_nothing_looks_at(heard: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a library's logger has only the handler that does nothing; one is made for whatever else there is."""
+    made: list[str] = []
+    logger, tasks = logging.getLogger("conductorlite"), logging.getLogger("conductorlite.tasks")
+    monkeypatch.setattr(logging.getLogger(), "handlers", [logging.Handler()] if heard == "above" else [])
+    monkeypatch.setattr(logger, "handlers", [logging.NullHandler(), *([logging.Handler()] if heard == "handler" else [])])
+    monkeypatch.setattr(tasks, "filters", [lambda _: False] if heard == "filter" else [])
+    monkeypatch.setattr(tasks, "propagate", heard != "apart")
+    monkeypatch.setattr(logging.Handler, "handle", lambda *_: None)
+    monkeypatch.setattr(logging, "lastResort", None)
+    real = tasks.makeRecord
+    monkeypatch.setattr(tasks, "makeRecord", lambda name, *rest, **more: made.append(name) or real(name, *rest, **more))
+    with Engine(workers=failing(retry_count=0), clock=VirtualClock()) as engine:
+        engine.start(flow(simple("t")))
+        engine.run_until_idle()
+    assert made == (["conductorlite.tasks"] if heard else [])
+
+
 def test_it_is_told_after_the_commit(store: Any, records: Any) -> None:
     """A handler that looks sees what it is told of."""
     seen: list[str] = []
