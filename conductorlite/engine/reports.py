@@ -186,21 +186,30 @@ def _kept(result: TaskResult) -> TaskResult:
         and (result.reason, result.traceback, result.worker_id, result.logs, result.error_types) == _NO_TEXTS
     ):
         return result
+    reason, trace, worker = _raw(result.reason), _raw(result.traceback), _raw(result.worker_id)
+    logs = raw_lines(result.logs)
+    types = tuple([printable(name, _TYPE_LENGTH) for name in islice(result.error_types, _TYPES)])
+    if (
+        type(status) is TaskStatus
+        and (reason is result.reason and trace is result.traceback and worker is result.worker_id)
+        and (logs is result.logs and types == result.error_types)
+    ):
+        return result
     return attrs.evolve(
         result,
         status=TaskStatus(status),
-        reason=_raw(result.reason),
-        traceback=_raw(result.traceback),
-        worker_id=_raw(result.worker_id),
-        logs=raw_lines(result.logs),
-        error_types=tuple(printable(name, _TYPE_LENGTH) for name in islice(result.error_types, _TYPES)),
+        reason=reason,
+        traceback=trace,
+        worker_id=worker,
+        logs=logs,
+        error_types=types,
     )
 
 
 def cut_result(result: TaskResult) -> TaskResult:
     """A report with its texts cut to their lengths; of a reason the beginning is kept, as in Conductor."""
-    said, trace, worker = (len(text or "") for text in (result.reason, result.traceback, result.worker_id))
-    if said <= REASON_LENGTH and trace <= _TRACEBACK_LENGTH and worker <= _WORKER_LENGTH:
+    said, trace, worker = result.reason or "", result.traceback or "", result.worker_id or ""
+    if len(said) <= REASON_LENGTH and len(trace) <= _TRACEBACK_LENGTH and len(worker) <= _WORKER_LENGTH:
         return result
     return attrs.evolve(
         result,

@@ -124,6 +124,15 @@ def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop
         if kind is float:
             if item - item != 0.0:
                 raise InvalidInput(f"{path}: {item!r} is not a JSON number")
+        elif kind is list or kind is tuple:
+            if depth >= MAX_DEPTH:
+                raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
+            size += _ENTRY * len(item)
+            for index, entry in enumerate(item):
+                if type(entry) is str:
+                    size += len(entry)
+                elif type(entry) not in _SCALARS:
+                    stack.append((entry, f"{path}[{index}]", depth + 1))
         elif kind is dict or isinstance(item, Mapping):
             if depth >= MAX_DEPTH:
                 raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
@@ -135,15 +144,6 @@ def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop
                     size += len(entry)
                 elif type(entry) not in _SCALARS:
                     stack.append((entry, f"{path}.{key}", depth + 1))
-        elif kind is list or kind is tuple:
-            if depth >= MAX_DEPTH:
-                raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
-            size += _ENTRY * len(item)
-            for index, entry in enumerate(item):
-                if type(entry) is str:
-                    size += len(entry)
-                elif type(entry) not in _SCALARS:
-                    stack.append((entry, f"{path}[{index}]", depth + 1))
         elif isinstance(item, str):
             size += str.__len__(item)
         elif not isinstance(item, int):

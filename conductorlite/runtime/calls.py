@@ -102,6 +102,10 @@ _PLAIN: Final = frozenset({dict, list, str, int, float, bool, type(None)})
 #: Members of an exception group that are looked at.
 _GROUPED: Final = 10_000
 
+#: What an error was raised from, and while which one was handled, whatever its class says.
+_CAUSE: Final = BaseException.__dict__["__cause__"]
+_CONTEXT: Final = BaseException.__dict__["__context__"]
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class Deferred:
@@ -295,13 +299,21 @@ def raised(task: Task, error: BaseException) -> TaskResult:
     """The report for what a function raised, with its traceback."""
     terminal = _is_terminal(error)
     text = printable(error, RAW_LENGTH)
-    return _result(
-        task,
-        TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
+    return new[TaskResult](
+        workflow_id=task.workflow_id,
+        task_id=task.task_id,
+        status=TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
+        lease=task.lease,
         reason=text if isinstance(error, TaskFailedTerminally) else f"{type_name(error)}: {text}",
         traceback=_traceback(error),
-        error_types=tuple(_name(type(one)) for one in _chain(error)),
+        error_types=(_name(type(error)),) if _is_single(error) else tuple([_name(type(one)) for one in _chain(error)]),
     )
+
+
+def _is_single(error: BaseException) -> bool:
+    """Whether an error is no group, and was raised from no other one, nor while one was handled."""
+    cause, context = _CAUSE.__get__(error), _CONTEXT.__get__(error)
+    return cause is None and context is None and not isinstance(error, BaseExceptionGroup)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -314,7 +326,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(one))
         yield one
-        cause, context = (BaseException.__dict__[place].__get__(one) for place in ("__cause__", "__context__"))
+        cause, context = _CAUSE.__get__(one), _CONTEXT.__get__(one)
         hidden = BaseException.__dict__["__suppress_context__"].__get__(one)
         pending.append(cause if cause is not None or hidden else context)
         if isinstance(one, BaseExceptionGroup):
@@ -323,10 +335,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _cut_off(error: BaseException, outside: BaseException) -> None:
     """Have an error say nothing of what the caller of the engine was handling when the function was called."""
-    context = BaseException.__dict__["__context__"]
     for one in _chain(error):
-        if context.__get__(one) is outside:
-            context.__set__(one, None)
+        if _CONTEXT.__get__(one) is outside:
+            _CONTEXT.__set__(one, None)
 
 
 def _name(kind: type) -> str:
@@ -360,8 +371,7 @@ _SAYING_MORE: Final = (AttributeError, BaseExceptionGroup, ImportError, NameErro
 
 def _lines(error: BaseException) -> list[str]:
     """As `traceback.format_exception` has it."""
-    above = BaseException.__dict__["__cause__"].__get__(error) or BaseException.__dict__["__context__"].__get__(error)
-    if above is not None or isinstance(error, _SAYING_MORE):
+    if not _is_single(error) or isinstance(error, _SAYING_MORE):
         return traceback.format_exception(error)
     place, before, lines = error.__traceback__, ("", 0, ""), ["Traceback (most recent call last):\n"]
     while place is not None:
@@ -376,7 +386,20 @@ def _lines(error: BaseException) -> list[str]:
             _PLACES.put(key, text)
         lines.append(text)
         place, before = place.tb_next, shown
-    return [*lines, *traceback.format_exception_only(error)] if len(lines) > 1 else traceback.format_exception(error)
+    return [*lines, *_last_lines(error)] if len(lines) > 1 else traceback.format_exception(error)
+
+
+def _last_lines(error: BaseException) -> list[str]:
+    """As `traceback.format_exception_only` has it, of one of `_is_single`."""
+    kind = type(error)
+    if type(kind) is type and type(kind.__module__) is str and getattr(error, "__notes__", None) is None:
+        name = kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
+        try:
+            text = str(error)
+        except Exception:  # `traceback` knows what it says then
+            return traceback.format_exception_only(error)
+        return [f"{name}: {text}\n" if text else f"{name}\n"]
+    return traceback.format_exception_only(error)
 
 
 def _traceback(error: BaseException) -> str:
