@@ -85,7 +85,7 @@ class LimitReads(BaseReads):
         return [self._store.members[key][holder] for key, holder in sorted(self._store.members_of.get(workflow_id, {}))]
 
     def unpolled(self, lane: str) -> Sequence[str]:
-        return sorted(key for key in self._store.unpolled if lane in self._store.limits[key].unpolled)
+        return sorted([key for key in self._store.unpolled if lane in self._store.limits[key].unpolled])
 
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
@@ -211,7 +211,7 @@ class LimitWrites(LimitReads, BaseWrites):
         for event in list(execution.inbox.values()):
             self._put_event(event)
         for ref in list(execution.offered):
-            message = store.messages[workflow_id, ref]
+            message = execution.offered[ref]
             self._put_message(attrs.evolve(message, queue=_renamed(message.queue, old, new)))
         for number, item in list(store.outbox.items()):
             if item.workflow_id == workflow_id and item.outgoing.put:
@@ -397,7 +397,7 @@ class MemoryReads(LimitReads, TableReads):
         return list(due.values()) if owner is None else [due[owner]] if owner in due else []
 
     def next_event_at(self, owner: str | None = None) -> int | None:
-        return min((key[0] for keys in self._due_of(owner) if (key := keys.first()) is not None), default=None)
+        return min([key[0] for keys in self._due_of(owner) if (key := keys.first()) is not None], default=None)
 
     def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
         executions = self._store.executions
@@ -409,34 +409,40 @@ class MemoryReads(LimitReads, TableReads):
     def offered(self, queue: str, now: int, limit: int) -> Sequence[Message]:
         """Messages of a queue due at `now`, best first."""
         found: list[Message] = []
-        for _, keys in sorted(self._store.queues.get(queue, {}).items()):
-            for due_at, workflow_id, ref in keys:
+        priorities, executions = self._store.queues.get(queue, {}), self._store.executions
+        for priority in priorities if len(priorities) == 1 else sorted(priorities):
+            for due_at, workflow_id, ref in priorities[priority]:
                 if due_at > now or len(found) >= limit:
                     break
-                found.append(self._store.messages[workflow_id, ref])
+                found.append(executions[workflow_id].offered[ref])
         return found
 
     def next_message_at(self, queues: Sequence[str] | None) -> int | None:
-        if queues is None:
-            firsts = [self._store.messages_due.first()]
-        else:
-            firsts = [keys.first() for queue in queues for keys in self._store.queues.get(queue, {}).values()]
-        return min((key[0] for key in firsts if key is not None), default=None)
+        at: int | None = None
+        for queue in self._store.queues if queues is None else queues:
+            for keys in self._store.queues.get(queue, {}).values():
+                key = keys.first()
+                if key is not None and (at is None or key[0] < at):
+                    at = key[0]
+        return at
 
     def message(self, key: MessageKey) -> Message | None:
-        return self._store.messages.get(key)
+        return self._of(key[0]).offered.get(key[1])
 
     def queue_sizes(self) -> Mapping[str, int]:
-        return {queue: size for queue, size in self._store.sizes.items() if size}
+        sizes = {queue: sum(map(len, priorities.values())) for queue, priorities in self._store.queues.items()}
+        return {queue: size for queue, size in sizes.items() if size}
 
     def messages(self, limit: int) -> Sequence[Message]:
-        return [self._store.messages[key[1], key[2]] for key in islice(self._store.messages_due, limit)]
+        places = merge(*(keys for priorities in self._store.queues.values() for keys in priorities.values()))
+        return [self._of(workflow_id).offered[ref] for _, workflow_id, ref in islice(places, limit)]
 
     def poll_data(self, task_type: str | None) -> Sequence[PollData]:
         return [poll for key, poll in sorted(self._store.polls.items()) if task_type is None or key[0] == task_type]
 
     def outbox(self, limit: int) -> Sequence[RelayItem]:
-        return [self._store.outbox[item_id] for item_id in islice(sorted(self._store.outbox), limit)]
+        outbox = self._store.outbox
+        return [outbox[item_id] for item_id in sorted(outbox)[:limit]] if outbox else []
 
     # -- definitions ---------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import ExternalPayload, Payload
-from conductorlite.model.decisions import Event, Message, MessageKey
+from conductorlite.model.decisions import Event, Message
 from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Task, TaskLog, Workflow
 from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
@@ -123,6 +123,9 @@ class Ordered(Generic[Key]):
     def __bool__(self) -> bool:
         return bool(self._blocks)
 
+    def __len__(self) -> int:
+        return sum(map(len, self._blocks))
+
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -203,8 +206,8 @@ class Execution:
         self.texts: dict[str, str] = {}
         self.inbox: dict[str, Event] = {}
         self.held: dict[str, bool] = {}
-        #: References with a message.
-        self.offered: dict[str, bool] = {}
+        #: Messages by reference.
+        self.offered: dict[str, Message] = {}
         #: Ids of the tasks with log lines.
         self.logged: dict[str, bool] = {}
 
@@ -229,12 +232,8 @@ class Store:
         self.due: dict[str, Ordered[DueKey]] = {"": Ordered()}
         #: Ids of the executions of each owner; those without an owner are not listed.
         self.owned: dict[str, Ordered[tuple[str]]] = {}
-        self.messages: dict[MessageKey, Message] = {}
-        #: By queue, then by negated priority: (due_at, workflow_id, ref).
+        #: Of every message, by queue, then by negated priority: (due_at, workflow_id, ref).
         self.queues: dict[str, dict[int, Ordered[tuple[int, str, str]]]] = {}
-        self.sizes: dict[str, int] = {}
-        #: (due_at, workflow_id, ref) of every message.
-        self.messages_due: Ordered[tuple[int, str, str]] = Ordered()
         self.limits: dict[str, Limit] = {}
         #: Members by key and holder; the places of those that wait, by key; (key, holder) by execution.
         self.members: dict[str, dict[str, Member]] = {}
@@ -352,11 +351,6 @@ class Store:
             found = Execution(workflow_id)
             self.put(self.executions, workflow_id, found)
         return found
-
-    def queue(self, message: Message) -> Ordered[tuple[int, str, str]]:
-        """The ordered keys of the messages of one queue and priority, made on first use."""
-        priorities = self.queues.setdefault(message.queue, {})
-        return priorities.setdefault(-message.priority, Ordered())
 
 
 class BaseReads:

@@ -157,7 +157,7 @@ class TableReads(BaseReads):
                 own[row.name, row.status.value] = Size(known.rows + 1, known.bytes + held)
             for kind, size in found.items():
                 kinds[kind] = Size(kinds[kind].rows + size.rows, kinds[kind].bytes + size.bytes)
-        kinds["messages"] = Size(len(store.messages), 0)
+        kinds["messages"] = Size(sum(len(execution.offered) for execution in store.executions.values()), 0)
         kinds["definitions"] = _size((text,) for text in store.definitions.values())
         kinds["archive"] = _size((archived.document,) for archived in store.archive.values())
         kinds["changes"] = Size(len(store.pending), 0)

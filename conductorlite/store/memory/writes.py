@@ -319,24 +319,19 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
 
     def _drop_message(self, key: MessageKey) -> None:
         store = self._store
-        message = store.drop(store.messages, key)
+        message = store.drop(self._of(key[0]).offered, key[1])
         if message is not None:
-            store.drop(store.execution(key[0]).offered, key[1])
-            store.discard(store.queue(message), (message.due_at, *key))
-            store.discard(store.messages_due, (message.due_at, *key))
-            store.put(store.sizes, message.queue, store.sizes[message.queue] - 1)
+            store.discard(store.queues[message.queue][-message.priority], (message.due_at, *key))
 
     def _put_message(self, message: Message) -> None:
-        store = self._store
-        key = (message.workflow_id, message.ref)
-        if key in store.messages:
-            self._drop_message(key)
-        store.put(store.messages, key, message)
-        store.put(store.execution(message.workflow_id).offered, message.ref, True)
-        place = (message.due_at, *key)
-        store.add(store.queue(message), place)
-        store.add(store.messages_due, place)
-        store.put(store.sizes, message.queue, store.sizes.get(message.queue, 0) + 1)
+        store, ref = self._store, message.ref
+        offered = store.execution(message.workflow_id).offered
+        if ref in offered:
+            self._drop_message(message.key)
+        store.note((offered, ref, MISSING))
+        offered[ref] = message
+        priorities = store.queues.setdefault(message.queue, {})
+        store.add(_ordered(priorities, -message.priority), (message.due_at, message.workflow_id, ref))
 
     def deliver(self, items: Sequence[RelayItem]) -> None:
         for item in items:
@@ -346,7 +341,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
 
     def discard(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            if self._store.messages.get(message.key) == message:
+            if self._of(message.workflow_id).offered.get(message.ref) == message:
                 self._drop_message(message.key)
 
     def record_polls(self, polls: Sequence[PollData]) -> None:

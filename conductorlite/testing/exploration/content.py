@@ -13,7 +13,8 @@ __all__ = ["content", "copied"]
 def content(store: Store, now: int) -> tuple[object, ...]:
     """Rows, timers, offers and limits, with instants counted from `now` (epoch ms)."""
     rows = [_execution_key(store.workflows.get(one), held, now) for one, held in store.executions.items()]
-    messages = [(one.queue, one.workflow_id, one.ref, one.attempt, one.due_at - now) for one in store.messages.values()]
+    offered = [one for held in store.executions.values() for one in held.offered.values()]
+    messages = [(one.queue, one.workflow_id, one.ref, one.attempt, one.due_at - now) for one in offered]
     limits = [(one.key, one.in_use, one.reserved, tuple(at - now for at in one.log), one.unpolled) for one in store.limits.values()]
     lines = [(key, who, one.state, one.number) for key, all_ in store.members.items() for who, one in all_.items()]
     schedules = [(one.name, one.progress) for one in store.schedules.values()]
