@@ -46,7 +46,7 @@ from conductorlite.decide.endings import (
 from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
 from conductorlite.decide.operators.do_while import next_round, with_rounds
 from conductorlite.decide.operators.join import choose, look_again, one_less, pass_over_join, schedule_branch
-from conductorlite.decide.plain import completed, polled, scheduled
+from conductorlite.decide.plain import polled, reported, scheduled
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.reports import (
     on_extend_lease,
@@ -192,7 +192,9 @@ def _attempts_left(node: Node, task: Task) -> bool:
 def _retry(changeset: Changeset, node: Node, task: Task) -> None:
     delay = retry_delay(node.policy, task.attempt - task.first_attempt, changeset.workflow.semantics)
     identity = (changeset.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
-    reschedule(changeset, node, task, delay + jitter(node.policy, *identity))
+    delay += jitter(node.policy, *identity)
+    if not (node.plain and not task.grafts and scheduled(changeset, node, task.iterations, task, delay)):
+        reschedule(changeset, node, task, delay)
 
 
 def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
@@ -368,15 +370,18 @@ _PLAIN_STEPS: Final = 3
 
 
 def _read_plain(changeset: Changeset, event: Event) -> int | None:
-    """Take what mostly happens to a plain task, and do what follows; None, with nothing done, for anything else."""
+    """Take what mostly happens to a plain task, and do what mostly follows; None, with nothing done, for anything else."""
     if event.kind is EventKind.POLL:
         return 0 if polled(changeset, event) else None
     bounds = changeset.bounds
     if event.kind is not EventKind.REPORT or bounds.steps < _PLAIN_STEPS or len(changeset.inserted) + 1 >= bounds.rows:
         return None
-    task: Any = completed(changeset, event)
+    task: Any = reported(changeset, event)
     if task is None:
         return None
+    if task.status is not TaskStatus.COMPLETED:
+        changeset.queue.append(("advance", task.ref))
+        return 0
     node = changeset.plan.nodes[task.base_ref]
     if node.successor is not None:
         successor = changeset.plan.nodes[node.successor]

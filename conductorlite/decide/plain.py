@@ -22,7 +22,10 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, prin
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
-__all__ = ["completed", "polled", "scheduled"]
+__all__ = ["polled", "reported", "scheduled"]
+
+#: What a report ends a task with, mostly.
+_ENDS: Final = {str(one): one for one in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR)}
 
 #: All that a line of the journal says of a report, mostly.
 _REPORTED: Final = encoded({"kind": str(EventKind.REPORT)})
@@ -66,15 +69,15 @@ def _line(changeset: Changeset, task: Task, payload: Payload | None, cause: str 
         status=task.status,
         ref=task.ref,
         attempt=task.attempt,
-        reason=task.reason if task.status is TaskStatus.COMPLETED else None,
+        reason=task.reason if task.status.terminal else None,
         payload=payload,
         cause=cause,
     )
     changeset.history.append(line)
 
 
-def completed(changeset: Changeset, event: Event) -> Task | None:
-    """The plain task that its worker's report has completed; what follows from that is the caller's. None: nothing is done."""
+def reported(changeset: Changeset, event: Event) -> Task | None:
+    """The plain task that its worker's report has ended; what follows from that is the caller's. None: nothing is done."""
     data, ref = event.data, event.ref
     if event.sender or ref is None or (event.stored and data.text is None) or changeset.cause or not _usual(changeset):
         return None
@@ -89,12 +92,12 @@ def completed(changeset: Changeset, event: Event) -> Task | None:
         or task.succeeded_before
         or not (event.attempt == task.attempt and event.generation == task.generation == changeset.workflow.generation)
         or said.get("lease", task.lease) != task.lease
-        or said["status"] != "COMPLETED"
+        or said["status"] not in _ENDS
         or said.get("merge")
     ):
         return None
-    node = changeset.plan.nodes[task.base_ref]
-    if not node.plain or node.output_check is not None:
+    status, node = _ENDS[said["status"]], changeset.plan.nodes[task.base_ref]
+    if not node.plain or (node.output_check is not None and status is TaskStatus.COMPLETED):
         return None
     output = Payload.of(said.get("output") or {})
     if output.text is None or (len(output.text) > SMALL and changeset.bounds.barriers.refusal("task_output", output) is not None):
@@ -102,37 +105,42 @@ def completed(changeset: Changeset, event: Event) -> Task | None:
     row = changeset.last.get(ref)
     if row is None:
         row = changeset.updated[ref, task.attempt] = changeset.last[ref] = writable_copy(task)
-    _complete(changeset, row, output, said)
+    _close(changeset, row, status, output, said)
     changeset.reply(event, Outcome.DONE)
     return row
 
 
-def _complete(changeset: Changeset, row: Any, output: Payload, said: dict[str, Any]) -> None:
+def _close(changeset: Changeset, row: Any, status: TaskStatus, output: Payload, said: dict[str, Any]) -> None:
     if row.timeout_at is not None or row.response_timeout_at is not None or row.total_timeout_at is not None:
         changeset.drop_timers(row)
-    worker, callback = said.get("workerId"), said.get("callbackAfterMs")
-    row.status, row.reason = TaskStatus.COMPLETED, said.get("reason") or None
+    worker, callback, errors = said.get("workerId"), said.get("callbackAfterMs"), said.get("errorTypes")
+    row.status, row.reason = status, said.get("reason") or None
     row.ended_at = row.updated_at = changeset.now
     row.lease, row.holder = 0, None
     row.output = changeset.keep(output) if output.large else output
     row.worker_id, row.traceback = worker or row.worker_id, said.get("traceback")
+    row.error_types = tuple(errors) if errors else ()
     cause = _REPORTED
-    if worker or callback:
-        given = {"worker": worker, "callback": callback}
+    if worker or callback or errors:
+        given = {"worker": worker, "callback": callback, "errors": errors}
         cause = encoded({"kind": str(EventKind.REPORT), **{name: value for name, value in given.items() if value}})
     _line(changeset, row, output, cause)
 
 
-def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...]) -> bool:
-    """Schedule the first attempt at a plain node and offer it at once."""
+def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...], previous: Task | None = None, delay_ms: int = 0) -> bool:
+    """Schedule the first attempt at a plain node and offer it at once, or the one after `previous`, offered `delay_ms` from now."""
     workflow = changeset.workflow
     if workflow.task_to_domain.text != "{}" or not _usual(changeset) or "used" in changeset.cause:
         return False
     ref = printed_ref(node.ref, place) if place else node.ref
-    task_id = attempt_id(workflow, ref, 0, workflow.generation)
+    attempt = 0 if previous is None else previous.attempt + 1
+    task_id = attempt_id(workflow, ref, attempt, workflow.generation)
     changeset.strict = True
     try:
-        given = Payload.of(node.template.render(ExpressionContext(changeset, node.template.reads, task_id)))
+        values = node.template.render(ExpressionContext(changeset, node.template.reads, task_id))
+        if previous is not None and previous.input.text != "{}":
+            values = {**changeset.value(previous.input), **values}
+        given = Payload.of(values)
     except InvalidInput:
         return False
     finally:
@@ -143,12 +151,18 @@ def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...]) -> bool:
     task: Any = writable_copy(_blank())
     task.workflow_id, task.ref, task.base_ref, task.task_id = workflow.workflow_id, ref, node.ref, task_id
     task.task_type, task.name, task.iterations = node.task_type, node.task.name, place
+    if previous is not None:
+        changeset.put(previous, retried=True)
+        task.attempt, task.first_attempt, task.domain = attempt, previous.first_attempt, previous.domain
+        task.retried_task_id, task.succeeded_before = previous.task_id, previous.executed or previous.succeeded_before
     task.generation, task.seq = workflow.generation, changeset.next_place(ref)
     task.input = changeset.keep(given) if given.large else given
-    task.scheduled_at = task.first_scheduled_at = task.due_at = task.updated_at = now
+    task.scheduled_at = task.updated_at = now
+    task.first_scheduled_at = now if previous is None else previous.first_scheduled_at
+    task.due_at, task.start_delay_ms = now + delay_ms, delay_ms
     if policy.poll_timeout_ms > 0:
-        task.poll_timeout_at = now + policy.poll_timeout_ms
-    changeset.inserted[ref, 0] = changeset.last[ref] = task
+        task.poll_timeout_at = task.due_at + policy.poll_timeout_ms
+    changeset.inserted[ref, attempt] = changeset.last[ref] = task
     changeset.newest[node.ref] = ref
     cause, changeset.cause = changeset.cause, {}
     _line(changeset, task, given, encoded(cause) if cause else None)

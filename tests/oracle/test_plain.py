@@ -163,7 +163,7 @@ def cause_forgotten(changeset: Any, said: Any) -> None:
 
 
 BUGS = {
-    "completed": [other_rows("lease"), other_rows("ended_at"), cause_forgotten],
+    "reported": [other_rows("lease"), other_rows("ended_at"), cause_forgotten],
     "scheduled": [other_rows("seq"), timer_forgotten],
     "polled": [other_rows("poll_count"), timer_forgotten, cause_forgotten],
 }
