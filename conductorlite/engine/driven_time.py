@@ -65,14 +65,13 @@ class Driven:
         if clock.virtual:
             self._extend(clock.now())
 
-    def look(self, *, last: bool = False) -> None:
-        """Note that this engine drives now, and when it is the `last` time for a while; not to be called inside a transaction.
+    def look(self, now: int, *, last: bool = False) -> None:
+        """Note that this engine drives `now`, and when it is the `last` time for a while; not to be called inside a transaction.
 
         Writes to the store once in a while. Raises what `note` does.
         """
         self._driving = True
         most = _ENDED_MS if last else _NOTED_MS
-        now = self._clock.now()
         if now == self._looked_at and not last:
             return
         self._looked_at = now

@@ -69,11 +69,8 @@ class Holding:
         self._mutex = Mutex()
         self._over = Waiter()
         self._looked_at: int | None = None
-
-    @property
-    def worker_id(self) -> str:
-        """The name of its workers, unless they are given another one: of no other process's."""
-        return "conductorlite" if self._clock.virtual else f"conductorlite-{self.name}"
+        #: The name of its workers, unless they are given another one: of no other process's.
+        self.worker_id = "conductorlite" if self._clock.virtual else f"conductorlite-{self.name}"
 
     # ------------------------------------------------------------------ to hold
 

@@ -208,7 +208,7 @@ class Polls:
         for poll in polls:
             key = (poll.queue_name, poll.domain, poll.worker_id)
             self._written[key] = poll.last_poll_time
-            if self._waiting.get(key) == poll:
+            if self._waiting.get(key) is poll:
                 self._waiting.pop(key, None)
 
 

@@ -63,7 +63,7 @@ class Core:
     @property
     def indexing(self) -> Search | None:
         """The same, where something may be indexed: for an external index, and once there was a search."""
-        return self.searching if self.index is not None or "searching" in vars(self) else None
+        return self.searching if self.index is not None or "searching" in self.__dict__ else None
 
 
 class Nouns(Service):

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from itertools import cycle
 from typing import Final
 
@@ -35,7 +36,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.decisions import EventKind, Message, Outcome, Reply, queue_name
+from conductorlite.model.decisions import EventKind, Message, Outcome, queue_name
 from conductorlite.model.errors import (
     ConductorliteError,
     ExecutionNotFound,
@@ -124,14 +125,15 @@ class Polling(Part):
 
         Each is `noted` in the commit that takes it, before any caller gets it.
         """
-        queue, now, quiet = queue_name(task_type, domain or None, self._owner), self._clock.now(), self._turns.quiet
+        queue = queue_name(task_type, domain or None, self._owner) if domain or self._owner else task_type
+        now, quiet = self._clock.now(), self._turns.quiet
         if not self._owed and quiet.offers_nothing(queue, now):
             due = self.polls.noted(PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=now))
             if due:
                 self._record(PollWrite(due))
             return []
-        asker = Asker(worker_id=worker_id, count=count)
-        self.take_for([asker], task_type, domain, hand, noted)
+        asker = new[Asker](worker_id=worker_id, count=count)
+        self._take_for(queue, [asker], self.poll_write([asker], task_type, domain), hand, noted)
         return [task for task, _ in asker.given] if asker.given else []
 
     def take_for(
@@ -143,12 +145,25 @@ class Polling(Part):
         noted: list[Task] | None = None,
     ) -> None:
         """The same for several workers that poll one queue: what is first in it for the first of them, in few writes for all."""
-        self.give_up(())
-        queue = queue_name(task_type, domain or None, self._owner)
-        poll_write = self.poll_write(askers, task_type, domain)
+        queue, poll_write = queue_name(task_type, domain or None, self._owner), self.poll_write(askers, task_type, domain)
+        if not self._owed and self._turns.quiet.offers_nothing(queue, self._clock.now()):
+            self._record(poll_write)
+        else:
+            self._take_for(queue, askers, poll_write, hand, noted)
+
+    def _take_for(
+        self, queue: str, askers: Sequence[Asker], poll_write: PollWrite, hand: Hand | None, noted: list[Task] | None
+    ) -> None:
+        """Take what can be taken: fewer, when the store fails after the first."""
+        if self._owed:
+            self.give_up(())
         noted, before, given = ([], 0, 0) if noted is None else (noted, len(noted), 0)
         try:
-            self._take_offered(queue, askers, poll_write, hand, noted)
+            try:
+                self._take_each(queue, askers, poll_write, hand, noted)
+            except ConductorliteError:
+                if not any(asker.taken for asker in askers):
+                    raise
             for asker in askers:
                 for found in asker.taken:
                     asker.given += self._handed_whole(found)
@@ -234,25 +249,11 @@ class Polling(Part):
                 return
         self.polls.wrote(poll_write.polls)
 
-    def _take_offered(
-        self, queue: str, askers: Sequence[Asker], extra_write: ExtraWrite, hand: Hand | None, noted: list[Task]
-    ) -> None:
-        """Take what can be taken: fewer, when the store fails after the first."""
-        try:
-            self._take_each(queue, askers, extra_write, hand, noted)
-        except ConductorliteError:
-            if not any(asker.taken for asker in askers):
-                raise
-
     def _take_each(
         self, queue: str, askers: Sequence[Asker], extra_write: ExtraWrite, hand: Hand | None, noted: list[Task]
     ) -> None:
         passed: set[Message] = set()
-        spare = 0
-        quiet = self._turns.quiet
-        if quiet.offers_nothing(queue, self._clock.now()):
-            return
-        wanted = 0
+        quiet, spare, wanted = self._turns.quiet, 0, 0
         for asker in askers:
             asker.data = said(asker.worker_id, hand)
             wanted += asker.count
@@ -269,17 +270,17 @@ class Polling(Part):
                 with self._backend.reading() as view:
                     offered = view.offered(queue, self._clock.now(), limit)
             found = False
-            fresh = [message for message in offered if message not in passed]
+            fresh = [message for message in offered if message not in passed] if passed else offered
             while fresh and wanted:
                 some, fresh = fresh[:wanted], fresh[wanted:]
-                passed.update(some)
                 wanting = askers if len(askers) == 1 else [one for one in askers for _ in range(one.count - len(one.taken))]
                 taken = self._take(zip(some, cycle(wanting), strict=False), extra_write, hand, noted)
                 wanted -= taken
                 found = found or taken > 0
-            if not found and len(offered) < limit:
+            if not wanted or (not found and len(offered) < limit):
                 break
             # Others poll too, or what is offered is void or of parked executions: look further.
+            passed.update(offered)
             spare = max(_SPARE, 2 * spare)
 
     def _polled(self, queue: str, keys: Sequence[str]) -> None:
@@ -407,26 +408,26 @@ class Polling(Part):
         for message, asker in shares:
             groups.setdefault(message.workflow_id, []).append((message, asker))
             takers[message.workflow_id, message.ref] = asker
-        takings = [Taking(data=EMPTY, owner=self._owner, write=extra_write, noted=noted) for _ in groups]
-        asked = [
-            Asked(
-                workflow_id=workflow_id,
-                events=[taking.poll(message, now, asker.data) for message, asker in group],
-                extra_write=taking,
-            )
-            for taking, (workflow_id, group) in zip(takings, groups.items(), strict=True)
-        ]
+        takings: list[Taking] = []
+        asked: list[Asked] = []
+        for workflow_id, group in groups.items():
+            taking = new[Taking](data=EMPTY, owner=self._owner, write=extra_write, noted=noted)
+            events = [taking.poll(message, now, asker.data) for message, asker in group]
+            takings.append(taking)
+            asked.append(new[Asked](workflow_id=workflow_id, events=events, extra_write=taking))
         problem: ConductorliteError | None = None
         taken = 0
         for one, taking, result in zip(asked, takings, run(asked), strict=True):
             group = groups[one.workflow_id]
             if isinstance(result, TurnResult):
-                if any(reply.outcome is Outcome.DONE for reply in result.replies.values()):
+                outcomes = [reply.outcome for reply in result.replies.values()]
+                if Outcome.DONE in outcomes:
                     taken += len(taking.taken)
                     for found in taking.taken:
                         takers[one.workflow_id, found[0].ref].taken.append(found)
-                alone = {event.ref for event in one.events if _is_alone(result.replies.get(event.event_id))}
-                if hand is not None:
+                if hand is not None and Outcome.ALONE in outcomes:
+                    answers = {event.ref: result.replies.get(event.event_id) for event in one.events}
+                    alone = [ref for ref, reply in answers.items() if reply is not None and reply.outcome is Outcome.ALONE]
                     hand.passed += [message for message, _ in group if message.ref in alone]
             elif isinstance(result, ExecutionNotFound):
                 with self._backend.writing() as tx:
@@ -447,8 +448,7 @@ class Polling(Part):
         `polls` are recorded as if they had polled.
         """
         due = [one for poll in polls for one in self.polls.noted(poll)] if polls else ()
-        write = PollWrite(due) if due else None
-        return new[Taking](data=data, owner=self._owner, write=write, free=free, most=most, again=again)
+        return new[Taking](data=data, owner=self._owner, write=PollWrite(due) if due else None, free=free, most=most, again=again)
 
     def taking_next(self, asker: Asker, task_type: str, domain: str | None, noted: list[Task]) -> Taking:
         """What has the turn of a worker's report give it the next tasks of a queue, as far as its execution is first there."""
@@ -481,16 +481,17 @@ class Polling(Part):
         return whole
 
 
-def _is_alone(reply: Reply | None) -> bool:
-    return reply is not None and reply.outcome is Outcome.ALONE
-
-
 def said(worker_id: str | None, hand: Hand | None) -> Payload:
     """What a poll says."""
+    return _words(worker_id, None if hand is None else hand.holding.begin(), hand is not None and hand.alone)
+
+
+@lru_cache(maxsize=256)
+def _words(worker_id: str | None, holder: str | None, alone: bool) -> Payload:
     words: dict[str, object] = {"workerId": worker_id} if worker_id else {}
-    if hand is not None:
-        words |= {"holder": hand.holding.begin(), "alone": hand.alone}
-    return Payload.of(words) if words else EMPTY
+    if holder is not None:
+        words |= {"holder": holder, "alone": alone}
+    return Payload.of(words)
 
 
 def _same_hand(stored: Task, task: Task) -> bool:

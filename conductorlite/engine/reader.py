@@ -422,19 +422,14 @@ class StoreReader:
 
     def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
         """What a poll of a queue would find first; None for one that has rate limits go on, and finds more than is there yet."""
-
         quiet, backend = self._lookups.quiet, self._lookups.payload_store.backend
         if self._now < quiet.offered_at(queue):
             return ()
         commits = backend.commits()
+        if self._view is not None:
+            return quiet.first_offered(self._view, commits, queue, self._now, limit)
         with backend.reading() as view:  # what is offered is nobody's row: no fence is compared
-            if view.unpolled(queue):
-                return None
-            found = view.offered(queue, self._now, limit)
-            at = None if found else view.next_message_at((queue,))
-        if not found:
-            quiet.found_nothing(queue, commits, at)
-        return found
+            return quiet.first_offered(view, commits, queue, self._now, limit)
 
     # ------------------------------------------------------------------ definitions and scripts
 

@@ -12,7 +12,7 @@ executions as the bound allows, those whose turns were the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Final, Protocol
 
@@ -20,9 +20,9 @@ from conductorlite.engine.turn_types import Joined, Taking
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import INLINE_LIMIT
-from conductorlite.model.decisions import Decision
+from conductorlite.model.decisions import Decision, Message
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
-from conductorlite.store.ports import Backend, Capability, WritingTransaction
+from conductorlite.store.ports import Backend, Capability, ReadingTransaction, WritingTransaction
 
 __all__ = ["Quiet", "Resident", "Residents"]
 
@@ -159,8 +159,10 @@ class Quiet:
         #: an instant; what was found before `_since` does not count.
         self._found: dict[str, tuple[int, float]] = {}
         self._filled: dict[str, tuple[int, float]] = {}
-        #: After how many commits a limit was changed, which may go on with a poll of any queue.
-        self._limited = 0
+        #: After how many commits an event was found to be the next one, and when it is due.
+        self._next_due = _NEVER
+        #: After how many commits a limit was changed, which may go on with a poll of any queue, and a turn has ended an execution.
+        self._limited = self._ended = 0
         self._since = 0
         #: The number of commits after which all this holds, and after the write that is under way; -1: it does not.
         self._commits = self._next = -1
@@ -203,15 +205,18 @@ class Quiet:
     def watching(self, residents: Residents, workflow_id: str, look: Callable[[], bool]) -> Callable[[], bool]:
         """Whether an execution has ended, by a `look` at it unless it is known that it has not.
 
-        Since it was kept, nobody has written but this engine, by other turns; or since the last look nobody has at all.
+        Nobody has written but this engine, by turns: since it was kept by another one's, or since the last look by none that has
+        ended an execution.
         """
         seen = -1
 
         def ended() -> bool:
             nonlocal seen
             resident, commits = residents.peek(workflow_id), self.commits
-            known = resident is not None and self.is_same_since(resident.commits)
-            if known or (seen == commits >= 0 and self.is_unchanged()):
+            since = seen if seen >= self._ended else -1
+            if resident is not None and resident.commits > since:
+                since = resident.commits
+            if since >= 0 and self.is_same_since(since):
                 return False
             seen = commits
             return look()
@@ -228,7 +233,10 @@ class Quiet:
 
     def is_idle(self, now: int) -> bool:
         """Whether no event is due, also where others write to the store."""
-        if now >= self.due_at or self._commits != self._backend.commits() or self._joined.decisions is not None:
+        found, at = self._next_due
+        if self._commits != self._backend.commits() or now >= (at if found == self._commits else self.due_at):
+            return False
+        if self._joined.decisions is not None:
             return False
         return self._backend.data_version() == self.version
 
@@ -238,10 +246,24 @@ class Quiet:
             return False
         return bool(tx.due_events(workflow.workflow_id, now, 1))
 
+    def first_offered(self, view: ReadingTransaction, commits: int, queue: str, now: int, limit: int) -> Sequence[Message] | None:
+        """See `StoreReader.first_offered`; `commits` were made before the view."""
+        if view.unpolled(queue):
+            return None
+        found = view.offered(queue, now, limit)
+        if not found:
+            self.found_nothing(queue, commits, view.next_message_at((queue,)))
+        return found
+
     def found_nothing(self, queue: str, commits: int, at: int | None) -> None:
         """Note that a view found the first message of a queue due at an instant, or none; `commits` were made before it."""
         if commits == self._backend.commits() and self._holds(commits):
             self._found[queue] = (commits, inf if at is None else at)
+
+    def found_next(self, commits: int, at: int | None) -> None:
+        """Note that a view found the next event due at an instant, or none; `commits` were made before it."""
+        if self._joined.decisions is None:
+            self._next_due = (commits, inf if at is None else at)
 
     def enter(self, tx: WritingTransaction, now: int) -> int:
         """Compare, at the beginning of a write, and ask again if need be; the number of its commit, for `committed`."""
@@ -253,10 +275,13 @@ class Quiet:
             self._found.clear()
             self._since = commits
             self.due_at = 0
+            self._next_due = _NEVER
         self.version, self._commits, self._next = version, -1, commits + 1
         if now >= self.due_at:
-            at = tx.next_event_at(self.owner)
-            self.due_at = inf if at is None else at
+            found, self.due_at = self._next_due
+            if found != commits:
+                at = tx.next_event_at(self.owner)
+                self.due_at = inf if at is None else at
         return commits + 1
 
     def write(self, decision: Decision) -> None:
@@ -271,6 +296,8 @@ class Quiet:
                 self.due_at = event.due_at
         if decision.limits:
             self._limited = self._next
+        if decision.workflow.status.terminal:
+            self._ended = self._next
         for message in outgoing.put:
             due: float = message.due_at
             if due <= decision.workflow.updated_at:

@@ -451,14 +451,15 @@ class Turns(Parking):
             if event.kind is EventKind.START:
                 for digest, text in (self._resolved.get(event.data.value["definitionHash"]) or {}).items():
                     tx.embed(digest, text)
-        for digest, text in decision.definitions.items():
+        for digest, text in decision.definitions.items() if decision.definitions else ():
             tx.embed(digest, text)
-        self._locking.confirm(workflow.workflow_id, memo.token)
+        if self.lock is not None:
+            self._locking.confirm(workflow.workflow_id, memo.token)
         if not self.fencing and not decision.created:
             stored = tx.workflow(workflow.workflow_id)
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
-        if memo.known is not None and self.residents:
+        if not self.at_hand and memo.known is not None and self.residents:
             version = self.quiet.rows_version()
             if memo.resident and (memo.version != version or self.quiet.is_due(tx, workflow, self.clock.now())):
                 raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")

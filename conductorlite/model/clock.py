@@ -126,7 +126,7 @@ class VirtualClock:
 
         Moving the clock does not fire what is due: `Engine.advance` does both, each due event at its own instant.
         """
-        target = to_instant(instant)
+        target = instant if type(instant) is int else to_instant(instant)
         with self._moving.held():
             if self.running:
                 raise ClockError(f"cannot move the clock while {len(self.running)} worker(s) run")

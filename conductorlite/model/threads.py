@@ -117,25 +117,21 @@ class Mutex:
         """Whether a block of this thread holds it."""
         return bool(self._lock._is_owned()) and self._holder is not None and self._holder.live
 
-    def enter(self, block: Block[Any]) -> Block[Any]:
-        """Take it for a block of this thread, unless another one has it, which is returned."""
+    def enter(self, block: Block[Any], timeout: float = -1) -> Block[Any] | None:
+        """Take it for a block of this thread, unless another one has it, which is returned; None when another thread has it."""
         while self._lock._is_owned():
             holder = self._holder
             if holder is not None and holder.live:
                 return holder
             self._lock.release()  # of a block that has ended: it was interrupted, and giving back too
-        self._lock.acquire()
+        if not self._lock.acquire(True, timeout):
+            return None
         self._holder = block
         return block
 
     def take(self, block: Block[Any], timeout: float = -1) -> bool:
         """Take it for a block of this thread, which must not have it yet."""
-        while self._lock._is_owned():  # by a block that has ended: it was interrupted, and giving back too
-            self._lock.release()
-        if not self._lock.acquire(True, timeout):
-            return False
-        self._holder = block
-        return True
+        return self.enter(block, timeout) is block
 
     def mine(self, block: Block[Any]) -> bool:
         """Whether this thread has it, and no other block of it: asked by a block that may have been left anywhere."""
@@ -156,7 +152,7 @@ class _Hold(Block[bool]):
         self._timeout = timeout
 
     def begin(self) -> bool:
-        return self._mutex.owned() or self._mutex.take(self, self._timeout)
+        return self._mutex.enter(self, self._timeout) is not None
 
     def end(self, error: BaseException | None) -> None:
         self._mutex.give(self)

@@ -18,7 +18,7 @@ What is logged of definitions that are new to an engine: their warnings, and tas
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
@@ -38,7 +38,7 @@ from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["GLANCE_MS", "PATIENCE_S", "Notices", "Rest", "Standby", "WaitGraph", "later_event", "only_schedules"]
+__all__ = ["GLANCE_MS", "PATIENCE_S", "Notices", "Rest", "Standby", "WaitGraph", "next_stored"]
 
 #: Between looks for commits of other processes, ms: while something was done a moment ago, and else.
 _QUICK_MS: Final = 10
@@ -231,7 +231,23 @@ class WaitGraph:
         return any(poll.worker_id != own and poll.last_poll_time > since for poll in polls)
 
 
-def later_event(view: ReadingTransaction, owner: str, now: int) -> tuple[int, str] | None:
+def next_stored(
+    engine: Verbs, queues: Sequence[str], now: int, *, later: bool, idle: bool
+) -> tuple[tuple[int, str] | None, int | None, bool]:
+    """The next event (`later`: that is not due yet), when the next message is due, and, if that is asked for (`idle`), whether
+    all events are schedules' own.
+    """
+    owner, commits = engine.config.owner, engine.backend.commits()
+    with engine.backend.reading() as view:
+        event = _later_event(view, owner, now) if later else view.next_event(owner)
+        endless = idle and event is not None and event[1].startswith(ADDRESS) and _only_schedules(view, owner)
+        message = view.next_message_at(queues) if queues else None
+    if not later:
+        engine.core.turns.quiet.found_next(commits, None if event is None else event[0])
+    return event, message, endless
+
+
+def _later_event(view: ReadingTransaction, owner: str, now: int) -> tuple[int, str] | None:
     """The first event that is not due yet: when, and for which execution."""
     limit = 64
     while True:
@@ -242,7 +258,7 @@ def later_event(view: ReadingTransaction, owner: str, now: int) -> tuple[int, st
         limit *= 4
 
 
-def only_schedules(view: ReadingTransaction, owner: str) -> bool:
+def _only_schedules(view: ReadingTransaction, owner: str) -> bool:
     """Whether all events that are not held are schedules' own."""
     limit = 16
     while True:

@@ -18,11 +18,10 @@ from typing import Final
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.decisions import ADDRESS
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.runtime.calls import Deferred, raised
-from conductorlite.runtime.idle import GLANCE_MS, Standby, later_event, only_schedules
+from conductorlite.runtime.idle import GLANCE_MS, Standby, next_stored
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving
 from conductorlite.runtime.work import Work
@@ -88,19 +87,20 @@ class Driver(Work):
 
         With `idle` schedules alone are nothing: they never come to an end.
         """
-        owner = self.engine.config.owner
         queues = list(self.handing.served())
         quiet, now = self.engine.core.turns.quiet, self.clock.now()
-        offered = 0 if idle or self._passed_over or self.clock.virtual else min(map(quiet.offered_at, queues), default=inf)
-        if offered > now and quiet.is_idle(now):
+        soon = self._timeline[0][0] if self._timeline else None
+        exact = self._passed_over or (soon is None and (idle or self.clock.virtual))
+        offered = 0 if exact else min(map(quiet.offered_at, queues), default=inf)
+        if soon is not None and offered > soon and quiet.is_idle(soon):  # when all else comes due, after it, need not be known
+            self._held = False
+            return soon
+        if soon is None and offered > now and quiet.is_idle(now):
             event, message, endless = quiet.next_event(), None if offered == inf else int(offered), False
         else:
-            with self.engine.backend.reading() as view:
-                event = later_event(view, owner, now) if self._passed_over else view.next_event(owner)
-                endless = idle and event is not None and event[1].startswith(ADDRESS) and only_schedules(view, owner)
-                message = view.next_message_at(queues) if queues else None
+            event, message, endless = next_stored(self.engine, queues, now, later=self._passed_over, idle=idle)
         instants = [] if event is None else [event[0]]
-        instants += [self._timeline[0][0]] if self._timeline else []
+        instants += [] if soon is None else [soon]
         self._held = self._passed_over or (self._locked and message is not None and message <= now)
         if message is not None and message > now:
             instants.append(message)
@@ -158,7 +158,7 @@ class Driver(Work):
             else:
                 with Leaving():
                     ended = self._run_real(until, deadline, forever)
-            self.engine.core.driven.look(last=True)
+            self.engine.core.driven.look(self.clock.now(), last=True)
             return ended
         finally:
             self.engine.core.driven.rest()
@@ -247,7 +247,7 @@ class Driver(Work):
 
     def _work(self) -> bool:
         """Do what is ready now; whether anything was."""
-        self.engine.core.driven.look()
+        self.engine.core.driven.look(self.clock.now())
         self.handing.most, self.handing.threads = _BATCH, True
         busy = self._collect()
         busy = self._beats_due() or busy

@@ -9,6 +9,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from conductorlite.engine.logs import about_task
@@ -30,7 +31,7 @@ from conductorlite.model.errors import (
     StorageError,
 )
 from conductorlite.model.executions import Task, TaskResult
-from conductorlite.model.later import module
+from conductorlite.model.later import made
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
@@ -44,7 +45,7 @@ from conductorlite.store.ports import EventSource
 if TYPE_CHECKING:
     import heapq
 else:
-    heapq = module("heapq")
+    heapq = made(lambda: import_module("heapq"))
 
 __all__ = ["Reports", "Work"]
 
@@ -263,10 +264,11 @@ class Work:
         (`ahead`), the turn of a report may hand over the task of the next call.
         """
         self.handing.most, self.handing.threads = int(ahead), False
-        self.engine.core.driven.look()
+        now = self.clock.now()
+        self.engine.core.driven.look(now)
         if (self.reports.in_hand and self.reports.flush()) or (self.feeding.is_due() and self.feeding.feed()):
             return True
-        if self._take_turn() or (self._asks and self.listening.take(1)) or (self._timeline and self._report_due()):
+        if self._take_turn() or (self._asks and self.listening.take(1)) or (self._timeline and self._report_due(now)):
             return True
         return self._run_one() or self.feeding.feed()
 
@@ -279,11 +281,11 @@ class Work:
 
     def _take_turn(self, most: int = 1) -> bool:
         """Take the turn that is due first; with `most`, those of so many executions, in one write."""
-        quiet = self.engine.core.turns.quiet
-        if self.handing.handed and self._unlooked < _UNLOOKED and quiet.nothing_due(self.clock.now()):
+        quiet, now = self.engine.core.turns.quiet, self.clock.now()
+        if self.handing.handed and self._unlooked < _UNLOOKED and quiet.nothing_due(now):
             self._unlooked += 1
             return False
-        if quiet.is_idle(self.clock.now()):
+        if quiet.is_idle(now):
             self._unlooked, self._passed_over = 0, False
             return False
         self._unlooked = 0
@@ -391,9 +393,9 @@ class Work:
         if at is not None:
             heapq.heappush(self._timeline, (at, next(self._order), running))
 
-    def _report_due(self) -> bool:
+    def _report_due(self, now: int) -> bool:
         """Make the next report, or give the next sign of life, that is due in virtual time."""
-        if not self._timeline or self._timeline[0][0] > (now := self.clock.now()):
+        if self._timeline[0][0] > now:
             return False
         _, _, running = heapq.heappop(self._timeline)
         if running.report_at is not None and running.report_at <= now:

@@ -37,7 +37,7 @@ from conductorlite.engine.keys import POLLS_MS
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.polling import Hand, said
 from conductorlite.engine.turn_types import Taking
-from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Message, MessageKey, queue_name
 from conductorlite.model.errors import InvalidInput, SourceError, StorageError
 from conductorlite.model.executions import PollData
@@ -283,7 +283,6 @@ class HandOut:
         self._in_a_row = 0
         self._noted_at = 0
         self._by_queue: dict[str, Worker] = {}
-        self._spoken: tuple[tuple[str, str], Payload] = ("", ""), EMPTY
 
     @property
     def worker_id(self) -> str:
@@ -316,9 +315,9 @@ class HandOut:
         found: list[tuple[Worker, Task]] = []
         workers = tuple(self.served().values())
         limit, worker_id, polling = self._workers.concurrency, self.worker_id, self._engine.core.polling
-        room, hand = self._room() if threads else {}, Hand(self._engine.core.holding)
+        room, hand, left = self._room() if threads else {}, new[Hand](self._engine.core.holding), most
         for offset in range(len(workers)):
-            worker, free = workers[(self._rotation + offset) % len(workers)], most - len(found)
+            worker, free = workers[(self._rotation + offset) % len(workers)], left
             if worker.concurrency is not None:
                 free = min(free, self._workshop.room_for(worker) or 0)
             free = min(free, room[worker.is_async]) if room else free
@@ -335,9 +334,9 @@ class HandOut:
                 room[worker.is_async] -= len(tasks)
             if hand.passed:
                 self._keep(worker, hand)
-            for task in tasks:
-                found.append((worker, task))
-            if len(found) >= most:
+            found += [(worker, task) for task in tasks] if tasks else ()
+            left = most - len(found)
+            if left <= 0:
                 break
         self._rotation += 1
         return found
@@ -386,11 +385,7 @@ class HandOut:
 
     def _said(self) -> Payload:
         """What the polls of this engine's workers say."""
-        holding, worker_id = self._engine.core.holding, self.worker_id
-        key = (worker_id, holding.begin())
-        if self._spoken[0] != key:
-            self._spoken = key, said(worker_id, Hand(holding))
-        return self._spoken[1]
+        return said(self.worker_id, Hand(self._engine.core.holding))
 
     def _polls(self, served: dict[str, Worker]) -> Sequence[PollData]:
         """A worker that is free for what a turn offers has polled; it is noted as often as it would be written."""

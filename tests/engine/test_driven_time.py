@@ -336,7 +336,7 @@ def test_a_store_that_cannot_be_written_is_not_waited_for_all_the_time(store: Ba
     backend.on_writing = busy
     for _ in range(60):
         clock.at += 1_000
-        driven.look()
+        driven.look(clock.now())
     assert 1 <= asked <= 3
     backend.on_writing = None
     driven.note()
