@@ -18,19 +18,13 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import NoThread
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
-from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.threads import Waiter
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from conductorlite.engine.holders import leave_all
     from conductorlite.runtime.engine import Engine
-    from conductorlite.runtime.signals import late
-else:
-    (late,) = functions("conductorlite.runtime.signals", "late")
-    (leave_all,) = functions("conductorlite.engine.holders", "leave_all")
 
 __all__ = ["drive", "driven", "follow", "history_line"]
 
@@ -55,6 +49,8 @@ def drive(engine: Engine, workflow_id: str, screen: Screen, *, timeout_ms: int |
         return _drive(engine, workflow_id, screen, timeout_ms, watch)
     except KeyboardInterrupt:
         # The second signal: closing the engine would wait for what is to be abandoned. The store survives this by design.
+        from conductorlite.engine.holders import leave_all
+
         leave_all()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -78,6 +74,8 @@ def _drive(engine: Engine, workflow_id: str, screen: Screen, timeout_ms: int | N
         return Exit.OK
     if stop:
         return Exit.INTERRUPTED if stop[0] == signal.SIGINT else Exit.TERMINATED
+    from conductorlite.runtime.signals import late
+
     raise late(engine, workflow_id)
 
 

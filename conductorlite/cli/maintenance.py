@@ -20,18 +20,14 @@ from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem, Severity
-from conductorlite.model.later import functions
 from conductorlite.model.scalars import property_name
 from conductorlite.plan.difference import diff as difference
 from conductorlite.runtime.registry import Workers
 
 if TYPE_CHECKING:
-    from conductorlite.flows.contracts import contracts_of
     from conductorlite.plan.difference import DefinitionDiff
     from conductorlite.plan.migration import MigrationPlan
     from conductorlite.store.search import TaskSummary, WorkflowSummary
-else:
-    (contracts_of,) = functions("conductorlite.flows.contracts", "contracts_of")
 
 __all__ = ["LINTING", "MAINTENANCE", "MOVING", "RETENTION", "VALIDATING"]
 
@@ -386,11 +382,12 @@ def lint(setting: Setting, sources: tuple[str, ...], workers: tuple[str, ...], s
             known[source] = _definition(source, crew)
         except InvalidDefinition as error:
             found += [(source, problem) for problem in error.problems]
+    from conductorlite.flows.contracts import contracts_of
+    from conductorlite.plan.lint import lint as problems_of
+
     contracts = contracts_of(crew) if [*crew] else None
     others = {definition.name: definition for definition in known.values()}
     for source, definition in known.items():
-        from conductorlite.plan.lint import lint as problems_of
-
         problems = problems_of(definition, contracts=contracts, others=others, conductor=server is not None)
         found += [(source, problem) for problem in problems]
     if form == "sarif":

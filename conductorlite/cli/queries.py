@@ -17,25 +17,13 @@ from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, read_definition
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.executions import HistoryEvent, Workflow
-from conductorlite.model.later import functions
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import span_in_words
 
 if TYPE_CHECKING:
-    from conductorlite.engine.admin import RepairReport
     from conductorlite.engine.invariants import Finding
     from conductorlite.engine.limits import LimitMember, LimitUse
-    from conductorlite.flows import to_python as source_of
-    from conductorlite.model.documents import workflow_to_json
-    from conductorlite.pages.graph import picture
-    from conductorlite.plan.diagrams import mermaid
     from conductorlite.runtime.engine import Engine
-else:
-    (RepairReport,) = functions("conductorlite.engine.admin", "RepairReport")
-    (source_of,) = functions("conductorlite.flows", "to_python")
-    (workflow_to_json,) = functions("conductorlite.model.documents", "workflow_to_json")
-    (picture,) = functions("conductorlite.pages.graph", "picture")
-    (mermaid,) = functions("conductorlite.plan.diagrams", "mermaid")
 
 __all__ = ["LOOKING", "explained", "limits"]
 
@@ -223,6 +211,8 @@ def show(setting: Setting, workflow_id: str, html: str | None) -> None:
         now = engine.clock.now()
     screen = setting.screen
     if setting.json:
+        from conductorlite.model.documents import workflow_to_json
+
         screen.document(workflow_to_json(row))
         return
     screen.pairs(
@@ -420,6 +410,8 @@ def check(setting: Setting, workflow_id: str | None, repair: bool) -> Exit:
 
     If the database has been searched, its index is compared with what is stored.
     """
+    from conductorlite.engine.admin import RepairReport
+
     with setting.engine() as engine:
         ids = [workflow_id] if workflow_id is not None else list(engine.admin.workflow_ids())
         report = engine.admin.repair(workflow_id) if repair else RepairReport(done=(), left=tuple(engine.admin.check(workflow_id)))
@@ -446,6 +438,9 @@ def _finding(found: Finding) -> dict[str, str]:
 @command_options()
 def diagram(setting: Setting, source: str, svg: bool) -> None:
     """Draw a definition (a JSON file), or an execution with its statuses, as a Mermaid flowchart or an SVG file."""
+    from conductorlite.pages.graph import picture
+    from conductorlite.plan.diagrams import mermaid
+
     draw = picture if svg else mermaid
     if source.endswith(".json") or Path(source).is_file():
         text = draw(read_definition(source))
@@ -470,6 +465,8 @@ def to_python(setting: Setting, definition: str) -> None:
     else:
         with setting.engine() as engine:
             found = engine.definitions.workflow(definition)
+    from conductorlite.flows import to_python as source_of
+
     text = source_of(found).rstrip("\n")
     if setting.json:
         setting.screen.document({"python": text})

@@ -37,16 +37,12 @@ from conductorlite.model.errors import (
     NotFound,
     StorageError,
 )
-from conductorlite.model.later import functions
 
 if TYPE_CHECKING:
-    from conductorlite.ext.workers import system_workers
     from conductorlite.model.handlers import EventHandler
     from conductorlite.runtime.engine import Engine
     from conductorlite.runtime.registry import Workers
     from conductorlite.store.ports import SecretProvider
-else:
-    (system_workers,) = functions("conductorlite.ext.workers", "system_workers")
 
 __all__ = [
     "DATABASE",
@@ -180,6 +176,8 @@ def read_workers(texts: tuple[str, ...]) -> Workers:
 
 def with_system_workers(workers: Workers) -> Workers:
     """Add the system workers whose types the set has no function for; events of the scheme `conductor` go to the event handlers."""
+    from conductorlite.ext.workers import system_workers
+
     shipped = system_workers()
     for worker in shipped:
         if workers.get(worker.queue) is None:

@@ -44,7 +44,7 @@ out; `limits` announces who changes one; `backend` is the blocks, deliveries by 
 
 from typing import TYPE_CHECKING
 
-from conductorlite.ext.extras import names_of
+from conductorlite.ext import names_of
 
 if TYPE_CHECKING:
     from conductorlite.ext.cassandra.server import CassandraBackend

@@ -13,7 +13,7 @@ tables. Of several processes each looks first at its own share of what is due or
 
 from typing import TYPE_CHECKING
 
-from conductorlite.ext.extras import names_of
+from conductorlite.ext import names_of
 
 if TYPE_CHECKING:
     from conductorlite.ext.postgres.backend import PostgresBackend
