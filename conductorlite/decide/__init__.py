@@ -24,7 +24,7 @@ The steps stand here too: what follows when a task has ended: retry, JOINs, succ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
@@ -305,14 +305,15 @@ def decide(
     environment: Mapping[str, str] = _NOWHERE,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     recorded: Sequence[Admission] | None = None,
-    hand_out: Callable[[Sequence[Message]], Sequence[Event]] | None = None,
+    hand_out: Callable[[Sequence[Message], Callable[[int, Iterable[str]], bool]], Sequence[Event]] | None = None,
 ) -> Decision:
     """Take one turn over events of an execution, in inbox order.
 
     `now` is the raw clock in epoch ms; rows are stamped with the latest of it, the workflow's last change and the events'
     posting, so time never runs back within a workflow. `environment` is what `${NAME}` and `${workflow.env.NAME}` resolve to.
     `recorded`, when a recorded turn is replayed, is what limits answered in it: they are not asked. `hand_out` is given what the
-    turn puts into queues, and answers with the polls of workers that are free for it: they belong to the turn, as its last events.
+    turn puts into queues, and `Changeset.is_done_until`; it answers with the polls of workers that are free: they belong to the
+    turn, as its last events, and one may be made later than `now`.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
     changeset = Changeset(plan, reader, now, environment, bounds, recorded=recorded)
@@ -330,10 +331,12 @@ def decide(
             if changeset.stack or changeset.queue:
                 _settle(changeset, steps)
     if hand_out is not None and not (changeset.more or changeset.refused or changeset.workflow.status.terminal):
-        polls = hand_out(changeset.offered())
+        polls = hand_out(changeset.offered(), changeset.is_done_until)
         if len(polls) > 1:
             changeset.known_tasks([event.ref for event in polls if event.ref is not None])  # read in one batch
         for event in polls:
+            if event.due_at > changeset.clock:
+                changeset.clock = event.due_at
             steps = _read(changeset, event)
             if changeset.stack or changeset.queue:
                 _settle(changeset, steps)

@@ -205,7 +205,7 @@ class TurnDecider(Lookups):
             recorded=self.admissions,
             hand_out=None
             if taking is None
-            else partial(taking.hand_out, reader.workflow.workflow_id, turn.now, reader.first_offered),
+            else partial(taking.hand_out, reader.workflow.workflow_id, turn.now, reader.first_offered, reader.alone_until),
         )
 
     def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:

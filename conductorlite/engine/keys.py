@@ -197,6 +197,11 @@ class Polls:
             return ()
         return tuple(self._waiting.values())
 
+    def write(self, polls: Iterable[PollData]) -> PollWrite | None:
+        """What writes that these polls were made, if anything is to be written."""
+        due = [one for poll in polls for one in self.noted(poll)]
+        return PollWrite(due) if due else None
+
     def types(self) -> frozenset[str]:
         """The task types that were polled for of late."""
         return frozenset(task_type for task_type, _, _ in (*self._written.copy(), *self._waiting.copy()))

@@ -447,8 +447,8 @@ class Polling(Part):
 
         `polls` are recorded as if they had polled.
         """
-        due = [one for poll in polls for one in self.polls.noted(poll)] if polls else ()
-        return new[Taking](data=data, owner=self._owner, write=PollWrite(due) if due else None, free=free, most=most, again=again)
+        write = self.polls.write(polls) if polls else None
+        return new[Taking](data=data, owner=self._owner, write=write, free=free, most=most, again=again)
 
     def taking_next(self, asker: Asker, task_type: str, domain: str | None, noted: list[Task]) -> Taking:
         """What has the turn of a worker's report give it the next tasks of a queue, as far as its execution is first there."""

@@ -431,6 +431,11 @@ class StoreReader:
         with backend.reading() as view:  # what is offered is nobody's row: no fence is compared
             return quiet.first_offered(view, commits, queue, self._now, limit)
 
+    def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
+        """See `Quiet.alone_until`."""
+        with self._lookups.payload_store.backend.reading() as view:
+            return self._lookups.quiet.alone_until(view, self.workflow, at, queue, queues)
+
     # ------------------------------------------------------------------ definitions and scripts
 
     def definition(self, name: str, version: int | None) -> str | None:

@@ -12,7 +12,7 @@ executions as the bound allows, those whose turns were the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
 from typing import Final, Protocol
 
@@ -134,6 +134,9 @@ class Residents:
 
 #: What is known of a queue that nobody has looked at.
 _NEVER: Final[tuple[int, float]] = (-1, inf)
+
+#: Events of one inbox that are looked at before more of it is thought to come due.
+_DUE: Final = 8
 
 
 class Quiet:
@@ -264,6 +267,23 @@ class Quiet:
         """Note that a view found the next event due at an instant, or none; `commits` were made before it."""
         if self._joined.decisions is None:
             self._next_due = (commits, inf if at is None else at)
+
+    def alone_until(
+        self, view: ReadingTransaction, workflow: Workflow, at: int, queue: str, queues: Collection[str]
+    ) -> Sequence[str] | None:
+        """An execution's events that come due until an instant; None when anything else of its owner comes due in the store.
+
+        That is a message of one of the `queues`, another execution's event, or a limit that a poll of the `queue` has go on.
+        """
+        message = view.next_message_at(tuple(queues))
+        if (message is not None and message <= at) or view.unpolled(queue) or view.outbox(1):
+            return None
+        if at < self.due_at:
+            return ()
+        if any(one != workflow.workflow_id for one in view.due_workflows(at, 2, workflow.owner)):
+            return None
+        due = view.due_events(workflow.workflow_id, at, _DUE)
+        return None if len(due) == _DUE else [event.event_id for event in due]
 
     def enter(self, tx: WritingTransaction, now: int) -> int:
         """Compare, at the beginning of a write, and ask again if need be; the number of its commit, for `committed`."""

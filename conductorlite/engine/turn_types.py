@@ -154,6 +154,11 @@ class Taking:
     again: Collection[str] = frozenset()
     #: Nothing that comes after what another execution offers: a caller takes that, and the rest, by a poll.
     in_order: bool = False
+    #: To which instant the caller may move the clock for the one task that is offered next, and what is written of a poll then.
+    until: float = -1
+    write_at: Callable[[int], ExtraWrite | None] | None = None
+    #: The instant at which that task was handed out.
+    at: int | None = None
     #: Of the last decision; once the turn has been taken, what was handed out.
     polls: dict[str, Event] = attrs.field(factory=dict)
     taken: list[tuple[Task, Workflow]] = attrs.field(factory=list)
@@ -176,13 +181,20 @@ class Taking:
         return event
 
     def hand_out(
-        self, workflow_id: str, now: int, first: Callable[[str, int], Sequence[Message] | None], offered: Sequence[Message]
+        self,
+        workflow_id: str,
+        now: int,
+        first: Callable[[str, int], Sequence[Message] | None],
+        alone_until: Callable[[int, str, Collection[str]], Sequence[str] | None],
+        offered: Sequence[Message],
+        is_done_until: Callable[[int, Iterable[str]], bool],
     ) -> list[Event]:
         """The polls of free workers for what an execution offers in a turn at `now`, and has offered before.
 
-        `first` says what a poll of a queue would find without the turn; None: more than it can say.
+        `first` says what a poll of a queue would find without the turn; None: more than it can say. `alone_until` says the same of
+        the store, see `StoreReader.alone_until`, and `is_done_until` of the execution.
         """
-        self.polls, self.taken = {}, []
+        self.polls, self.taken, self.at = {}, [], None
         free = self.free
         if len(offered) == 1:  # as mostly: what a turn offers is of the queue whose worker is free because of it
             (message,) = offered
@@ -190,6 +202,12 @@ class Taking:
                 others = first(message.queue, 1)
                 if not others:
                     return [] if others is None else [self.poll(message, now)]
+            if now < message.due_at <= self.until and self.most > 0 and free.get(message.queue, 0) > 0:
+                due = alone_until(message.due_at, message.queue, free)
+                if due is not None and is_done_until(message.due_at, due):
+                    self.at = message.due_at
+                    self.write = self.write if self.write_at is None else self.write_at(self.at)
+                    return [self.poll(message, self.at)]
         queues: dict[str, list[Message]] = {queue: [] for queue in self.again if queue in free}
         for message in offered:
             if message.due_at <= now and message.queue in free:

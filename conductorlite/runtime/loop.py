@@ -116,10 +116,10 @@ class Driver(Work):
         clock = self._virtual("advance")
         if until < clock.now():
             raise ClockError(f"time cannot go back from {clock.now()} to {until}")
-        self.settle()
+        self.settle(until)
         while (at := self._next_virtual(clock)) is not None and at <= until:
             clock.move_to(max(at, clock.now()))
-            self.settle()
+            self.settle(until)
         clock.move_to(until)
         self.settle()
 
@@ -165,10 +165,11 @@ class Driver(Work):
 
     def _run_virtual(self, until: Callable[[], bool] | None, deadline: int | None) -> bool:
         clock = self._virtual("run")
+        limit = -1 if clock.running else inf if deadline is None else deadline
         self.engine.core.holding.look()
         while True:
             while self.handing.handed or until is None or not until():
-                if not self.tick(ahead=True):
+                if not self.tick(ahead=True, until=limit):
                     break
             else:
                 return True
@@ -495,6 +496,5 @@ def _result_of(running: Call) -> TaskResult:
     result = None if running.job is None else running.job.result
     if isinstance(result, Deferred):
         result = ClockError(f"worker {running.worker.task_type!r} takes virtual time, but the engine's clock is real")
-    if isinstance(result, TaskResult):
-        return result
-    return raised(running.task, result if isinstance(result, BaseException) else InterruptedError("it gave no result"))
+    problem = result if isinstance(result, BaseException) else InterruptedError("it gave no result")
+    return result if isinstance(result, TaskResult) else raised(running.task, problem)

@@ -39,7 +39,8 @@ from conductorlite.runtime.feeding import Feeding
 from conductorlite.runtime.idle import GLANCE_MS, Rest, WaitGraph
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
-from conductorlite.runtime.workshop import Call, HandOut, MessageSources, Workshop
+from conductorlite.runtime.sources import MessageSources
+from conductorlite.runtime.workshop import Call, HandOut, Workshop
 from conductorlite.store.ports import EventSource
 
 if TYPE_CHECKING:
@@ -257,13 +258,19 @@ class Work:
 
     # ------------------------------------------------------------------ one unit of work
 
-    def tick(self, *, ahead: bool = False) -> bool:
+    def tick(self, *, ahead: bool = False, until: float = -1) -> bool:
         """Do one unit of what is ready now: a turn, a message, a report, or one worker call; False when nothing is ready.
 
         What has changed is indexed when nothing else is ready, and else at every so many units. When one unit more will follow
-        (`ahead`), the turn of a report may hand over the task of the next call.
+        (`ahead`), the turn of a report may hand over the task of the next call; where the caller moves a virtual clock on to an
+        instant (`until`), also what is offered later, when nothing else is to be done before.
         """
         self.handing.most, self.handing.threads = int(ahead), False
+        if self._asks or self._locked or self._passed_over:
+            until = -1
+        elif self._timeline and self._timeline[0][0] <= until:
+            until = self._timeline[0][0] - 1
+        self.handing.until = until
         now = self.clock.now()
         self.engine.core.driven.look(now)
         if (self.reports.in_hand and self.reports.flush()) or (self.feeding.is_due() and self.feeding.feed()):
@@ -272,10 +279,10 @@ class Work:
             return True
         return self._run_one() or self.feeding.feed()
 
-    def settle(self) -> int:
-        """Do all that is ready now; returns how many units that was."""
+    def settle(self, until: float = -1) -> int:
+        """Do all that is ready now, and until an instant what `tick` hands over; returns how many units that was."""
         units = 0
-        while self.tick(ahead=True):
+        while self.tick(ahead=True, until=until):
             units += 1
         return units
 

@@ -1,27 +1,27 @@
 """Where worker functions run: plain ones in threads, coroutines on an event loop.
 
 Which offered tasks a driver takes for its workers: as many as may run, every type in its turn, and some alone.
-
-The sources of messages of one engine: asked in turn, each message handed to the event handlers and then acknowledged.
-
-A message is acknowledged after all it leads to is stored, so one that is given again is one whose acknowledgement was lost, and
-its records keep it from being acted upon twice.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from conductorlite.engine.turn_types import Caller, called_by
+from conductorlite.engine.keys import POLLS_MS, PollWrite
+from conductorlite.engine.polling import Hand, said
+from conductorlite.engine.turn_types import Caller, Taking, called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
+from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.executions import Task, TaskResult
+from conductorlite.model.decisions import Message, MessageKey, queue_name
+from conductorlite.model.errors import StorageError
+from conductorlite.model.executions import PollData, Task, TaskResult
 from conductorlite.runtime.calls import Deferred, call, call_async, call_committing, raised
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.pool import CoroutineJob, Coroutines, Job, Pool
@@ -29,22 +29,8 @@ from conductorlite.runtime.registry import Worker, Workers
 
 if TYPE_CHECKING:
     import asyncio
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import ParamSpec, TypeVar
 
-from conductorlite.engine.keys import POLLS_MS
-from conductorlite.engine.logs import log_store
-from conductorlite.engine.polling import Hand, said
-from conductorlite.engine.turn_types import Taking
-from conductorlite.model.canonical import Payload
-from conductorlite.model.decisions import Message, MessageKey, queue_name
-from conductorlite.model.errors import InvalidInput, SourceError, StorageError
-from conductorlite.model.executions import PollData
-from conductorlite.model.texts import type_name
-from conductorlite.store.ports import EventMessage, EventSource
-
-__all__ = ["COROUTINES", "QUICK_MS", "THREADS", "Call", "HandOut", "MessageSources", "Workshop"]
+__all__ = ["COROUTINES", "QUICK_MS", "THREADS", "Call", "HandOut", "Workshop"]
 
 #: Threads for worker functions when the user sets no bound.
 THREADS: Final = 32
@@ -280,6 +266,8 @@ class HandOut:
         #: How many tasks a turn may hand over at most: none to a caller who may not drive on. In threads, or in the driver's own.
         self.most = 0
         self.threads = False
+        #: To which instant the driver moves a virtual clock when nothing else is to be done before.
+        self.until: float = -1
         self._in_a_row = 0
         self._noted_at = 0
         self._by_queue: dict[str, Worker] = {}
@@ -371,8 +359,14 @@ class HandOut:
             if worker.concurrency is not None:
                 free[queue] = (self._workshop.room_for(worker) or 0) + ended.count(worker)
         owner = self._engine.config.owner
-        again = {queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type for task in tasks}
-        return self._engine.core.polling.hand_over(free, most, again, self._polls(served), self._said())
+        again: set[str] = set()
+        for task in tasks:
+            again.add(queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type)
+        polls = self._polls(served, self._engine.clock.now())
+        taking = self._engine.core.polling.hand_over(free, most, again, polls, self._said())
+        if self.until > 0:
+            taking.until, taking.write_at = self.until, self._polls_at
+        return taking
 
     def served(self) -> dict[str, Worker]:
         """The workers by the queues of this engine's owner that they take from."""
@@ -387,9 +381,8 @@ class HandOut:
         """What the polls of this engine's workers say."""
         return said(self.worker_id, Hand(self._engine.core.holding))
 
-    def _polls(self, served: dict[str, Worker]) -> Sequence[PollData]:
+    def _polls(self, served: dict[str, Worker], now: int) -> Sequence[PollData]:
         """A worker that is free for what a turn offers has polled; it is noted as often as it would be written."""
-        now = self._engine.clock.now()
         if 0 <= now - self._noted_at < POLLS_MS:
             return ()
         self._noted_at = now
@@ -399,6 +392,10 @@ class HandOut:
             for worker in served.values()
         ]
 
+    def _polls_at(self, at: int) -> PollWrite | None:
+        """What is written when a task is handed over that is offered later."""
+        return self._engine.core.polling.polls.write(self._polls(self.served(), at))
+
     def receive(self, taking: Taking | None) -> None:
         """Have what a turn has handed over carried out next."""
         if taking is None or not (taking.taken or taking.write):
@@ -406,6 +403,9 @@ class HandOut:
         owner, served = self._engine.config.owner, self.served()
         for task, _ in self._engine.core.polling.received(taking):
             self.handed.append((served[queue_name(task.task_type, task.domain, owner)], task))
+        if taking.at is not None and taking.taken and isinstance(self._engine.clock, VirtualClock):
+            self._in_a_row, self._rotation = 0, self._rotation + 2  # as after a poll in vain, and one at that instant
+            self._engine.clock.move_to(max(taking.at, self._engine.clock.now()))
 
     def _keep(self, worker: Worker, hand: Hand) -> None:
         """Note what is to be taken alone. What runs is waited for, but not for longer than a stopping engine would."""
@@ -413,82 +413,3 @@ class HandOut:
             if (message := hand.passed.pop(0)).key not in self._waiting:
                 self._waiting[message.key] = (worker, message)
                 self._until = self._engine.clock.now() + self._workers.drain_ms
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-#: How long a source that could not give messages is left alone, ms.
-_REST_MS: Final = 1_000
-
-
-class MessageSources:
-    """Asks the sources; at most one thread at a time."""
-
-    def __init__(self, engine: Verbs, sources: Iterable[EventSource]) -> None:
-        self._engine = engine
-        self._sources = list(sources)
-        for source in self._sources:
-            if not isinstance(source, EventSource):
-                raise InvalidInput(f"event_sources: a {type(source).__name__} has no poll(), ack() and reject()")
-        self._rotation = 0
-        self._resting: dict[int, int] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._sources)
-
-    def take(self, limit: int) -> bool:
-        """Handle up to `limit` messages of the next source that has any; False when none has.
-
-        A source that raises anything is left alone for a second. Raises StorageErrors; what was not acknowledged is given again.
-        """
-        for offset in range(len(self._sources)):
-            number = (self._rotation + offset) % len(self._sources)
-            if self._resting.get(number, 0) > self._engine.clock.now():
-                continue
-            try:
-                with called_by(Caller(turns=self._engine.core.turns, what="an event source")):
-                    found = self._handle(self._sources[number], limit)
-            except _Failed as failed:
-                log_store(f"event source {type_name(self._sources[number])}", failed.error)
-                self._resting[number] = self._engine.clock.now() + _REST_MS
-                continue
-            if found:
-                self._rotation = number + 1
-                return True
-        return False
-
-    def _handle(self, source: EventSource, limit: int) -> bool:
-        messages = _asked(_polled, source, limit)
-        for message in messages:
-            try:
-                self._engine.events.publish(message.event, message.payload, message_id=message.message_id)
-            except InvalidInput as error:
-                _asked(source.reject, message, str(error))
-                log_store(f"message {message.message_id!r} of event {message.event!r} was rejected", error)
-            else:
-                _asked(source.ack, message)
-        return bool(messages)
-
-
-class _Failed(Exception):
-    """Internal: a source has raised, whatever it was; not the store that its messages are for."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error
-
-
-def _asked(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    try:
-        return call(*args, **kwargs)
-    except Exception as error:
-        raise _Failed(error) from error
-
-
-def _polled(source: EventSource, limit: int) -> list[EventMessage]:
-    messages = list(source.poll(limit))
-    for message in messages:
-        if not isinstance(message, EventMessage):
-            raise SourceError(f"poll() gave a {type_name(message)} among its messages, not an EventMessage")
-    return messages

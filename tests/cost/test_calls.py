@@ -28,7 +28,7 @@ CEILINGS: Final = {"chain": (chain, 10, 472), "loop": (loop, 10, 703), "fork": (
 STORED: Final = 540
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
-RETRY: Final = 952
+RETRY: Final = 690
 VIRTUAL: Final = 1.2
 
 

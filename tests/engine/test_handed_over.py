@@ -10,13 +10,16 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
-from engine_kit import T0, Bench, flow, fork, join, rounds, simple, task_def
+from engine_kit import T0, Bench, flow, fork, join, rounds, simple, task_def, wait
 
 from conductorlite import (
     Engine,
     EngineConfig,
+    SubWorkflowParams,
     Task,
     TaskContext,
     TaskResult,
@@ -27,10 +30,13 @@ from conductorlite import (
     WorkflowTask,
 )
 from conductorlite.engine.turn_types import Taking
+from conductorlite.errors import ResultTimeout, WouldDeadlock
 from conductorlite.model.canonical import Payload, canonical
 from conductorlite.model.decisions import Event, Message
 from conductorlite.model.errors import AlreadyExists, StorageError
+from conductorlite.runtime.calls import Deferred
 from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.statements import HIGHEST_PRIORITY, TASK_LAST, TASKS_ALL, TASKS_LAST
 from conductorlite.testing.faults import FaultyBackend, lay_empty_store
@@ -294,6 +300,181 @@ def test_no_worker_runs_before_its_lease_is_committed() -> None:
             assert engine.admin.check() == []
         writes, number = backend.writes, number + 1
     assert {(status, stored == held) for status, stored, held in leases} == {(TaskStatus.IN_PROGRESS, True)}
+
+
+# -- what is offered later, on a virtual clock --------------------------------------------------------------------------
+
+
+def child(ref: str) -> WorkflowTask:
+    """A SUB_WORKFLOW of one task."""
+    inner = flow(attrs.evolve(simple("inner", {"retry_count": 3, "retry_delay_s": 2}), name="x"), name="inner")
+    param = SubWorkflowParams(workflow_definition=inner)
+    return WorkflowTask(name=ref, task_reference_name=ref, type="SUB_WORKFLOW", sub_workflow_param=param, optional=True)
+
+
+def lives(drawn: random.Random) -> list[WorkflowDef]:
+    """Executions of tasks that fail, hang, wait and time out, with delays and limits, so that much comes due at few instants."""
+
+    def task(ref: str) -> WorkflowTask:
+        options: dict[str, Any] = {"retry_count": drawn.randint(0, 4), "retry_delay_s": drawn.choice([0, 1, 2, 5])}
+        options["retry_logic"] = drawn.choice(["FIXED", "EXPONENTIAL_BACKOFF"])
+        options["response_timeout_s"] = drawn.choice([3, 60])
+        if drawn.random() < 0.3:
+            options["poll_timeout_s"] = drawn.choice([1, 4])
+        if drawn.random() < 0.3:
+            options |= drawn.choice([{"concurrent_exec_limit": 1}, {"rate_limit_per_frequency": 1, "rate_limit_frequency_s": 2}])
+        if drawn.random() < 0.2:
+            options |= {"total_timeout_s": 9}
+        delay = {"start_delay_ms": drawn.choice([0, 1_000, 4_000])}
+        return attrs.evolve(simple(ref, options), name=drawn.choice("xyz"), optional=drawn.random() < 0.5, **delay)
+
+    def one(number: int) -> WorkflowDef:
+        refs = [f"t{place}" for place in range(drawn.randint(1, 4))]
+        tasks = [task(ref) for ref in refs]
+        if len(tasks) > 2 and drawn.random() < 0.6:
+            waits = wait("pause", duration=f"{drawn.choice([1, 2, 5])}s") if drawn.random() < 0.5 else child("pause")
+            if drawn.random() < 0.5:
+                tasks = [fork("f", tasks[:1], [tasks[1], waits]), join("j", refs[0], "pause"), *tasks[2:]]
+            else:
+                tasks = [tasks[0], fork("f", [tasks[1]], [waits]), join("j", refs[1], "pause"), *tasks[2:]]
+        limit = drawn.choice([{}, {"timeout_ms": 7_000}])
+        return flow(*tasks, name=f"life{number}", **limit)
+
+    return [one(number) for number in range(drawn.choice([1, 1, 2, 3]))]
+
+
+def lived_through(seed: int, *, at_once: bool, backend: Backend | None = None) -> tuple[list[Any], dict[str, bytes], Any]:
+    """Who was called when, what can be exported, and who polled last: driven in one go, or from instant to instant."""
+    drawn, called = random.Random(seed), []
+    definitions, workers = lives(drawn), Workers()
+
+    def work(context: TaskContext) -> Any:
+        task = context.task
+        called.append((engine.clock.now(), task.workflow_id, task.ref, task.attempt))
+        fate = random.Random(f"{seed} {task.workflow_id} {task.ref} {task.attempt}").random()
+        if fate < 0.5:
+            raise ValueError("not yet")
+        if fate < 0.6:
+            return Deferred(after_ms=1_000, outcome=ValueError("late"), reports=2)
+        if fate < 0.65:
+            return Deferred(after_ms=None, silent=True)
+        if fate < 0.75:
+            return TaskResult(
+                workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.IN_PROGRESS, callback_after_ms=2_000
+            )
+        return Deferred(after_ms=2_000, outcome={"x": 1}) if fate < 0.85 else {"x": 1}
+
+    for task_type in "xyz":
+        workers.task(task_type)(work)
+    workers.task("x", domain="east")(work)
+    with Engine(MemoryBackend() if backend is None else backend, workers=workers, clock=VirtualClock(T0)) as engine:
+        for number, definition in enumerate(definitions):
+            domains = drawn.choice([{}, {"*": "east,NO_DOMAIN"}])
+            engine.start(definition, workflow_id=f"w{number}", priority=drawn.choice([0, 0, 7]), task_to_domain=domains)
+        until = T0 + 400_000
+        if at_once:
+            engine.advance(to=until)
+        else:
+            engine.settle()
+            while engine.clock.now() < until:
+                at = engine.driver.next_instant()
+                engine.clock.move_to(until if at is None else min(at, until))  # type: ignore[attr-defined]
+                engine.settle()
+        assert engine.admin.check() == []
+        polls = [engine.tasks.poll_data(task_type) for task_type in "xyz"]
+        return called, {f"w{number}": record(engine, f"w{number}") for number in range(len(definitions))}, polls
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_driven_in_one_go_all_is_as_from_instant_to_instant(seed: int) -> None:
+    """A report that hands over what is offered later leaves the calls, their instants, every record and the polls as they were."""
+    assert lived_through(seed, at_once=True) == lived_through(seed, at_once=False)
+
+
+def flaky(clock: VirtualClock, backend: Backend, failures: int) -> tuple[Engine, list[int]]:
+    """An engine whose one worker fails so often, and the instants of its calls."""
+    workers, calls = Workers(), list[int]()
+
+    @workers.task("step", retry_count=20, retry_delay_seconds=3_600)
+    def step() -> None:
+        calls.append(clock.now() - T0)
+        if len(calls) <= failures:
+            raise ConnectionError("not today")
+
+    return Engine(backend, workers=workers, clock=clock), calls
+
+
+def test_a_retry_is_handed_over_by_the_report_of_the_failure() -> None:
+    """In virtual time a retry with a delay takes one commit, and is called at its own instant."""
+    commits = []
+    for failures in (0, 5):
+        backend = MemoryBackend()
+        engine, calls = flaky(VirtualClock(T0), backend, failures)
+        with engine:
+            engine.start(chain(1)).result()
+            assert calls == [number * 3_600_000 for number in range(failures + 1)]
+            commits.append(backend.commits())
+    assert commits[1] - commits[0] == 5
+
+
+def test_who_is_handed_a_task_later_has_polled_then() -> None:
+    """The worker of a domain, an hour after its last poll, is there for what is scheduled next."""
+    workers = Workers()
+
+    @workers.task("step", domain="east", retry_count=1, retry_delay_seconds=3_600)
+    def step(context: TaskContext) -> None:
+        if context.task.ref == "t0" and context.task.attempt == 0:
+            raise ConnectionError("not today")
+
+    with Engine(workers=workers, clock=VirtualClock(T0)) as engine:
+        engine.driver.settle()  # which polls
+        run = engine.start(chain(2), task_to_domain={"step": "east,NO_DOMAIN"})
+        run.result()
+        assert {task.domain for task in engine.get(run.workflow_id).tasks} == {"east"}
+        assert engine.tasks.poll_data("step")[0].last_poll_time == T0 + 3_600_000
+
+
+@pytest.mark.parametrize("verb", ["settle", "tick", "advance", "run_until_idle", "result"])
+def test_the_clock_goes_no_further_than_the_caller_lets_it(verb: str) -> None:
+    """What is offered after that stays offered."""
+    clock = VirtualClock(T0)
+    engine, calls = flaky(clock, MemoryBackend(), 5)
+    with engine:
+        run = engine.start(chain(1), workflow_id="w")
+        match verb:
+            case "settle":
+                engine.settle()
+            case "tick":
+                while engine.tick():
+                    continue
+            case "advance":
+                engine.advance("59m")
+            case "run_until_idle":
+                assert not engine.run_until_idle(timeout="59m")
+            case _:
+                with pytest.raises(ResultTimeout):
+                    run.result(timeout="59m")
+        assert calls == [0]
+        assert clock.now() - T0 == (0 if verb in ("settle", "tick") else 59 * 60_000)
+        assert [task.status for task in engine.get("w").tasks][-1] is TaskStatus.SCHEDULED
+
+
+def test_a_function_that_waits_for_a_retry_is_refused_before_it_is_handed_over() -> None:
+    """The clock cannot move while it runs: what it waits for stays offered."""
+    engine, calls = flaky(VirtualClock(T0), MemoryBackend(), 2)
+    with engine:
+
+        @engine.workers.task("outer")
+        def outer() -> None:
+            inner = engine.start(chain(1), workflow_id="inner")
+            with pytest.raises(WouldDeadlock):
+                inner.result()
+            assert [(task.status.value, task.poll_count) for task in engine.get("inner").tasks] == [("FAILED", 1), ("SCHEDULED", 0)]
+
+        engine.start(flow(simple("outer", {"response_timeout_s": 90_000, "timeout_s": 90_000}))).result()
+        engine.run_until_idle()
+        assert engine.status("inner").value == "COMPLETED"
+    assert calls == [0, 3_600_000, 7_200_000]
 
 
 # -- reports together --------------------------------------------------------------------------------------------------

@@ -38,6 +38,18 @@ class Admissions(Mailboxes):
         #: What limits have answered when a recorded turn is replayed; None: they are asked.
         self._recorded: list[Admission] | None = None if recorded is None else list(recorded)
 
+    def is_done_until(self, at: int, due: Iterable[str]) -> bool:
+        """Whether nothing is left to do about the execution until an instant, that included, but what it has put into queues.
+
+        `due` are the events of its inbox that come due until then.
+        """
+        if self._posted or self._alarms or self._limits or self._members or self._release_held:
+            return False
+        gone, timers = {*self._cancelled, *self._consumed}, self._timers
+        return all(event_id in gone or event_id in timers for event_id in due) and not any(
+            (timer.due_at if isinstance(timer, Event) else timer[4]) <= at for timer in timers.values()
+        )
+
     # ------------------------------------------------------------------ what a turn asks
 
     def ask(
