@@ -80,11 +80,8 @@ class Retention(Service):
         row = tx.workflow(workflow_id)
         if row is None and not tx.drop_archived(workflow_id):
             raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
-        if row is not None and not row.status.terminal:
-            parked = " and parked" if row.parked is not None else ""
-            raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be removed; terminate it first")
-        if row is not None and row.rate_limit_key is not None:
-            raise Conflict(f"{workflow_id}: it waits for a slot to go on and cannot be removed; terminate it first")
+        if row is not None:
+            _refuse_open(row, "removed")
         left = self._turns.payload_store.left_by(tx, workflow_id)
         if row is not None:
             tx.remove(workflow_id)
@@ -108,7 +105,8 @@ class Retention(Service):
 
         The archive keeps it compressed, with its tasks, history, logs and definitions: `get`, `history` and `search` still find
         it, `remove` deletes it. No verb changes it any more. Children and parent stay. An archived execution of the same id is
-        replaced. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not.
+        replaced. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on
+        after a retry: terminate it first.
         """
         packed, fence = self._packed(workflow_id)
 
@@ -116,6 +114,7 @@ class Retention(Service):
             row = tx.workflow(workflow_id)
             if row is None or row.fence != fence:
                 raise Conflict(f"{workflow_id}: another turn changed it while it was archived; try again")
+            _refuse_open(row, "archived")
             left = self._turns.payload_store.left_by(tx, workflow_id)
             _move(tx, packed)
             return left
@@ -230,8 +229,7 @@ class Retention(Service):
             if row is None:
                 raise missing(view, workflow_id)
             if not row.status.terminal:
-                parked = " and parked" if row.parked is not None else ""
-                raise Conflict(f"{workflow_id}: a {row.status}{parked} workflow cannot be archived; terminate it first")
+                _refuse_open(row, "archived")
             whole = self._queries.get(workflow_id)
             history = self._queries.history(workflow_id)
             logs = [entry for task in whole.tasks for entry in view.logs(task.task_id)]
@@ -250,6 +248,15 @@ class Retention(Service):
             document=zlib.compress(document),
         )
         return archived, row.fence
+
+
+def _refuse_open(row: Workflow, verb: str) -> None:
+    """Raise Conflict for an execution that has not ended, or is to go on."""
+    if row.status.terminal and row.rate_limit_key is None:
+        return
+    parked = " and parked" if row.parked is not None else ""
+    what = "it waits for a slot to go on and" if row.status.terminal else f"a {row.status}{parked} workflow"
+    raise Conflict(f"{row.workflow_id}: {what} cannot be {verb}; terminate it first")
 
 
 def _needed(view: ReadingTransaction, row: Workflow) -> bool:

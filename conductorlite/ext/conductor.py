@@ -14,6 +14,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from conductorlite.ext.conductor_worker import Polling, Server, storage_place
 from conductorlite.model import attrs
@@ -117,7 +118,7 @@ class ConductorClient:
 
         Inputs and outputs that the server keeps in a payload storage are read from there.
         """
-        found: dict[str, Any] = self._server.ask("GET", f"/workflow/{workflow_id}?includeTasks=true")
+        found: dict[str, Any] = self._server.ask("GET", f"/workflow/{quote(workflow_id, safe='')}?includeTasks=true")
         self._complete(found, "workflow", "")
         for task in found.get("tasks", ()):
             self._complete(task, "tasks", "Data")

@@ -388,7 +388,7 @@ class _RemoteContext(TaskContext):
     @property
     def workflow(self) -> Workflow:
         """The execution as it is now, without its tasks. Asked of the server."""
-        document = self._server.ask("GET", f"/workflow/{self.task.workflow_id}?includeTasks=false")
+        document = self._server.ask("GET", f"/workflow/{quote(self.task.workflow_id, safe='')}?includeTasks=false")
         return Workflow(
             workflow_id=document["workflowId"],
             name=document.get("workflowName") or document.get("workflowType") or "",

@@ -451,6 +451,8 @@ def test_one_that_waits_to_go_on_is_not_removed_and_may_be_terminated(failed: Be
     failed.engine.retry("late")
     with pytest.raises(Conflict, match="it waits for a slot to go on and cannot be removed; terminate it first"):
         failed.engine.admin.remove("late")
+    with pytest.raises(Conflict, match="it waits for a slot to go on and cannot be archived; terminate it first"):
+        failed.engine.admin.archive("late")
     failed.engine.terminate("late")
     assert (failed.status_of_workflow(), failed.workflow.rate_limited) == (WorkflowStatus.FAILED, False)
     with pytest.raises(Conflict, match="cannot be terminated"):

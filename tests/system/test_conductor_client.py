@@ -228,6 +228,20 @@ def test_what_a_function_may_ask(server: ConductorServer, client: ConductorClien
     assert told == {"name": "w", "status": "RUNNING", "first": found["tasks"][0]["taskId"], "alive": True}
 
 
+def test_an_id_is_whatever_it_is(server: ConductorServer, client: ConductorClient) -> None:
+    """Signs that mean something in an address are part of the id, for the caller and for a function that asks for its execution."""
+
+    def asking(context: TaskContext) -> dict[str, object]:
+        return {"id": context.workflow.workflow_id}
+
+    workers = Workers()
+    workers.add("asking", asking)
+    place = WorkflowTask(name="asking", task_reference_name="asking")
+    server.engine.start(WorkflowDef(name="asking", tasks=[place]), workflow_id="orders/7?a=b#c %2F")
+    (found,) = worked(server, client, workers, "orders/7?a=b#c %2F")
+    assert found["output"] == {"id": "orders/7?a=b#c %2F"}
+
+
 def test_what_a_server_ignores_is_refused(client: ConductorClient, caplog: pytest.LogCaptureFixture) -> None:
     """Compensation, with all problems and nothing registered; parts of a second of a task definition are rounded up and told."""
     undone = WorkflowTask(name="a", task_reference_name="a", compensate="b")
