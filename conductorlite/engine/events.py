@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final
 
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.decisions import DEATHS
@@ -298,8 +299,6 @@ class Events(Service):
 _MESSAGE: Final = "conductor.event.messageId"
 _EVENT: Final = "conductor.event.name"
 
-T = TypeVar("T")
-
 
 @attrs.frozen(kw_only=True, slots=True)
 class Acting:
@@ -352,21 +351,7 @@ _Done = tuple[dict[str, Any], str | None]
 def carry_out(tx: WritingTransaction, acting: Acting) -> _Done:
     """Do what the action says; raises ConductorliteError, with nothing written, for what cannot be."""
     kind = ActionType(acting.action.action)
-    if kind is ActionType.START_WORKFLOW:
-        return _start(tx, acting, _body(acting.action.start_workflow))
-    if kind is ActionType.COMPLETE_TASK:
-        return _report(tx, acting, _body(acting.action.complete_task), "COMPLETED")
-    if kind is ActionType.FAIL_TASK:
-        return _report(tx, acting, _body(acting.action.fail_task), "FAILED")
-    if kind is ActionType.TERMINATE_WORKFLOW:
-        return _terminate(tx, acting, _body(acting.action.terminate_workflow))
-    return _set_variables(tx, acting, _body(acting.action.update_workflow_variables))
-
-
-def _body(body: T | None) -> T:
-    if body is None:  # refused when the handler was registered
-        raise InvalidInput("the action has no body")
-    return body
+    return _ACTIONS[kind](tx, acting, getattr(acting.action, kind))  # it has a body, or was not registered
 
 
 def _start(tx: WritingTransaction, acting: Acting, wanted: StartWorkflow) -> _Done:
@@ -399,7 +384,7 @@ def _start(tx: WritingTransaction, acting: Acting, wanted: StartWorkflow) -> _Do
     return {"workflowId": acting.identity}, acting.identity
 
 
-def _report(tx: WritingTransaction, acting: Acting, wanted: TaskDetails, status: str) -> _Done:
+def _report(status: str, tx: WritingTransaction, acting: Acting, wanted: TaskDetails) -> _Done:
     task_id = acting.name(wanted.task_id, "taskId")
     workflow_id = acting.name(wanted.workflow_id, "workflowId")
     ref = acting.name(wanted.task_ref_name, "taskRefName")
@@ -457,6 +442,15 @@ def _open(view: ReadingTransaction, workflow_id: str | None) -> tuple[dict[str, 
     if row.status.terminal:
         return {**said, "error": f"workflow {workflow_id} is {row.status} already"}, False
     return said, True
+
+
+_ACTIONS: Final[Mapping[ActionType, Callable[[WritingTransaction, Acting, Any], _Done]]] = {
+    ActionType.START_WORKFLOW: _start,
+    ActionType.COMPLETE_TASK: partial(_report, "COMPLETED"),
+    ActionType.FAIL_TASK: partial(_report, "FAILED"),
+    ActionType.TERMINATE_WORKFLOW: _terminate,
+    ActionType.UPDATE_WORKFLOW_VARIABLES: _set_variables,
+}
 
 
 def _post(tx: WritingTransaction, event: Event) -> None:

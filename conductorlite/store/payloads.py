@@ -14,7 +14,7 @@ import itertools
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, final
 
@@ -118,7 +118,7 @@ class LocalPayloads:
         """Keep bytes in place of what was there: written beside, flushed to the disk, then renamed."""
         path = self._path(key)
         part = path.with_name(f"{path.name}.part-{os.getpid()}-{threading.get_ident()}-{next(self._writes)}")
-        try:
+        with self._tried(f"payload {key} cannot be written in"):
             self._make(path.parent)
             try:
                 with open(part, "xb", opener=_private) as file:
@@ -131,8 +131,14 @@ class LocalPayloads:
                     part.unlink()
                 raise
             _flush(path.parent)
+
+    @contextmanager
+    def _tried(self, what: str) -> Iterator[None]:
+        """What the system refuses may go well another time."""
+        try:
+            yield
         except OSError as error:
-            raise PayloadUnavailable(f"payload {key} cannot be written in {self.folder}: {error.strerror or error}") from error
+            raise PayloadUnavailable(f"{what} {self.folder}: {error.strerror or error}") from error
 
     def _make(self, folder: Path) -> None:
         """Make a folder and those above it, each lasting."""
@@ -143,30 +149,25 @@ class LocalPayloads:
 
     def get(self, key: str) -> bytes:
         """The bytes; raises PayloadLost when there are none."""
-        try:
-            return self._path(key).read_bytes()
-        except FileNotFoundError:
-            raise PayloadLost(key, f"is missing in {self.folder}") from None
-        except OSError as error:
-            raise PayloadUnavailable(f"payload {key} cannot be read in {self.folder}: {error.strerror or error}") from error
+        with self._tried(f"payload {key} cannot be read in"):
+            try:
+                return self._path(key).read_bytes()
+            except FileNotFoundError:
+                raise PayloadLost(key, f"is missing in {self.folder}") from None
 
     def size(self, key: str) -> int:
         """How many bytes the file has; raises PayloadLost when there is none, or a link that leads elsewhere."""
         path = self._path(key)
-        try:
+        with self._tried(f"payload {key} cannot be read in"):
             if not path.is_file() or path.resolve() != self.folder.resolve() / key:
                 raise PayloadLost(key, f"is missing in {self.folder}")
             return path.stat().st_size
-        except OSError as error:
-            raise PayloadUnavailable(f"payload {key} cannot be read in {self.folder}: {error.strerror or error}") from error
 
     def delete(self, key: str) -> None:
         """Forget the bytes, if there are any."""
         path = self._path(key)
-        try:
+        with self._tried(f"payload {key} cannot be deleted in"):
             path.unlink(missing_ok=True)
-        except OSError as error:
-            raise PayloadUnavailable(f"payload {key} cannot be deleted in {self.folder}: {error.strerror or error}") from error
 
     def list(self) -> Iterator[StoredPayload]:
         """Every file there is, those of interrupted writes included."""
@@ -183,10 +184,8 @@ class LocalPayloads:
         """A `file:` URI; to WRITE there, the folder of the file is made."""
         place = self._path(path)
         if checked_operation(operation) == "WRITE":
-            try:
+            with self._tried(f"payload {path} cannot be written in"):
                 self._make(place.parent)
-            except OSError as error:
-                raise PayloadUnavailable(f"payload {path} cannot be written in {self.folder}: {error.strerror or error}") from error
         return ExternalStorageLocation(uri=place.as_uri(), path=path)
 
     def _path(self, key: str) -> Path:
