@@ -31,7 +31,7 @@ REPORTS = ("COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "IN_PROGRESS", "
 #: What has lives of its own: migrations and limits, in the files beside this one; and schedules and events, elsewhere.
 ELSEWHERE = (
     *(EventKind.MIGRATE, EventKind.ADMISSION, EventKind.GRANTED, EventKind.WINDOW_MOVES),
-    *(EventKind.SCHEDULE, EventKind.APPEND),
+    *(EventKind.SCHEDULE, EventKind.APPEND, EventKind.OFFER_ENDS),
 )
 EVENTS = (*(str(kind) for kind in EventKind if kind not in (EventKind.REPORT, *ELSEWHERE)), *REPORTS)
 

@@ -31,6 +31,7 @@ from conductorlite import (
 )
 from conductorlite.decide import decide
 from conductorlite.engine.decisions import Turn
+from conductorlite.engine.holders import give_back_event
 from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
@@ -290,14 +291,19 @@ class Twins:
             return "conflict"
 
     def _extend(self, index: int, engine: Engine, a: int, b: int) -> object:
-        """Mostly of a task that is held, sometimes of any that ever was."""
+        """Mostly of a task that is held, sometimes of any that ever was; as often its worker's process has ended instead."""
         tasks = self.polled[index]
         held = [task for task in tasks if self._open(engine, task)]
         tasks = held if held and b != 8 else tasks
         if not tasks:
             return None
+        task = tasks[a % len(tasks)]
+        if b in (4, 5, 6, 7):
+            event = give_back_event(task, "died" if b == 7 else "stopped", engine.clock.now())
+            taken = engine.core.turns.run_turn(task.workflow_id, [event])
+            return [str(reply.outcome) for reply in taken.replies.values()]
         try:
-            return engine.tasks.extend_lease(tasks[a % len(tasks)])
+            return engine.tasks.extend_lease(task)
         except StaleLease:
             return "stale"
         except TaskNotFound:
