@@ -380,11 +380,8 @@ class Reports(Part):
             result = _scrubbed(task, result, scrubber)
         if result.reason or result.traceback or result.worker_id:
             result = cut_result(result)
-        elif type(result.output_data) is Document and result.lease and result.status is TaskStatus.COMPLETED and not merge:
-            said = {"taskId": task.task_id, "status": "COMPLETED", "callbackAfterMs": result.callback_after_ms}
-            said |= {"lease": result.lease, "output": result.output_data}
-            return self._task_event(task, EventKind.REPORT, Payload.made(said), f"lease {result.lease}", at=at)
-        given: dict[str, Any] = {"taskId": task.task_id, "status": str(result.status)}
+        status, lease = result.status, result.lease
+        given: dict[str, Any] = {"taskId": task.task_id, "status": str(status)}
         if result.reason is not None:
             given["reason"] = result.reason
         if result.traceback is not None:
@@ -394,14 +391,17 @@ class Reports(Part):
         given["callbackAfterMs"] = result.callback_after_ms
         if result.worker_id is not None:
             given["workerId"] = result.worker_id
-        if result.lease is not None:
-            given["lease"] = result.lease
+        if lease is not None:
+            given["lease"] = lease
         if merge:
             given["merge"] = True
         where = f"report on {task.ref!r}"
         output = result.output_data
         if type(output) is not Document:
             output = Document(Payload.of(output, where=f"{where}.output"))
+        if type(lease) is int and lease and status.terminal and not merge:  # what it says is JSON for certain
+            key = f"lease {lease}" if status is TaskStatus.COMPLETED else f"lease {lease} {status}"
+            return self._task_event(task, EventKind.REPORT, Payload.made({**given, "output": output}), key, at=at)
         return self._task_event(task, EventKind.REPORT, Payload.around("output", output, given, where=where), at=at)
 
     def whole(self, task: Task, result: TaskResult) -> TaskResult:

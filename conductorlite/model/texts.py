@@ -65,6 +65,8 @@ def printable(value: object, limit: int) -> str:
 
     An object whose own text cannot be read is shown by its type. (KeyboardInterrupt passes: it may be the user's.)
     """
+    if type(value) is str and value.isascii() and len(value) <= limit and "\0" not in value:  # as most are
+        return value
     try:
         text = str.__str__(value) if isinstance(value, str) else str(value)
     except KeyboardInterrupt:

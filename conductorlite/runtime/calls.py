@@ -297,7 +297,7 @@ def _output(returned: Any) -> dict[str, Any]:
 
 def raised(task: Task, error: BaseException) -> TaskResult:
     """The report for what a function raised, with its traceback."""
-    terminal = _is_terminal(error)
+    terminal, single = _is_terminal(error), _is_single(error)
     text = printable(error, RAW_LENGTH)
     return new[TaskResult](
         workflow_id=task.workflow_id,
@@ -305,8 +305,8 @@ def raised(task: Task, error: BaseException) -> TaskResult:
         status=TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
         lease=task.lease,
         reason=text if isinstance(error, TaskFailedTerminally) else f"{type_name(error)}: {text}",
-        traceback=_traceback(error),
-        error_types=(_name(type(error)),) if _is_single(error) else tuple([_name(type(one)) for one in _chain(error)]),
+        traceback=_traceback(error, single=single),
+        error_types=(_name(type(error)),) if single else tuple([_name(type(one)) for one in _chain(error)]),
     )
 
 
@@ -369,9 +369,9 @@ _PLACES: Final[Cache[tuple[str, CodeType, int], str]] = Cache(256)
 _SAYING_MORE: Final = (AttributeError, BaseExceptionGroup, ImportError, NameError, SyntaxError)
 
 
-def _lines(error: BaseException) -> list[str]:
+def _lines(error: BaseException, *, single: bool) -> list[str]:
     """As `traceback.format_exception` has it."""
-    if not _is_single(error) or isinstance(error, _SAYING_MORE):
+    if not single or isinstance(error, _SAYING_MORE):
         return traceback.format_exception(error)
     place, before, lines = error.__traceback__, ("", 0, ""), ["Traceback (most recent call last):\n"]
     while place is not None:
@@ -402,9 +402,9 @@ def _last_lines(error: BaseException) -> list[str]:
     return traceback.format_exception_only(error)
 
 
-def _traceback(error: BaseException) -> str:
+def _traceback(error: BaseException, *, single: bool) -> str:
     try:
-        lines = _lines(error)
+        lines = _lines(error, single=single)
     except KeyboardInterrupt:
         raise
     except BaseException as problem:
