@@ -14,7 +14,7 @@ from typing import Any, Final
 from conductorlite.decide.changeset.rows import Changeset, attempt_id
 from conductorlite.decide.changeset.view import SMALL
 from conductorlite.decide.operators.document import ExpressionContext
-from conductorlite.model.attrs import new, writable_copy
+from conductorlite.model.attrs import copied, new
 from conductorlite.model.canonical import Payload, encoded
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.errors import InvalidInput
@@ -104,7 +104,7 @@ def reported(changeset: Changeset, event: Event) -> Task | None:
         return None
     row = changeset.last.get(ref)
     if row is None:
-        row = changeset.updated[ref, task.attempt] = changeset.last[ref] = writable_copy(task)
+        row = changeset.updated[ref, task.attempt] = changeset.last[ref] = copied[Task](task)
     _close(changeset, row, status, output, said)
     changeset.reply(event, Outcome.DONE)
     return row
@@ -148,11 +148,13 @@ def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...], previous
     if given.text is None or (len(given.text) > SMALL and changeset.bounds.barriers.refusal("task_input", given) is not None):
         return False
     now, policy = changeset.now, node.policy
-    task: Any = writable_copy(_blank())
+    task: Any = copied[Task](_blank())
     task.workflow_id, task.ref, task.base_ref, task.task_id = workflow.workflow_id, ref, node.ref, task_id
     task.task_type, task.name, task.iterations = node.task_type, node.task.name, place
     if previous is not None:
-        changeset.put(previous, retried=True)
+        row: Any = changeset.own(previous)
+        row.retried = True
+        changeset.count(row, -1)
         task.attempt, task.first_attempt, task.domain = attempt, previous.first_attempt, previous.domain
         task.retried_task_id, task.succeeded_before = previous.task_id, previous.executed or previous.succeeded_before
     task.generation, task.seq = workflow.generation, changeset.next_place(ref)
@@ -194,7 +196,7 @@ def polled(changeset: Changeset, event: Event) -> bool:
     said, policy, now = event.data.value, changeset.plan.nodes[task.base_ref].policy, changeset.now
     row: Any = changeset.last.get(ref)
     if row is None:
-        row = changeset.updated[ref, task.attempt] = changeset.last[ref] = writable_copy(task)
+        row = changeset.updated[ref, task.attempt] = changeset.last[ref] = copied[Task](task)
     if row.poll_timeout_at is not None:
         changeset.cancel_timer(f"POLL_TIMEOUT:{ref}")
     starts = row.timeout_at is None and policy.timeout_ms > 0 and not row.started_at

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from attrs import has as has
     from attrs import resolve_types as resolve_types
 
-__all__ = ["changed", "freeze", "new", "thaw", "writable_copy"]
+__all__ = ["changed", "copied", "freeze", "new", "thaw"]
 
 Thing = TypeVar("Thing")
 P = ParamSpec("P")
@@ -281,8 +281,12 @@ _WRITABLE: Final = _Writable()
 _FROZEN: Final[dict[type, type]] = {}
 
 
-class _Copiers(dict[type, Callable[[Any], Any]]):
+class _Copiers(dict[Any, Any]):
     """What copies an object of a class into one that can be written."""
+
+    if TYPE_CHECKING:
+
+        def __getitem__(self, kind: Callable[P, Thing]) -> Callable[[Thing], Thing]: ...
 
     def __missing__(self, kind: type) -> Callable[[Any], Any]:
         writable, names = _WRITABLE[kind], [one.name for one in _fields(kind)]
@@ -291,7 +295,8 @@ class _Copiers(dict[type, Callable[[Any], Any]]):
         return made
 
 
-_COPIERS: Final = _Copiers()
+#: `copied[Task](row)` is a copy of a frozen row that can be written until it is frozen.
+copied: Final = _Copiers()
 
 
 class _Makers(dict[Any, Any]):
@@ -316,12 +321,6 @@ class _Makers(dict[Any, Any]):
 new: Final = _Makers()
 
 
-def writable_copy(row: Thing) -> Thing:
-    """A copy of a frozen object that can be written until it is frozen."""
-    copy: Thing = _COPIERS[type(row)](row)
-    return copy
-
-
 def thaw(row: Thing) -> Thing:
     """A frozen object that nobody else has seen yet, to be written."""
     _set_class(row, _WRITABLE[type(row)])
@@ -336,7 +335,7 @@ def freeze(row: Thing) -> Thing:
 
 def changed(row: Thing, **fields: object) -> Thing:
     """A frozen object with other values in some fields, as they are; raises AttributeError for a name that is no field's."""
-    copy = writable_copy(row)
+    copy: Thing = copied[type(row)](row)
     for name, value in fields.items():
         setattr(copy, name, value)
     return freeze(copy)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Final, Literal
 
 from conductorlite.model import attrs
-from conductorlite.model.attrs import changed, writable_copy
+from conductorlite.model.attrs import changed, copied
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
@@ -452,7 +452,7 @@ def stored_task(task: Task) -> Task:
 
 def stored_workflow(workflow: Workflow) -> Workflow:
     """An execution's row as it is read after the commit of a decision that holds it: under the next fence, alone."""
-    row: Any = writable_copy(workflow)
+    row: Any = copied[Workflow](workflow)
     row.fence += 1
     row.tasks, row.definition = (), None
     if row.input.large or row.output.large or row.variables.large or row.task_to_domain.large:

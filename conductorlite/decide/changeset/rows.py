@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
-from conductorlite.model.attrs import changed, new, thaw, writable_copy
+from conductorlite.model.attrs import changed, copied, new, thaw
 from conductorlite.model.canonical import EMPTY, Payload, attempt_head, digest, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
@@ -154,7 +154,7 @@ class Changeset(Admissions):
     def _begin(self, task: Task, status: TaskStatus, input: Payload, fields: dict[str, Any]) -> Task:
         """What would be created stands there already, and its delay is over."""
         if status.terminal:
-            self.drop_timers(self._own(task))
+            self.drop_timers(self.own(task))
         changes = {**fields, "status": status, "input": self.keep(input), "updated_at": self.now}
         return self.put(task, **{**changes, "start_delay_ms": task.start_delay_ms})
 
@@ -178,13 +178,13 @@ class Changeset(Admissions):
         self._row.last_ref = ref
         return self._task_seq
 
-    def _own(self, task: Task) -> Task:
+    def own(self, task: Task) -> Task:
         """The row as the turn writes it: a copy of what the reader has answered, made once."""
         row, place = self.last.get(task.ref), (task.ref, task.attempt)
         if row is None:  # nothing of this reference is written yet
             row = self.known(task.ref)
             if row.attempt == task.attempt:
-                row = self.updated[place] = self.last[row.ref] = writable_copy(row)
+                row = self.updated[place] = self.last[row.ref] = copied[Task](row)
                 return row
         elif row.attempt == task.attempt:
             return row
@@ -195,7 +195,7 @@ class Changeset(Admissions):
 
     def opened(self, task: Task) -> tuple[Any, tuple[TaskStatus, Payload, bool]]:
         """The row, to be written field by field, and what `settle` is to know of it as it was."""
-        row = self._own(task)
+        row = self.own(task)
         return row, (row.status, row.input, row.live)
 
     def put(self, task: Task, *, verb: bool = False, because: str | None = None, **fields: Any) -> Task:
@@ -203,7 +203,7 @@ class Changeset(Admissions):
 
         `because` is recorded for a change after which the attempt is open still, and kept in no row.
         """
-        row = self._own(task)
+        row = self.own(task)
         status, given, was_live = row.status, row.input, row.live
         for name, value in fields.items():
             setattr(row, name, value)
@@ -248,7 +248,7 @@ class Changeset(Admissions):
         if owner is None:
             count = self.open = self.open + change
         else:
-            row: Any = self._own(owner)
+            row: Any = self.own(owner)
             count = row.open = row.open + change
         if count < 0:
             raise InvariantBroken(f"{'workflow' if owner is None else owner.ref}: counts {count} live tasks")
@@ -386,7 +386,7 @@ class Changeset(Admissions):
         """End an open attempt because its execution ends, or what is around it: nothing follows. `because` goes to its child."""
         self._end_child(task, because or f"parent workflow {task.workflow_id}: its task {task.ref!r} is canceled")
         self._leave_queue(task)
-        self.drop_timers(self._own(task))
+        self.drop_timers(self.own(task))
         gone: dict[str, Any] = {"lease": 0, "holder": None, "ended_at": self.now, "updated_at": self.now}
         return self._leave_limit(self.put(task, status=TaskStatus.CANCELED, **gone))
 
@@ -425,27 +425,27 @@ class Changeset(Admissions):
 
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
-        for rows in (self.inserted, self.updated):
-            for task in rows.values():
-                task.__class__ = Task
-        workflow = self.workflow
-        self._row.updated_at = self.now
-        self._row.open = self.open
-        self._row.task_seq = self._task_seq
-        self._row.sequence = self._sequence
-        self._row.history_seq = self.history_seq
-        self._row.broken_turns = 0
-        self._row.parked = None
-        self._row.__class__ = Workflow
-        own: list[Event] = []
+        inserted = tuple(self.inserted.values()) if self.inserted else ()
+        updated = tuple(self.updated.values()) if self.updated else ()
+        for task in inserted + updated:
+            task.__class__ = Task
+        workflow, row = self.workflow, self._row
+        row.updated_at, row.open = self.now, self.open
+        row.task_seq, row.sequence, row.history_seq = self._task_seq, self._sequence, self.history_seq
+        row.broken_turns, row.parked = 0, None
+        row.__class__ = Workflow
+        timers: tuple[Event, ...] = ()
+        if self._timers:
+            timers = tuple([self.event_of(event_id, timer) for event_id, timer in self._timers.items()])
         if self._alarms:
-            for event in self._alarms.values():
-                (own if event.workflow_id == workflow.workflow_id else self._posted).append(event)
+            own = [event for event in self._alarms.values() if event.workflow_id == workflow.workflow_id]
+            self._posted += [event for event in self._alarms.values() if event.workflow_id != workflow.workflow_id]
+            timers += tuple(own)
         return new[Decision](
             workflow=workflow,
             created=self._created,
-            inserted=tuple(self.inserted.values()),
-            updated=tuple(self.updated.values()),
+            inserted=inserted,
+            updated=updated,
             dropped=tuple(self._dropped),
             renamed=tuple(self._renamed),
             texts=tuple(self._texts.values()) if self._texts else (),
@@ -453,7 +453,7 @@ class Changeset(Admissions):
             history=tuple(self.history),
             consumed=tuple(self._consumed),
             cancelled=tuple([event_id for event_id in self._cancelled if event_id not in self._timers]) if self._cancelled else (),
-            timers=(*[self.event_of(event_id, timer) for event_id, timer in self._timers.items()], *own),
+            timers=timers,
             release_held=self._release_held,
             released_at=self.clock,
             outgoing=new[Outgoing](removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted))

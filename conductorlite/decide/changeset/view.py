@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from conductorlite.decide.changeset.reader import Barriers, PayloadField, Reader
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
-from conductorlite.model.attrs import changed, writable_copy
+from conductorlite.model.attrs import changed, copied
 from conductorlite.model.canonical import Payload, encoded, parse
 from conductorlite.model.decisions import Embedding, Event, EventKind, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
@@ -78,7 +78,7 @@ class View:
         self.environment = environment
         self.bounds = bounds
         #: The row as this turn sees it: written by `change` alone.
-        self.workflow: Workflow = writable_copy(reader.workflow)
+        self.workflow: Workflow = copied[Workflow](reader.workflow)
         self._row: Any = self.workflow
         #: What rows are stamped with: never before the workflow's last change, even if the clock was set back.
         self.now = now if now >= self.workflow.updated_at else self.workflow.updated_at
