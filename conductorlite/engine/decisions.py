@@ -213,6 +213,8 @@ class TurnDecider(Lookups):
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The events of an inbox that a turn at `now` reads."""
+        if self.at_hand and self.quiet.has_none_due(workflow, now):
+            return ()
         return view.due_events(workflow.workflow_id, now, _EVENTS)
 
     def store_payloads(self, decision: Decision, memo: TurnMemo, inside: WritingTransaction | None = None) -> Decision:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryKind, Task, Workflow
-from conductorlite.model.later import made, module
+from conductorlite.model.later import made
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import error_text
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from conductorlite.model.schedules import Progress, ScheduledRun
 else:
-    logging = module("logging")
+    logging = made(lambda: import_module("logging"))
 
 __all__ = [
     "about_task",

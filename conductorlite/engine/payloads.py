@@ -71,14 +71,20 @@ class TurnMemo:
         *("version", "resident", "token"),
     )
 
-    def __init__(self, started: Start | None = None, extra_write: ExtraWrite | None = None, taking: Taking | None = None) -> None:
+    def __init__(
+        self,
+        started: Start | None = None,
+        extra_write: ExtraWrite | None = None,
+        taking: Taking | None = None,
+        token: object | None = None,
+    ) -> None:
         self.started, self.extra_write, self.taking = started, extra_write, taking
         #: What the decision was made on; whether those were resident rows, and of which version of the store.
         self.known: Known | None = None
         self.resident = False
         self.version = 0
         #: Of the lock under which the turn is taken.
-        self.token: object | None = None
+        self.token = token
         self.payloads: dict[str, Payload] = {}
         self.lost: dict[str, PayloadLost] = {}
         self.put: set[str] = set()

@@ -154,7 +154,7 @@ class StoreReader:
         self._batch: ReadingTransaction | None = None
         self._id = workflow.workflow_id
         self._now = now
-        self._read_at = steady(lookups.clock)
+        self._read_at = None if lookups.clock.virtual else steady(lookups.clock)
         self._memo = memo
         self._resident = resident
         self._tasks: dict[str, Task | None] = {} if resident is None else resident.tasks

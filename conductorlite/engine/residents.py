@@ -153,6 +153,8 @@ class Quiet:
         self._backend = backend
         #: How often the store was out of touch, where only that can have changed rows and not their fence.
         self._lapses: Callable[[], int] | None = getattr(backend, "lapses", None)
+        #: Whether no other process writes to the store: it is in memory.
+        self._alone = bool(getattr(backend, "in_memory", False))
         self._whole = Capability.ONE_COMMIT in backend.capabilities
         self._joined = joined
         self.owner = owner
@@ -194,7 +196,7 @@ class Quiet:
 
     def offers_nothing(self, queue: str, now: int) -> bool:
         """Whether a queue has nothing that is due, also where others write to the store."""
-        return now < self.offered_at(queue) and self._backend.data_version() == self.version
+        return now < self.offered_at(queue) and (self._alone or self._backend.data_version() == self.version)
 
     def _holds(self, commits: int) -> bool:
         """Whether it does after so many commits: during a write that has been entered, as long as that is not committed."""
@@ -215,13 +217,12 @@ class Quiet:
 
         def ended() -> bool:
             nonlocal seen
-            resident, commits = residents.peek(workflow_id), self.commits
             since = seen if seen >= self._ended else -1
-            if resident is not None and resident.commits > since:
+            if since < self._since and (resident := residents.peek(workflow_id)) is not None:
                 since = resident.commits
             if since >= 0 and self.is_same_since(since):
                 return False
-            seen = commits
+            seen = self.commits
             return look()
 
         return ended
@@ -232,7 +233,7 @@ class Quiet:
 
     def is_unchanged(self) -> bool:
         """Whether all this holds of the store as it is, also where others write to it."""
-        return self._holds(self._backend.commits()) and self._backend.data_version() == self.version
+        return self._holds(self._backend.commits()) and (self._alone or self._backend.data_version() == self.version)
 
     def is_idle(self, now: int) -> bool:
         """Whether no event is due, also where others write to the store."""
@@ -241,7 +242,7 @@ class Quiet:
             return False
         if self._joined.decisions is not None:
             return False
-        return self._backend.data_version() == self.version
+        return self._alone or self._backend.data_version() == self.version
 
     def is_due(self, tx: WritingTransaction, workflow: Workflow, now: int) -> bool:
         """Whether an event has come due to an execution of any owner; in a write that has been entered."""
@@ -262,6 +263,10 @@ class Quiet:
         """Note that a view found the first message of a queue due at an instant, or none; `commits` were made before it."""
         if commits == self._backend.commits() and self._holds(commits):
             self._found[queue] = (commits, inf if at is None else at)
+
+    def has_none_due(self, workflow: Workflow, now: int) -> bool:
+        """Whether an execution has no event that is due, in a view of a store that nobody else writes to meanwhile."""
+        return now < self.due_at and workflow.owner == self.owner and self._holds(self._backend.commits())
 
     def found_next(self, commits: int, at: int | None) -> None:
         """Note that a view found the next event due at an instant, or none; `commits` were made before it."""
@@ -287,7 +292,7 @@ class Quiet:
 
     def enter(self, tx: WritingTransaction, now: int) -> int:
         """Compare, at the beginning of a write, and ask again if need be; the number of its commit, for `committed`."""
-        commits, version = self._backend.commits(), self._backend.data_version()
+        commits, version = self._backend.commits(), 0 if self._alone else self._backend.data_version()
         if self._joined.decisions is not None:
             return -1
         tx.defer()

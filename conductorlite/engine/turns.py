@@ -304,8 +304,7 @@ class Turns(Parking):
         token = UNLOCKED if self.lock is None else self._locking.acquire(workflow_id, events)
         if token is None:
             return self._post_to_inbox(workflow_id, events)
-        memo = TurnMemo(started, extra_write, taking)
-        memo.token = token
+        memo = TurnMemo(started, extra_write, taking, token)
         try:
             for tried in range(_TRIES):
                 try:
@@ -352,7 +351,8 @@ class Turns(Parking):
             except NoHelper:
                 self._rehearse(workflow_id, events, memo)
             finally:
-                self._leaving(memo)
+                if memo.mark is not None:
+                    self._leaving(memo)
         if memo.deaths and memo.mark is not None and self.marks is not None:
             self.marks.forget(memo.mark)
         if decision is None:
@@ -368,8 +368,8 @@ class Turns(Parking):
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
         memo.resident = False
-        within = inside or self.backend is self._memory
-        if within and (found := self._committed_inside(workflow_id, events, memo, anyway=inside)) is not None:
+        whole = inside or self.backend is self._memory
+        if whole and (found := self._committed_inside(workflow_id, events, memo, anyway=inside)) is not None:
             return found
         workflow, decision = self._read_and_decide(workflow_id, events, memo)
         refuse_rejected(decision, memo.started)
@@ -394,7 +394,8 @@ class Turns(Parking):
             if turn.plan.foreign and not anyway:
                 return None
             decision = self.decide(turn)
-            refuse_rejected(decision, memo.started)
+            if memo.started is not None:
+                refuse_rejected(decision, memo.started)
             if not decision.history and decision.empty:
                 return workflow, decision
             if decision.texts:
@@ -471,10 +472,9 @@ class Turns(Parking):
 
     def _write_extras(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
         """What is written in the same commit beside the decision."""
-        workflow = decision.workflow
-        if self._ended is not None and workflow.event is not None and workflow.status.terminal:
+        if self._ended is not None and decision.workflow.event is not None and decision.workflow.status.terminal:
             self.quiet.forget()
-            self._ended(tx, workflow)
+            self._ended(tx, decision.workflow)
         if memo.extra_write is not None:
             self.quiet.forget(memo.extra_write)
             memo.extra_write(tx, decision)

@@ -85,7 +85,8 @@ class LimitReads(BaseReads):
         return [self._store.members[key][holder] for key, holder in sorted(self._store.members_of.get(workflow_id, {}))]
 
     def unpolled(self, lane: str) -> Sequence[str]:
-        return sorted([key for key in self._store.unpolled if lane in self._store.limits[key].unpolled])
+        unpolled = self._store.unpolled
+        return sorted(key for key in unpolled if lane in self._store.limits[key].unpolled) if unpolled else []
 
     def limits(self, after: str, limit: int) -> Sequence[Limit]:
         return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
@@ -288,7 +289,10 @@ class MemoryReads(LimitReads, TableReads):
     def tasks(self, workflow_id: str, refs: Collection[str]) -> Mapping[str, Task | None]:
         execution = self._store.executions.get(workflow_id, _NOBODY)
         last, attempts = execution.last, execution.attempts
-        return {ref: attempts[ref, last[ref]] if ref in last else None for ref in refs}
+        found: dict[str, Task | None] = {}
+        for ref in refs:
+            found[ref] = attempts[ref, last[ref]] if ref in last else None
+        return found
 
     def latest(self, workflow_id: str, base_refs: Collection[str]) -> Mapping[str, Task | None]:
         execution = self._of(workflow_id)

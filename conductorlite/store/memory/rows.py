@@ -50,7 +50,7 @@ class Ordered(Generic[Key]):
             self._blocks.append([key])
             tops.append(key)
         else:
-            at = -1 if tops[-1] < key else bisect_left(tops, key)
+            at = -1 if tops[-1] < key else 0 if tops[0] is tops[-1] else bisect_left(tops, key)
             block = self._blocks[at]
             insort(block, key)
             tops[at] = block[-1]
@@ -70,7 +70,7 @@ class Ordered(Generic[Key]):
         tops = self._tops
         if not tops or tops[-1] < key:
             return
-        at = bisect_left(tops, key)
+        at = 0 if tops[0] is tops[-1] else bisect_left(tops, key)
         block = self._blocks[at]
         place = bisect_left(block, key)
         if block[place] != key:
