@@ -142,8 +142,8 @@ _LATEST_MS: Final = 2**53 - 1
 
 
 #: Most types of exceptions that are kept of a failure, and the longest name of one.
-_TYPES: Final = 20
-_TYPE_LENGTH: Final = 200
+TYPES: Final = 20
+TYPE_LENGTH: Final = 200
 
 #: Reason, traceback, worker, log and error types of a report without any.
 _NO_TEXTS: Final = (None, None, None, (), ())
@@ -155,11 +155,8 @@ def kept_result(result: TaskResult) -> TaskResult:
     Its output is looked at where it is made JSON.
     """
     try:
-        if type(result) is TaskResult and type(result.output_data) is Document:  # as our own workers make it
-            status, after = result.status, result.callback_after_ms
-            said = result.reason or result.traceback or result.worker_id or result.logs
-            if status is TaskStatus.COMPLETED and type(after) is int and after == 0 and not said:
-                return result
+        if type(result) is TaskResult and type(result.output_data) is Document and not result.logs:
+            return result  # as our own workers make it, which keep all texts
         return _kept(result)
     except (InvalidInput, MemoryError):
         raise
@@ -188,7 +185,7 @@ def _kept(result: TaskResult) -> TaskResult:
         return result
     reason, trace, worker = _raw(result.reason), _raw(result.traceback), _raw(result.worker_id)
     logs = raw_lines(result.logs)
-    types = tuple([printable(name, _TYPE_LENGTH) for name in islice(result.error_types, _TYPES)])
+    types = tuple([printable(name, TYPE_LENGTH) for name in islice(result.error_types, TYPES)])
     if (
         type(status) is TaskStatus
         and (reason is result.reason and trace is result.traceback and worker is result.worker_id)

@@ -353,6 +353,7 @@ class Document(dict[str, Any]):
 
 #: The empty map, which most tasks have as input or output.
 EMPTY: Final = Payload("{}")
+EMPTY.value, EMPTY.flat = {}, True
 
 
 class Revealed(Payload):

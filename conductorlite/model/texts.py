@@ -65,16 +65,15 @@ def printable(value: object, limit: int) -> str:
 
     An object whose own text cannot be read is shown by its type. (KeyboardInterrupt passes: it may be the user's.)
     """
-    if type(value) is str and value.isascii() and len(value) <= limit and "\0" not in value:  # as most are
-        return value
     try:
-        text = str.__str__(value) if isinstance(value, str) else str(value)
+        text = value if type(value) is str else str.__str__(value) if isinstance(value, str) else str(value)
     except KeyboardInterrupt:
         raise
     except BaseException:
         return f"<{type_name(value)} without a text>"
     # A subclass may have answered, whose methods are its own.
-    return cut(str.__str__(text), limit)
+    text = str.__str__(text)
+    return text if text.isascii() and len(text) <= limit and "\0" not in text else cut(text, limit)
 
 
 def cut(text: str, limit: int) -> str:

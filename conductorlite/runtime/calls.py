@@ -11,17 +11,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.config import intercepted
 from conductorlite.engine.logs import about_task
-from conductorlite.engine.reports import RAW_LENGTH, kept_result
+from conductorlite.engine.reports import RAW_LENGTH, TYPE_LENGTH, TYPES, kept_result
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
-from conductorlite.model.canonical import Document, Payload
+from conductorlite.model.canonical import EMPTY, Document, Payload
 from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.later import functions, module
@@ -295,18 +296,24 @@ def _output(returned: Any) -> dict[str, Any]:
     return {} if returned is None else returned if isinstance(returned, dict) else {"result": returned}
 
 
+#: What a function that has raised gives.
+_NOTHING: Final = Document(EMPTY)
+
+
 def raised(task: Task, error: BaseException) -> TaskResult:
     """The report for what a function raised, with its traceback."""
     terminal, single = _is_terminal(error), _is_single(error)
     text = printable(error, RAW_LENGTH)
+    types = [type(one) for one in ((error,) if single else islice(_chain(error), TYPES))]
     return new[TaskResult](
         workflow_id=task.workflow_id,
         task_id=task.task_id,
         status=TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
         lease=task.lease,
+        output_data=_NOTHING,
         reason=text if isinstance(error, TaskFailedTerminally) else f"{type_name(error)}: {text}",
         traceback=_traceback(error, single=single),
-        error_types=(_name(type(error)),) if single else tuple([_name(type(one)) for one in _chain(error)]),
+        error_types=tuple([printable(_name(kind), TYPE_LENGTH) for kind in types]),
     )
 
 
