@@ -433,6 +433,8 @@ class StoreReader:
 
     def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
         """See `Quiet.alone_until`."""
+        if self._view is not None:
+            return self._lookups.quiet.alone_until(self._view, self.workflow, at, queue, queues)
         with self._lookups.payload_store.backend.reading() as view:
             return self._lookups.quiet.alone_until(view, self.workflow, at, queue, queues)
 

@@ -164,7 +164,7 @@ class Quiet:
         #: an instant; what was found before `_since` does not count.
         self._found: dict[str, tuple[int, float]] = {}
         self._filled: dict[str, tuple[int, float]] = {}
-        #: After how many commits an event was found to be the next one, and when it is due.
+        #: After how many commits no event was found to be due before an instant.
         self._next_due = _NEVER
         #: After how many commits a limit was changed, which may go on with a poll of any queue, and a turn has ended an execution.
         self._limited = self._ended = 0
@@ -174,7 +174,10 @@ class Quiet:
 
     def nothing_due(self, now: int) -> bool:
         """Whether no event is due, as far as this process knows."""
-        return now < self.due_at and self._commits == self._backend.commits() and self._joined.decisions is None
+        found, at = self._next_due
+        if now >= (at if found == self._commits else self.due_at):
+            return False
+        return self._commits == self._backend.commits() and self._joined.decisions is None
 
     def rows_version(self) -> int:
         """A number that is another one when rows may be others though their fence is the same; in a write that has been entered."""
@@ -237,12 +240,7 @@ class Quiet:
 
     def is_idle(self, now: int) -> bool:
         """Whether no event is due, also where others write to the store."""
-        found, at = self._next_due
-        if self._commits != self._backend.commits() or now >= (at if found == self._commits else self.due_at):
-            return False
-        if self._joined.decisions is not None:
-            return False
-        return self._alone or self._backend.data_version() == self.version
+        return self.nothing_due(now) and (self._alone or self._backend.data_version() == self.version)
 
     def is_due(self, tx: WritingTransaction, workflow: Workflow, now: int) -> bool:
         """Whether an event has come due to an execution of any owner; in a write that has been entered."""
@@ -285,7 +283,7 @@ class Quiet:
             return None
         if at < self.due_at:
             return ()
-        if any(one != workflow.workflow_id for one in view.due_workflows(at, 2, workflow.owner)):
+        if set(view.due_workflows(at, 2, workflow.owner)) - {workflow.workflow_id}:
             return None
         due = view.due_events(workflow.workflow_id, at, _DUE)
         return None if len(due) == _DUE else [event.event_id for event in due]
@@ -336,7 +334,9 @@ class Quiet:
         if not isinstance(write, Taking):
             self._next = -1
 
-    def committed(self, number: int) -> None:
-        """A write that has changed something is committed."""
+    def committed(self, number: int, taking: Taking | None = None) -> None:
+        """A write that has changed something is committed; `taking`, of a turn that was decided in it, knows what comes next."""
         if number == self._next > 0 and self._whole:
+            if taking is not None and taking.at is not None:
+                self._next_due = (number, taking.at + 1)
             self._commits = number

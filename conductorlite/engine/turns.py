@@ -403,7 +403,7 @@ class Turns(Parking):
                     return None
                 decision = self.store_payloads(decision, memo, tx)
             self._apply(tx, decision, memo)
-        self.quiet.committed(number)
+        self.quiet.committed(number, memo.taking)
         return workflow, decision
 
     def _read_and_decide(

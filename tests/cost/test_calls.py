@@ -28,7 +28,7 @@ CEILINGS: Final = {"chain": (chain, 10, 450), "loop": (loop, 10, 679), "fork": (
 STORED: Final = 540
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
-RETRY: Final = 622
+RETRY: Final = 553
 VIRTUAL: Final = 1.2
 
 

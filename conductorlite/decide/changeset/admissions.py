@@ -45,10 +45,10 @@ class Admissions(Mailboxes):
         """
         if self._posted or self._alarms or self._limits or self._members or self._release_held:
             return False
-        gone, timers = {*self._cancelled, *self._consumed}, self._timers
-        return all(event_id in gone or event_id in timers for event_id in due) and not any(
-            (timer.due_at if isinstance(timer, Event) else timer[4]) <= at for timer in timers.values()
-        )
+        for timer in self._timers.values():
+            if (timer.due_at if isinstance(timer, Event) else timer[4]) <= at:
+                return False
+        return not ({*due} - self._cancelled.keys() - self._timers.keys()).difference(self._consumed)
 
     # ------------------------------------------------------------------ what a turn asks
 
