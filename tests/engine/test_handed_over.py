@@ -417,6 +417,27 @@ def test_a_retry_is_handed_over_by_the_report_of_the_failure() -> None:
     assert commits[1] - commits[0] == 5
 
 
+def test_a_write_that_fails_leaves_due_what_was_due() -> None:
+    """Whichever write fails: the retries come at their instants, and so does what else is due."""
+    writes, number = 2, 1
+    while number <= writes:
+        backend = FaultyBackend(MemoryBackend(), fail_before=number)
+        engine, calls = flaky(VirtualClock(T0), backend, 3)
+        with engine:
+            for _ in range(3):
+                for definition, name in ((chain(1), "w"), (flow(wait("pause", duration="90m")), "other")):
+                    with suppress(StorageError, AlreadyExists):
+                        engine.start(definition, workflow_id=name)
+                with suppress(StorageError):
+                    engine.run_until_idle()
+            assert engine.status("w").value == engine.status("other").value == "COMPLETED"
+            other = engine.get("other")
+            assert other.ended_at - other.created_at == 90 * 60_000
+            assert [call - calls[0] for call in dict.fromkeys(calls)] == [0, 3_600_000, 7_200_000, 10_800_000]
+            assert engine.admin.check() == []
+        writes, number = backend.writes, number + 1
+
+
 def test_who_is_handed_a_task_later_has_polled_then() -> None:
     """The worker of a domain, an hour after its last poll, is there for what is scheduled next."""
     workers = Workers()
