@@ -469,8 +469,11 @@ class Reports(Part):
 
 def _asked(reports: Sequence[Report], taking: Taking | None) -> Asked:
     """The turn that takes reports on tasks of one execution, with the lines for their logs."""
-    events = [one.event for one in reports]
-    write = partial(_keep_lines, reports) if [one for one in reports if one.lines] else None
+    events, write = [], None
+    for one in reports:
+        events.append(one.event)
+        if one.lines:
+            write = partial(_keep_lines, reports)
     return new[Asked](workflow_id=reports[0].task.workflow_id, events=events, extra_write=write, taking=taking)
 
 

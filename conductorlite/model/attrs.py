@@ -148,7 +148,12 @@ def _value(one: _Field) -> str:
     if isinstance(one.default, _Factory):
         made = f"make_{one.name}({'self' if one.default.takes_self else ''})"
         value = f"{made} if {one.argument} is NOTHING else {one.argument}" if one.init else made
-    return value if one.converter is None else f"convert_{one.name}({value})"
+    if one.converter is None:
+        return value
+    default = one.default
+    if not one.init or default is _NOTHING or isinstance(default, _Factory) or one.converter(default) is not default:
+        return f"convert_{one.name}({value})"
+    return f"{value} if {value} is default_{one.name} else convert_{one.name}({value})"
 
 
 def _parameters(fields: Iterable[_Field], *first: str) -> str:

@@ -275,7 +275,7 @@ class Work:
         self.engine.core.driven.look(now)
         if (self.reports.in_hand and self.reports.flush()) or (self.feeding.is_due() and self.feeding.feed()):
             return True
-        if self._take_turn() or (self._asks and self.listening.take(1)) or (self._timeline and self._report_due(now)):
+        if self._take_turn(now=now) or (self._asks and self.listening.take(1)) or (self._timeline and self._report_due(now)):
             return True
         return self._run_one() or self.feeding.feed()
 
@@ -286,9 +286,9 @@ class Work:
             units += 1
         return units
 
-    def _take_turn(self, most: int = 1) -> bool:
+    def _take_turn(self, most: int = 1, now: int | None = None) -> bool:
         """Take the turn that is due first; with `most`, those of so many executions, in one write."""
-        quiet, now = self.engine.core.turns.quiet, self.clock.now()
+        quiet, now = self.engine.core.turns.quiet, self.clock.now() if now is None else now
         if self.handing.handed and self._unlooked < _UNLOOKED and quiet.nothing_due(now):
             self._unlooked += 1
             return False
