@@ -16,6 +16,7 @@ from conductorlite.cli.execution import driven
 from conductorlite.cli.shared import Exit, Setting, command_options, read_workers, with_system_workers
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.holders import leave_all
+from conductorlite.model.clock import SystemClock
 from conductorlite.model.errors import ConductorliteError, InvalidInput
 from conductorlite.model.texts import to_span
 from conductorlite.runtime.engine import Engine
@@ -53,10 +54,15 @@ def worker(setting: Setting, workers: tuple[str, ...], url: str | None, lock: st
     """
     if url is None:
         return _work(setting, with_system_workers(read_workers(workers)), lock, name, health, timeout)
+    if lock or name or health:
+        raise click.UsageError("--url takes no --lock, --engine or --health: those are of a process that drives a store")
     from conductorlite.ext.conductor import ConductorClient
 
+    clock = SystemClock()
+    end = None if timeout is None else clock.now() + to_span(timeout)
     token = os.environ.get("CONDUCTORLITE_TOKEN")
-    ConductorClient(url, headers={} if token is None else {"X-Authorization": token}).work(read_workers(workers))
+    client = ConductorClient(url, headers={} if token is None else {"X-Authorization": token})
+    client.work(read_workers(workers), until=None if end is None else lambda: clock.now() >= end)
     return Exit.OK
 
 
@@ -119,7 +125,7 @@ def _answering(place: str, engine: Engine, thread: threading.Thread) -> Iterator
 
     try:
         server = ThreadingHTTPServer((host or "127.0.0.1", int(port)), Answer)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         raise InvalidInput(f"--health {place}: {error}") from error
     threading.Thread(target=server.serve_forever, daemon=True, name="conductorlite-health").start()
     try:

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from cli_kit import Shell
@@ -68,6 +69,21 @@ def test_what_it_refuses(shell: Shell) -> None:
     assert "--allow-host" in shell("serve", "--host", "0.0.0.0").err
     (shell.folder / "token").write_text("short\n", encoding="utf-8")
     assert "16 characters" in shell("serve", "--token-file", "token").err
+
+
+def test_options_of_a_process_that_drives(shell: Shell) -> None:
+    """A worker of a server stops after its timeout, and takes no option that means nothing there; a port is one."""
+    shell.hello()
+    elsewhere = ("worker", "--url", "http://127.0.0.1:9/api", "--workers", "crew:workers")
+    for option in ("--lock", "--engine", "--health"):
+        refused = shell(*elsewhere, option, "7")
+        assert refused.code == 2
+        assert option in refused.err
+    before = time.monotonic()
+    assert shell(*elsewhere, "--timeout", "50ms").code == 0
+    assert time.monotonic() - before < 10
+    assert "--health 99999" in shell("drive", "--health", "99999").err
+    assert "no port" in shell("drive", "--health", "here").err
 
 
 @pytest.mark.slow
