@@ -20,7 +20,7 @@ Source of the rule: Conductor's `ExecutionService.poll`; a lease and a holder ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import cycle
@@ -439,16 +439,6 @@ class Polling(Part):
         return taken
 
     # ------------------------------------------------------------------ handed over
-
-    def hand_over(
-        self, free: Mapping[str, int], most: int, again: Collection[str], polls: Sequence[PollData], data: Payload
-    ) -> Taking:
-        """What has a turn give tasks of its execution to an open engine's own workers that are `free`, by queue; see `Taking`.
-
-        `polls` are recorded as if they had polled.
-        """
-        write = self.polls.write(polls) if polls else None
-        return new[Taking](data=data, owner=self._owner, write=write, free=free, most=most, again=again)
 
     def taking_next(self, asker: Asker, task_type: str, domain: str | None, noted: list[Task]) -> Taking:
         """What has the turn of a worker's report give it the next tasks of a queue, as far as its execution is first there."""

@@ -283,10 +283,14 @@ class Quiet:
             return None
         if at < self.due_at:
             return ()
-        if set(view.due_workflows(at, 2, workflow.owner)) - {workflow.workflow_id}:
-            return None
-        due = view.due_events(workflow.workflow_id, at, _DUE)
-        return None if len(due) == _DUE else [event.event_id for event in due]
+        due: list[str] = []
+        for event in view.upcoming_events(_DUE, workflow.owner):
+            if event.due_at > at:
+                return due
+            if event.workflow_id != workflow.workflow_id:
+                return None
+            due.append(event.event_id)
+        return due if len(due) < _DUE else None
 
     def enter(self, tx: WritingTransaction, now: int) -> int:
         """Compare, at the beginning of a write, and ask again if need be; the number of its commit, for `committed`."""

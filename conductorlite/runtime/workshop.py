@@ -17,7 +17,6 @@ from conductorlite.engine.turn_types import Caller, Taking, called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
-from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Message, MessageKey, queue_name
 from conductorlite.model.errors import StorageError
@@ -362,11 +361,17 @@ class HandOut:
         again: set[str] = set()
         for task in tasks:
             again.add(queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type)
-        polls = self._polls(served, self._engine.clock.now())
-        taking = self._engine.core.polling.hand_over(free, most, again, polls, self._said())
-        if self.until > 0:
-            taking.until, taking.write_at = self.until, self._polls_at
-        return taking
+        core, polls = self._engine.core, self._polls(served, self._engine.clock.now())
+        return new[Taking](
+            data=said(self.worker_id, new[Hand](core.holding)),
+            owner=owner,
+            write=core.polling.polls.write(polls) if polls else None,
+            free=free,
+            most=most,
+            again=again,
+            until=self.until,
+            write_at=self._polls_at,
+        )
 
     def served(self) -> dict[str, Worker]:
         """The workers by the queues of this engine's owner that they take from."""
@@ -377,10 +382,6 @@ class HandOut:
             self._by_queue = {queue_name(one.task_type, one.domain, owner): one for one in self._workers}
         return self._by_queue
 
-    def _said(self) -> Payload:
-        """What the polls of this engine's workers say."""
-        return said(self.worker_id, Hand(self._engine.core.holding))
-
     def _polls(self, served: dict[str, Worker], now: int) -> Sequence[PollData]:
         """A worker that is free for what a turn offers has polled; it is noted as often as it would be written."""
         if 0 <= now - self._noted_at < POLLS_MS:
@@ -388,7 +389,7 @@ class HandOut:
         self._noted_at = now
         who = self.worker_id
         return [
-            PollData(queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=now)
+            new[PollData](queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=now)
             for worker in served.values()
         ]
 

@@ -22,13 +22,13 @@ from conductorlite.testing import lognormal, what_if
 from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 446), "loop": (loop, 10, 675), "fork": (fork, 30, 534)}
+CEILINGS: Final = {"chain": (chain, 10, 443), "loop": (loop, 10, 672), "fork": (fork, 30, 531)}
 
 #: The same of a chain in a SQLite file.
 STORED: Final = 540
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
-RETRY: Final = 548
+RETRY: Final = 537
 VIRTUAL: Final = 1.2
 
 

@@ -405,8 +405,9 @@ class MemoryReads(LimitReads, TableReads):
 
     def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
         executions = self._store.executions
-        places = islice(merge(*self._due_of(owner)), limit)
-        return [executions[workflow_id].inbox[event_id] for _, workflow_id, *_, event_id in places]
+        due = self._due_of(owner)
+        places = islice(due[0] if len(due) == 1 else merge(*due), limit)
+        return [executions[place[1]].inbox[place[-1]] for place in places]
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
