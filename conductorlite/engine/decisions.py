@@ -179,21 +179,9 @@ class TurnDecider(Lookups):
         Raises Elsewhere and NoHelper when documents of the payload storage, or processes for scripts, are needed while the view is
         open; whatever else the store raises goes on as it came.
         """
-        reader, taking = turn.reader, turn.taking
-        hand_out = None
-        if taking is not None:
-            hand_out = partial(taking.hand_out, reader.workflow.workflow_id, turn.now, reader.first_offered, reader.alone_until)
+        reader = turn.reader
         try:
-            decision = decide(
-                turn.plan,
-                reader,
-                turn.events,
-                turn.now,
-                environment=self.environment,
-                bounds=self.bounds,
-                recorded=self.admissions,
-                hand_out=hand_out,
-            )
+            decision = self._decided(turn)
         except Exception as error:
             if reader.failure is None and not isinstance(error, ConductorliteError):
                 # Whatever goes wrong in it is a broken invariant of that workflow, not a crash of the driver.
@@ -204,6 +192,21 @@ class TurnDecider(Lookups):
         if reader.failure is not None:
             raise reader.failure
         return decision
+
+    def _decided(self, turn: Turn) -> Decision:
+        taking, reader = turn.taking, turn.reader
+        return decide(
+            turn.plan,
+            reader,
+            turn.events,
+            turn.now,
+            environment=self.environment,
+            bounds=self.bounds,
+            recorded=self.admissions,
+            hand_out=None
+            if taking is None
+            else partial(taking.hand_out, reader.workflow.workflow_id, turn.now, reader.first_offered, reader.alone_until),
+        )
 
     def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:
         """A turn that may run code of another author is about to be decided."""

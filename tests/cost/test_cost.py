@@ -211,7 +211,7 @@ def test_cut_turn_reads_all_it_needs_in_few_batches(monkeypatch: pytest.MonkeyPa
         return counting
 
     monkeypatch.setattr(StoreReader, "_read", counted("reads", StoreReader._read))
-    monkeypatch.setattr(Turns, "decide", counted("decisions", Turns.decide))
+    monkeypatch.setattr(Turns, "_decided", counted("decisions", Turns._decided))
     with Engine(clock=VirtualClock(), config=EngineConfig(bounds=Bounds(steps=500, rows=100))) as engine:
         handle = engine.start(workflow("noops", *forked("fork", "join", branches, refs)))
         engine.run_until_idle()
