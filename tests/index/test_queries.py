@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from own_index import OwnIndex
+from own_index_kit import OwnIndex
 
 from conductorlite.errors import InvalidInput, InvalidQuery
 from conductorlite.model.canonical import Payload

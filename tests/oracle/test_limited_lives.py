@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from tape import TAPES, Tape, draw_definition, draw_operations, many
-from twins import Twins, journal
+from twins import Twins, journal, of_variant
 
-from conductorlite import Bounds, Engine, Semantics, WorkflowDef
+from conductorlite import Engine, WorkflowDef
 from conductorlite.errors import LimitReached
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.testing import replay
@@ -73,9 +73,7 @@ def live(choices: bytes, told: Counter[str]) -> None:
             Path(folder),
             definition,
             value,
-            bounds=Bounds(rows=3) if variant in (1, 4) else Bounds(steps=5) if variant == 5 else Bounds(),
-            semantics=Semantics.OSS if variant in (2, 4) else Semantics.ORKES,
-            relay=variant == 3,
+            **of_variant(variant),
             matrix=Counter(),
         )
         try:

@@ -10,7 +10,7 @@ import copy
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -180,15 +180,6 @@ def explore(examples: int, steps: int = 30) -> tuple[Counter[str], Counter[str]]
 def table(tries: Counter[str], effects: Counter[str]) -> str:
     """Each operation, how often it had an effect, how often it was tried."""
     return "\n".join(f"{name:<18}{effects[name]:>8} of {tries[name]}" for name in OPERATIONS)
-
-
-@pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[list[str]]:
-    """Lines to print past pytest's capture."""
-    lines: list[str] = []
-    yield lines
-    with capsys.disabled():
-        print("\n" + "\n".join(lines))
 
 
 @pytest.mark.parametrize("machines", [2, pytest.param(8, marks=pytest.mark.slow)])

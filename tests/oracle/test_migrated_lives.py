@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tape import TAPES, Tape, draw_definition, draw_operations, many
-from twins import Twins
+from twins import Twins, of_variant
 
 from conductorlite import Bounds, Engine, HistoryEvent, InvalidDefinition, Semantics, WorkflowDef
 from conductorlite.errors import Conflict
@@ -107,9 +107,7 @@ def live(choices: Sequence[int], verdicts: Counter[tuple[str, str]]) -> None:
             Path(folder),
             definition,
             value,
-            bounds=Bounds(rows=3) if variant in (1, 4) else Bounds(steps=5) if variant == 5 else Bounds(),
-            semantics=Semantics.OSS if variant in (2, 4) else Semantics.ORKES,
-            relay=variant == 3,
+            **of_variant(variant),
         )
         try:
             for number, (operation, a, b) in enumerate([*operations, ("poll", 0, 0)]):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from tape import TAPES, Shape, Tape, draw_definition, draw_operations, many
-from twins import Matrix, Twins
+from twins import Matrix, Twins, of_variant
 
-from conductorlite import Bounds, Semantics
 from conductorlite.model.decisions import EventKind
 
 OPERATORS = (
@@ -70,9 +69,7 @@ def live(choices: Sequence[int], tally: Tally) -> None:
             Path(folder),
             definition,
             value,
-            bounds=Bounds(rows=3) if variant in (1, 4) else Bounds(steps=5) if variant == 5 else Bounds(),
-            semantics=Semantics.OSS if variant in (2, 4) else Semantics.ORKES,
-            relay=variant == 3,
+            **of_variant(variant),
             matrix=tally.matrix,
         )
         try:
@@ -94,15 +91,6 @@ def explore(cases: int) -> Tally:
 
     case()
     return tally
-
-
-@pytest.fixture
-def shown(capsys: pytest.CaptureFixture[str]) -> Iterator[list[str]]:
-    """Lines to print past pytest's capture."""
-    lines: list[str] = []
-    yield lines
-    with capsys.disabled():
-        print("\n" + "\n".join(lines))
 
 
 @pytest.mark.trap("core-33", "core-34", "tasks-4", "tasks-32", "tasks-42")

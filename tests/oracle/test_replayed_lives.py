@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from tape import TAPES, Tape, draw_definition, draw_operations, many
 from test_migrated_lives import EDITS, MovingTwins
-from twins import journal
+from twins import journal, of_variant
 
-from conductorlite import Bounds, Engine, InvalidDefinition, Semantics, WorkflowDef
+from conductorlite import Engine, InvalidDefinition, WorkflowDef
 from conductorlite.errors import Conflict
 from conductorlite.testing import replay
 
@@ -46,9 +46,7 @@ def live(choices: bytes, told: Counter[str]) -> None:
             Path(folder),
             definition,
             value,
-            bounds=Bounds(rows=3) if variant in (1, 4) else Bounds(steps=5) if variant == 5 else Bounds(),
-            semantics=Semantics.OSS if variant in (2, 4) else Semantics.ORKES,
-            relay=variant == 3,
+            **of_variant(variant),
         )
         try:
             for number, (operation, a, b) in enumerate(operations):

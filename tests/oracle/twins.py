@@ -125,6 +125,15 @@ def _twin(path: Path) -> SQLiteBackend:
     return SQLiteBackend(lay_empty_store(path), synchronous="NORMAL")
 
 
+def of_variant(number: int) -> dict[str, Any]:
+    """The bounds, the semantics and the relay of one of six kinds of twins."""
+    return {
+        "bounds": Bounds(rows=3) if number in (1, 4) else Bounds(steps=5) if number == 5 else Bounds(),
+        "semantics": Semantics.OSS if number in (2, 4) else Semantics.ORKES,
+        "relay": number == 3,
+    }
+
+
 class Twins:
     """The same definition, input and operations on memory and on SQLite."""
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
-from places import url_of
+from places import dropped, own_schema, url_of
 
 
 @pytest.fixture
 def postgres_url() -> str:
     """A database of PostgreSQL."""
     return url_of("postgres")
+
+
+@pytest.fixture
+def url(postgres_url: str) -> Iterator[str]:
+    """The URL of an empty store in PostgreSQL."""
+    url = own_schema(postgres_url)
+    yield url
+    dropped(url)
 
 
 @pytest.fixture

@@ -97,14 +97,6 @@ def workers() -> Workers:
     return made
 
 
-@pytest.fixture
-def url(postgres_url: str) -> Iterator[str]:
-    """The URL of an empty store."""
-    url = own_schema(postgres_url)
-    yield url
-    dropped(url)
-
-
 def test_round_trips_of_a_step(url: str) -> None:
     """A step alone is one commit that is awaited once, with its share of start, end and looks of the driver; groups share all."""
     tasks = [{"name": "a", "taskReferenceName": f"a{at}"} for at in range(10)]

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from places import dropped, own_schema
 
 from conductorlite import Engine, TaskResult, TaskStatus, WorkflowDef
 from conductorlite.ext.postgres.peers import Peers
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b", "c")]})
-
-
-@pytest.fixture
-def url(postgres_url: str) -> Iterator[str]:
-    """The URL of an empty store."""
-    url = own_schema(postgres_url)
-    yield url
-    dropped(url)
 
 
 @given(st.sets(st.binary(min_size=1, max_size=4), min_size=1, max_size=6), st.lists(st.text(max_size=6), unique=True, max_size=40))

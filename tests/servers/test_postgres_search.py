@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import runpy
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
+from own_index_kit import OwnConformance
 from places import dropped, own_schema
 
 from conductorlite import Engine, WorkflowDef
 from conductorlite.ext.postgres import PostgresBackend
-from conductorlite.store.documents import TASKS, WORKFLOWS, Document, workflow_document
+from conductorlite.store.documents import WORKFLOWS, workflow_document
 from conductorlite.store.ports import IndexDAO
 from conductorlite.store.search import answer, asked
 from conductorlite.store.tables import FeedKind
-from conductorlite.testing import IndexConformance, MemoryIndex
-from conductorlite.testing.conformance.documents import AnswerConformance, Shelf, attempts_agree, executions_agree, written
-from conductorlite.testing.conformance.samples import task, workflow
+from conductorlite.testing import MemoryIndex
+from conductorlite.testing.conformance.documents import executions_agree
+from conductorlite.testing.conformance.samples import workflow
 
 
 class OwnIndex:
@@ -48,7 +48,7 @@ class OwnIndex:
         self._backend.close()
 
 
-class TestPostgresIndex(AnswerConformance):
+class TestPostgresIndex(OwnConformance):
     """What is asked of it; its changes are those of the store."""
 
     @pytest.fixture(autouse=True)
@@ -63,25 +63,6 @@ class TestPostgresIndex(AnswerConformance):
         """The index of a store; of one folder the same."""
         return OwnIndex(self.urls.setdefault(folder, own_schema(self.server)))  # type: ignore[return-value]
 
-    def put(self, index: Any, documents: Sequence[Document], *removed: str) -> None:
-        """One change."""
-        with index.changing() as tx:
-            tx.remove([*(one.workflow_id for one in documents), *removed])
-            tx.put(documents)
-
-    def test_attempts_inherit(self, tmp_path: Path) -> None:
-        """What attempts have of their execution changes with it, without them being put again."""
-        row = workflow("w", correlation_id="old", priority=1)
-        with self.opened(tmp_path, *written(row, task("a"))) as index:
-            again = attrs.evolve(row, correlation_id="new", priority=7, name="other")
-            with index.changing() as tx:  # type: ignore[attr-defined]
-                tx.put(written(again))
-            shelf = Shelf()
-            shelf.put(written(again, task("a")))
-            shelf.agrees(index)
-            for query in ("correlationId = new", "correlationId = old", "workflowPriority > 3", "workflowType = other"):
-                attempts_agree(index, shelf.attempts, asked(TASKS, query, "*", 0, 9, ""))
-
     def test_more_words_than_are_indexed(self, tmp_path: Path) -> None:
         """Of what has more lexemes than the server takes, all words are looked through."""
         reason = " ".join(f"{n:x}{'y' * 60}" for n in range(20_000))
@@ -90,21 +71,8 @@ class TestPostgresIndex(AnswerConformance):
             for words in ("short", f"a{'y' * 60}", f"1{'y' * 60} 2{'y' * 60}", f'"1{"y" * 60} 3{"y" * 60}"', "ff*"):
                 executions_agree(index, documents, asked(WORKFLOWS, "", words, 0, 9, ""))
 
-    test_put_again_and_removed = IndexConformance.test_put_again_and_removed
-    test_known_is_read_in_pages = IndexConformance.test_known_is_read_in_pages
-    test_reopened = IndexConformance.test_reopened
-    test_only_what_is_there_now_is_found = IndexConformance.test_only_what_is_there_now_is_found
-
 
 WAITS = WorkflowDef.from_json({"name": "waits", "tasks": [{"name": "w", "taskReferenceName": "w", "type": "HUMAN"}]})
-
-
-@pytest.fixture
-def url(postgres_url: str) -> Iterator[str]:
-    """The URL of an empty store."""
-    url = own_schema(postgres_url)
-    yield url
-    dropped(url)
 
 
 def ask(url: str, statement: str) -> list[Any]:
