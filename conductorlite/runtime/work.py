@@ -266,7 +266,10 @@ class Work:
         instant (`until`), also what is offered later, when nothing else is to be done before.
         """
         self.handing.most, self.handing.threads = int(ahead), False
-        if self._asks or self._locked or self._passed_over:
+        turns = self.engine.core.turns
+        if (
+            self._asks or self._locked or self._passed_over or turns.listeners or turns.observers
+        ):  # who listens, does so at each instant
             until = -1
         elif self._timeline and self._timeline[0][0] <= until:
             until = self._timeline[0][0] - 1

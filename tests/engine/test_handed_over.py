@@ -455,6 +455,17 @@ def test_who_is_handed_a_task_later_has_polled_then() -> None:
         assert engine.tasks.poll_data("step")[0].last_poll_time == T0 + 3_600_000
 
 
+def test_who_listens_hears_of_everything_at_its_instant() -> None:
+    """The turn of a report then hands nothing over that is offered later."""
+    engine, calls = flaky(VirtualClock(T0), MemoryBackend(), 2)
+    heard: list[tuple[int, str]] = []
+    with engine:
+        engine.listen(lambda _, lines: heard.extend((engine.clock.now() - T0, str(line.status)) for line in lines if line.ref))
+        engine.start(chain(1)).result()
+    again = [(at, status) for at in calls for status in ("IN_PROGRESS", "FAILED", "SCHEDULED")]
+    assert heard == [(0, "SCHEDULED"), *again[:-2], (7_200_000, "COMPLETED")]
+
+
 @pytest.mark.parametrize("verb", ["settle", "tick", "advance", "run_until_idle", "result"])
 def test_the_clock_goes_no_further_than_the_caller_lets_it(verb: str) -> None:
     """What is offered after that stays offered."""
