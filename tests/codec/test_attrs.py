@@ -15,7 +15,7 @@ import cattrs
 import pytest
 
 from conductorlite.model import attrs as ours
-from conductorlite.model.attrs import changed, freeze, thaw, writable_copy
+from conductorlite.model.attrs import changed, copied, freeze, thaw
 
 
 def whole(value: str | int) -> int:
@@ -163,11 +163,11 @@ def test_what_is_frozen_is_written_in_copies_only() -> None:
     """A copy can be written until it is frozen, and the original never."""
     kinds = declared(ours)
     row = kinds.Row(name="a")
-    copied = writable_copy(row)
-    copied.name = "b"
-    assert (row.name, freeze(copied), type(copied)) == ("a", kinds.Row(name="b"), kinds.Row)
+    copy = copied[kinds.Row](row)
+    copy.name = "b"
+    assert (row.name, freeze(copy), type(copy)) == ("a", kinds.Row(name="b"), kinds.Row)
     with pytest.raises(AttributeError):
-        copied.name = "c"
+        copy.name = "c"
     own = thaw(kinds.Row(name="a"))
     own.name = "d"
     assert changed(freeze(own), size=4) == kinds.Row(name="d", size=4)
