@@ -16,7 +16,7 @@ from conductorlite.engine.logs import log_driver, log_parked
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.reader import Lookups, StoreReader
 from conductorlite.engine.residents import Resident
-from conductorlite.engine.turn_types import LASTING, Deadly, Taking, TurnResult, missing
+from conductorlite.engine.turn_types import LASTING, Asked, Deadly, Taking, TurnResult, missing
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -37,7 +37,7 @@ from conductorlite.model.texts import error_text
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import Backend, Marks, ReadingTransaction, WritingTransaction
 
-__all__ = ["DEATHS", "Parking", "Turn", "TurnDecider"]
+__all__ = ["DEATHS", "Parking", "Turn", "TurnDecider", "polls_in_vain"]
 
 #: Due events one turn reads.
 _EVENTS: Final = 200
@@ -53,6 +53,13 @@ class Turn:
     now: int
     #: Workers that are free for what the turn offers.
     taking: Taking | None = None
+
+
+def polls_in_vain(tx: WritingTransaction, asked: Asked) -> bool:
+    """Whether a late turn is over polls for what other engines have taken: it would write nothing but its fence."""
+    return bool(asked.events) and all(
+        event.kind is EventKind.POLL and tx.message((asked.workflow_id, event.ref or "")) is None for event in asked.events
+    )
 
 
 class TurnDecider(Lookups):

@@ -13,10 +13,11 @@ import weakref
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal
+from zlib import crc32
 
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import Payload
-from conductorlite.model.decisions import Event, EventKind
+from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
 from conductorlite.model.executions import Task
 from conductorlite.model.threads import Mutex, Waiter, started
@@ -34,6 +35,9 @@ _AGAIN_S: Final = 1.0
 
 #: How often a driver looks for holders that have ended, ms.
 _LOOK_MS: Final = 250
+
+#: Shares at most: of more holders some have the same.
+_SHARES: Final = 16
 
 #: Executions whose turns are taken at once when their tasks are given back; the rest is the driver's.
 _TURNS: Final = 64
@@ -71,6 +75,12 @@ class Holding:
         self._looked_at: int | None = None
         #: The name of its workers, unless they are given another one: of no other process's.
         self.worker_id = "conductorlite" if self._clock.virtual else f"conductorlite-{self.name}"
+        #: How many holders there are, as it has last looked, and the number of this one among them. They poll the same queues: each
+        #: begins with its own share of what is first. In virtual time, and where the store does that itself, one share is all.
+        self._share = (1, 0)
+        #: How many times what is wanted is read of a queue, so that the own share of it is enough.
+        self.ahead = 1
+        self._shares = not (self._clock.virtual or getattr(self._backend, "shares_heads", False))
 
     # ------------------------------------------------------------------ to hold
 
@@ -94,9 +104,23 @@ class Holding:
             presence.remove()
             raise
         self.name, self._presence = name, presence
+        self._looked_at = None if self._shares else self._looked_at
         _open.add(self)
         # Also when the interpreter ends: a program that did not close its engine has not died of a task.
         weakref.finalize(self, presence.leave)
+
+    def own(self, offered: Sequence[Message], wanted: int) -> Sequence[Message]:
+        """Of what is offered the own share, while that is at least half of what is wanted; else all: others are behind, or rest.
+
+        It is executions whose rows are known here, as the last turns were this engine's, and if these are too few, some by chance.
+        """
+        (count, number), known = self._share, self._turns.residents.peek
+        own = [one for one in offered if known(one.workflow_id) is not None]
+        if 2 * len(own) < wanted:
+            own = [
+                one for one in offered if known(one.workflow_id) is not None or crc32(one.workflow_id.encode()) % count == number
+            ]
+        return own if 2 * len(own) >= wanted and own[0].priority == offered[0].priority else offered
 
     def _row(self, name: str, presence: Presence) -> HolderRow:
         leased = presence.leased and not self._clock.virtual
@@ -169,6 +193,10 @@ class Holding:
         """Give back what holders held that have ended; whether there was one. Raises StorageErrors."""
         with self._backend.reading() as view:
             rows = view.task_holders()
+        if self._shares:
+            names = [row.holder for row in rows]
+            self._share = (min(len(names), _SHARES), names.index(self.name) % _SHARES) if self.name in names else (1, 0)
+            self.ahead = 1 if len(names) < 2 else 2 * self._share[0]
         found = False
         for row in rows:
             why = None if row.holder == self.name and self._presence is not None else self._gone(row)

@@ -68,7 +68,7 @@ class TurnMemo:
 
     __slots__ = (
         *("answers", "deaths", "extra_write", "known", "lost", "mark", "now", "payloads", "put", "rehearsals", "started", "taking"),
-        *("version", "resident", "token"),
+        *("version", "resident", "unoffered", "token"),
     )
 
     def __init__(
@@ -83,6 +83,8 @@ class TurnMemo:
         self.known: Known | None = None
         self.resident = False
         self.version = 0
+        #: Of which version of the store it was taken as known that a queue offers nothing; None: of none.
+        self.unoffered: int | None = None
         #: Of the lock under which the turn is taken.
         self.token = token
         self.payloads: dict[str, Payload] = {}

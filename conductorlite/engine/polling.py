@@ -63,7 +63,6 @@ _SPARE = 8
 #: Deliveries carried out in one write, and how often: a slot that is given, and the message of the task that has it.
 _BATCH = 64
 _RELAYS = 4
-
 #: When a task is offered again whose documents cannot be read at present.
 _AGAIN_MS = 30_000
 
@@ -258,7 +257,7 @@ class Polling(Part):
             asker.data = said(asker.worker_id, hand)
             wanted += asker.count
         while wanted:
-            limit = wanted + spare
+            limit = wanted * (1 if hand is None else self._holding.ahead) + spare
             commits = self._backend.commits()
             with self._backend.reading() as view:
                 passed_over = () if spare else view.unpolled(queue)
@@ -271,6 +270,7 @@ class Polling(Part):
                     offered = view.offered(queue, self._clock.now(), limit)
             found = False
             fresh = [message for message in offered if message not in passed] if passed else offered
+            fresh = fresh if hand is None or self._holding.ahead == 1 else self._holding.own(fresh, wanted)
             while fresh and wanted:
                 some, fresh = fresh[:wanted], fresh[wanted:]
                 wanting = askers if len(askers) == 1 else [one for one in askers for _ in range(one.count - len(one.taken))]

@@ -424,6 +424,7 @@ class StoreReader:
         """What a poll of a queue would find first; None for one that has rate limits go on, and finds more than is there yet."""
         quiet, backend = self._lookups.quiet, self._lookups.payload_store.backend
         if self._now < quiet.offered_at(queue):
+            self._memo.unoffered = quiet.version
             return ()
         commits = backend.commits()
         if self._view is not None:

@@ -1,9 +1,10 @@
 """Rows of executions that an engine knows from its own turns, so that the next turn need not read them.
 
-What it guarantees: nothing. A turn that is decided on them commits only if the fence of the execution is still theirs, no other
-connection has written to the store, and nothing is due in the inbox; else it is decided again on what is stored. In a store whose
-server says who writes, and is in touch with, the commits of others leave what they did not change as it is. A decision that
-would write nothing is never taken from them. So a resident row that is old costs a turn its work, and is never believed.
+What it guarantees: nothing. A turn that is decided on them commits only if the fence of the execution is still theirs, the store
+was not restored since, and nothing is due in the inbox; else it is decided again on what is stored. So the commits of others leave
+what they did not change as it is; in a store that cannot say whether it was restored, no other connection may have written. A
+decision that would write nothing is never taken from them. So a resident row that is old costs a turn its work, and is never
+believed.
 
 How it works. A turn takes the rows of its execution out, so that no other thread decides on them meanwhile, and puts them back, as
 its decision has made them, when that is committed. Of each execution the rows that were written last are kept, and of as many
@@ -21,6 +22,7 @@ from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision, Message
+from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
 from conductorlite.store.ports import Backend, Capability, ReadingTransaction, WritingTransaction
 
@@ -47,9 +49,17 @@ class Known(Protocol):
         """Which reference was scheduled last of a reference of the definition."""
 
 
+class Memo(Protocol):
+    """Whether a turn was decided on resident rows, of which version; and that of the store in which a queue was known empty."""
+
+    resident: bool
+    version: int
+    unoffered: int | None
+
+
 @attrs.frozen(slots=True, eq=False)
 class Resident:
-    """An execution's row, the last attempts at some printed references, and what the store's `data_version` was."""
+    """An execution's row, the last attempts at some printed references, and the version of both; see `Quiet.confirm`."""
 
     row: Workflow
     tasks: dict[str, Task | None]
@@ -151,10 +161,11 @@ class Quiet:
 
     def __init__(self, backend: Backend, owner: str, joined: Joined) -> None:
         self._backend = backend
-        #: How often the store was out of touch, where only that can have changed rows and not their fence.
+        #: How often the store was out of touch, or which restored one it is, where only that can change rows and not their fence.
         self._lapses: Callable[[], int] | None = getattr(backend, "lapses", None)
         #: Whether no other process writes to the store: it is in memory.
         self._alone = bool(getattr(backend, "in_memory", False))
+        self._restorable = hasattr(backend, "restored")
         self._whole = Capability.ONE_COMMIT in backend.capabilities
         self._joined = joined
         self.owner = owner
@@ -179,11 +190,20 @@ class Quiet:
             return False
         return self._commits == self._backend.commits() and self._joined.decisions is None
 
-    def rows_version(self) -> int:
-        """A number that is another one when rows may be others though their fence is the same; in a write that has been entered."""
+    def confirm(self, tx: WritingTransaction, workflow: Workflow, memo: Memo, now: int) -> None:
+        """Note of which version what a turn was decided on is; in a write that has been entered.
+
+        Raises FencedOut when that may be otherwise though the fence is the same.
+        """
+        version = self.version if self._joined.decisions is None else self._backend.data_version()
+        late = memo.unoffered is not None and memo.unoffered != version and self._lapses is None
         if self._lapses is not None:
-            return self._lapses()
-        return self.version if self._joined.decisions is None else self._backend.data_version()
+            version = self._lapses()
+        elif self._restorable:
+            version = self._backend.restored  # type: ignore[attr-defined]
+        if late or (memo.resident and (memo.version != version or self.is_due(tx, workflow, now))):
+            raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
+        memo.version = version
 
     def next_event(self) -> tuple[int, str] | None:
         """When an event may come due, not before that; where is not said."""

@@ -23,7 +23,7 @@ from typing import Final
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
-from conductorlite.engine.decisions import Parking
+from conductorlite.engine.decisions import Parking, polls_in_vain
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision
@@ -68,10 +68,8 @@ __all__ = ["Turns"]
 
 #: How often a turn that is fenced out decides again before it leaves its events in the inbox.
 _TRIES: Final = 8
-
 #: After how many of them it decides inside the write, where no other turn can be first: many may ask one limit at once.
 _INSIDE: Final = 3
-
 #: Turns a verb takes on its own to finish what it began, before the driver has to.
 _FOLLOW_UPS: Final = 1_000
 
@@ -227,16 +225,17 @@ class Turns(Parking):
         try:
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, self.clock.now())
-                fences = {one.workflow_id: turn.workflow.fence for one, _, turn in ready if self.fencing and not turn.created}
-                late = tx.fenced(fences)
+                late = tx.fenced(
+                    {one.workflow_id: turn.workflow.fence for one, _, turn in ready if self.fencing and not turn.created}
+                )
                 for one, memo, decision in (each for each in ready if each[0].workflow_id not in late):
                     try:
                         tx.apply(self._before_apply(tx, decision, memo))
-                    except FencedOut:
-                        # Another turn of this write, or of another engine, was first.
-                        memo = TurnMemo(None, one.extra_write, one.taking)
-                        again = self._decided_inside(tx, one, memo)
-                        if again is None:
+                    except FencedOut:  # another turn of this write, or of another engine, was first
+                        if polls_in_vain(tx, one):
+                            results[one.workflow_id] = TurnResult(decision=None, replies={})
+                            continue
+                        if (again := self._decided_inside(tx, one, memo := TurnMemo(None, one.extra_write, one.taking))) is None:
                             continue
                         decision = again
                     except (KeyTaken, AlreadyExists, InvariantBroken):
@@ -367,7 +366,7 @@ class Turns(Parking):
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed; raises what `decide` does."""
-        memo.resident = False
+        memo.resident, memo.unoffered = False, None
         whole = inside or self.backend is self._memory
         if whole and (found := self._committed_inside(workflow_id, events, memo, anyway=inside)) is not None:
             return found
@@ -461,10 +460,7 @@ class Turns(Parking):
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
         if not self.at_hand and memo.known is not None and self.residents:
-            version = self.quiet.rows_version()
-            if memo.resident and (memo.version != version or self.quiet.is_due(tx, workflow, self.clock.now())):
-                raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
-            memo.version = version
+            self.quiet.confirm(tx, workflow, memo, self.clock.now())
         self.quiet.write(decision)
         if decision.limits and not self.clock.virtual:
             decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))

@@ -132,6 +132,16 @@ def test_another_engine_was_first(another: Open) -> None:
     assert one.status("w").value == "COMPLETED"
 
 
+def test_commits_of_others_leave_what_they_did_not_change(another: Open) -> None:
+    """A report is decided once, on the rows that are known, though others have written: not to its execution."""
+    one, two = another(), another()
+    held = warm(one)
+    two.start(CHAIN, workflow_id="other")
+    before = one.core.turns.fenced_out
+    assert report(one, held).status is TaskStatus.COMPLETED
+    assert one.core.turns.fenced_out == before or not isinstance(one.backend, SQLiteBackend)
+
+
 def test_a_refusal_is_answered_from_the_store(another: Open) -> None:
     """By its own rows the lease would be old; another engine has given it."""
     one, two = another(), another()

@@ -62,6 +62,8 @@ class PostgresBackend:
     Opening raises StorageUnavailable, AccessDenied, SchemaTooNew, StorageCorrupt, InvalidInput, StorageError, with nothing changed.
     """
 
+    #: What is offered is each process's own share first.
+    shares_heads = True
     capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.BACKUP, Capability.SERIAL}
 
     def __init__(self, url: str, *, schema: str = "conductorlite", busy_timeout_ms: Milliseconds = 5_000) -> None:

@@ -28,7 +28,7 @@ from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import Capability, PayloadStorage
 from conductorlite.store.sqlite.changes import Known, SQLiteReads, SQLiteWrites
-from conductorlite.store.sqlite.connections import Settings, open_reader, open_writer, release, translated
+from conductorlite.store.sqlite.connections import Settings, begin_shared, open_reader, open_writer, release, translated
 from conductorlite.store.sqlite.disk import LARGE, Reserve, copy
 from conductorlite.store.sqlite.own_rows import Part, is_own
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
@@ -40,6 +40,8 @@ __all__ = ["SQLiteBackend"]
 
 #: Reading connections kept open for the next view.
 _IDLE_READERS: Final = 4
+#: After so many changes with none of another process between them a store counts as this one's alone.
+_ALONE: Final = 64
 
 
 class _Current(threading.local):
@@ -87,19 +89,18 @@ class SQLiteBackend:
             max_size_bytes=max_size_bytes,
             counts=self.counts,
         )
-        self._marks = FileMarks(self.path)
-        self._reserve = Reserve(self.path)
+        self._marks, self._reserve = FileMarks(self.path), Reserve(self.path)
         self._presences = Presences(f"{self.path}.holders", kernel)
         self._appeared: list[SQLitePresence] = []
-        self._pid = os.getpid()
-        self._closed = False
+        self._pid, self._closed = os.getpid(), False
         self._current = _Current()
         self._mutex = Mutex()
-        self._commits = 0
+        #: How many changes were committed, and up to which of them other processes count as writing too.
+        self._commits = self._shared = 0
         self._idle: list[sqlite3.Connection] = []
         self._known: dict[str, Known] = {}
-        #: The `data_version` at which the schema was looked at last.
-        self._version = -1
+        #: The `data_version` at which the schema was looked at last, and its number then: another one after a restore of the file.
+        self._version = self.restored = -1
         #: None after it was thrown away: the next block opens another one.
         self._writer: sqlite3.Connection | None = self._opened_writer()
         if (size := Path(self.path).stat().st_size) >= LARGE:
@@ -183,9 +184,6 @@ class SQLiteBackend:
 
         Raises InvariantBroken inside a transaction of this thread.
         """
-        self._check_open()
-        if self._inside() is not None:
-            raise InvariantBroken("make_room() inside a transaction of the same thread")
         with within(_Alone(self)) as writer:
             return self._reserve.make_room(writer)
 
@@ -194,9 +192,6 @@ class SQLiteBackend:
 
         Raises StorageBusy when others use the file, InvariantBroken inside a transaction of this thread.
         """
-        self._check_open()
-        if self._inside() is not None:
-            raise InvariantBroken("compact() inside a transaction of the same thread")
         with within(_Alone(self)) as writer:
             writer.execute("VACUUM")
             writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -334,9 +329,9 @@ def _ended(connection: sqlite3.Connection, *, clean: bool) -> bool:
     return clean
 
 
-def _clean(error: BaseException | None) -> bool:
-    """Whether an error, or none, leaves no statement behind: not one that came from the middle of reading."""
-    return error is None or (isinstance(error, ConductorliteError) and not isinstance(error, StorageError))
+def _clean(error: BaseException) -> bool:
+    """Whether an error leaves no statement behind: not one that came from the middle of reading."""
+    return isinstance(error, ConductorliteError) and not isinstance(error, StorageError)
 
 
 @final
@@ -401,7 +396,7 @@ class _Reading(Block[SQLiteReads]):
                 with suppress(sqlite3.Error):  # what it knows of rows is not what they are any more
                     refuse_newer(self.view._connection, backend.path)
         finally:
-            self._over(clean=_clean(error))
+            self._over(clean=error is None or _clean(error))
         if isinstance(error, sqlite3.Error) and failed:
             raise translated(error, backend.path) from error
 
@@ -442,11 +437,16 @@ class _Writing(Block[SQLiteWrites]):
         backend._current.block = self
         writer = backend._take_writer(self)
         try:
-            writer.execute("BEGIN IMMEDIATE")
+            if backend._commits < backend._shared:
+                begin_shared(writer, backend._settings.busy_timeout_ms)
+            else:
+                writer.execute("BEGIN IMMEDIATE")
             # Inside the transaction: a newer process may have migrated the file while it is open here.
             version = backend._data_version(writer)
             if version != backend._version:
                 refuse_newer(writer, backend.path)
+                backend.restored = int(writer.execute("PRAGMA schema_version").fetchone()[0])
+                backend._shared = backend._commits + _ALONE if backend._version >= 0 else 0
                 backend._version = version
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
@@ -471,7 +471,7 @@ class _Writing(Block[SQLiteWrites]):
         except sqlite3.Error as failure:
             raise translated(failure, backend.path) from failure
         finally:
-            self._over(clean=_clean(error))
+            self._over(clean=error is None or _clean(error))
 
     def undo(self, error: BaseException | None = None) -> None:
         self._over(clean=self.view is None)

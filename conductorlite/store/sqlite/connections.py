@@ -22,7 +22,7 @@ from conductorlite.model.errors import (
     StorageReadOnly,
 )
 from conductorlite.model.later import functions
-from conductorlite.model.threads import Mutex
+from conductorlite.model.threads import Mutex, Waiter
 from conductorlite.store.payloads import make_private
 from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION, migrate, refuse_newer
 from conductorlite.store.sqlite.statements import Counts, counting_connection
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 else:
     (fits,) = functions("conductorlite.store.query", "fits")
 
-__all__ = ["Settings", "open_reader", "open_writer", "release", "translated"]
+__all__ = ["Settings", "begin_shared", "open_reader", "open_writer", "release", "translated"]
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
@@ -44,6 +44,11 @@ _JOURNAL_LIMIT: Final = 16 * 1024 * 1024
 _WAL_TRIES: Final = 50
 #: How long an opening waits at least for another one that is making the same store, ms: synced, on a busy disk.
 _MAKING_MS: Final = 30_000
+
+#: How soon a file that others write too is asked for again, seconds, how much later each time, and how late at most.
+_PAUSE_S: Final = 0.0005
+_SLOWER: Final = 1.02
+_PAUSE_MOST_S: Final = 0.01
 
 _MEANING: Final[dict[int, tuple[type[ConductorliteError], str]]] = {
     sqlite3.SQLITE_BUSY: (StorageBusy, "another writer holds the database"),
@@ -168,6 +173,28 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
 
 
 _opened: Final = _Opened()
+
+
+def begin_shared(connection: sqlite3.Connection, busy_timeout_ms: int) -> None:
+    """Begin a change of a file that others write too; raises sqlite3.OperationalError when another writer held it for so long.
+
+    It is tried again soon: SQLite pauses for longer each time, up to 100 ms, and mostly looks when the next writer has begun.
+    """
+    pause, waited = _PAUSE_S, 0.0
+    connection("PRAGMA busy_timeout = 0")  # it takes effect when it is compiled: a statement that is remembered would not
+    try:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited * 1000 >= busy_timeout_ms:
+                    raise
+            Waiter().wait(pause)
+            waited += pause
+            pause = min(pause * _SLOWER, _PAUSE_MOST_S)
+    finally:
+        connection(f"PRAGMA busy_timeout = {busy_timeout_ms}")
 
 
 def open_reader(settings: Settings) -> sqlite3.Connection:
