@@ -111,7 +111,10 @@ class Server:
         """What a reply says: JSON, text, or None for an empty one."""
         text = reply.text
         if reply.is_success:
-            return None if not text else parse(text) if "json" in reply.headers.get("content-type", "") else text
+            try:
+                return None if not text else parse(text) if "json" in reply.headers.get("content-type", "") else text
+            except InvalidInput as error:
+                raise ConductorServerError(reply.status_code, f"{reply.request.method} {reply.request.url.path}: {error}") from None
         said = text
         with suppress(InvalidInput, AttributeError):
             said = parse(text).get("message") or text
@@ -197,18 +200,24 @@ class Polling:
         pauses = _Pauses(worker.queue)
         named = {"workerid": self._id, "timeout": _LONG_POLL_MS, **({"domain": worker.domain} if worker.domain else {})}
         path = f"/tasks/poll/batch/{quote(worker.task_type, safe='')}?{urlencode(named)}"
+        answered = False
         while not self._stop.is_set():
             taken = await _taken(own, self._room[worker.is_async])
             found: list[dict[str, Any]] = []
             try:
                 # A poll that was sent is waited for: the tasks of an answer that nobody reads would wait for their time-out.
-                asked = asyncio.ensure_future(self._server.ask_async(self._http, "GET", f"{path}&count={taken}"))
+                asked = asyncio.ensure_future(self._offered(f"{path}&count={taken}"))
                 try:
-                    found = await asyncio.shield(asked) or []
+                    found = await asyncio.shield(asked)
                 except asyncio.CancelledError:
-                    found = await asked or []
+                    found = await asked
                     raise
                 pauses.over()
+                answered = True
+            except NotFound as error:  # a wrong address; or what is before the server has lost it for a while
+                if not answered:
+                    raise
+                pauses.failed(error)
             except ConductorServerError as error:
                 if error.status in _FINAL:
                     raise
@@ -221,6 +230,12 @@ class Polling:
                     self._room[worker.is_async].release()
             if not found:
                 await pauses.wait()
+
+    async def _offered(self, path: str) -> list[dict[str, Any]]:
+        answer = await self._server.ask_async(self._http, "GET", path) or []
+        if not isinstance(answer, list):
+            raise ConductorServerError(200, f"GET {path}: the answer is no list of tasks: {answer!r:.200}")
+        return answer
 
     def _begin(self, worker: Worker, document: dict[str, Any], own: asyncio.Semaphore) -> None:
         running = asyncio.ensure_future(self._carry_out(worker, document))
@@ -346,7 +361,7 @@ class _Pauses:
         self._seconds = 0.0
         self._away = False
 
-    def failed(self, error: ConductorServerError) -> None:
+    def failed(self, error: ConductorServerError | NotFound) -> None:
         """Wait longer."""
         if not self._away:
             logger.warning("%s: asked again and again, since %s", self._what, error)

@@ -7,6 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -272,6 +273,59 @@ def test_a_server_that_is_away() -> None:
     assert waited == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
 
 
+class Peer(BaseHTTPRequestHandler):
+    """A server whose answers a test thinks up."""
+
+    def _answer(self, status: int, text: str, media: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", media)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def peer(handler: type[Peer]) -> Iterator[int]:
+    """Its port."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_polls_outlive_what_stands_before_the_server(caplog: pytest.LogCaptureFixture) -> None:
+    """A proxy's page, broken JSON and a 404 between good answers are waited out; a 404 at once is a wrong address."""
+    answers = [
+        (200, "<html>back soon</html>", "text/html"), (200, "[{", "application/json"), (200, "[]", "application/json"),
+        (404, "no route", "text/plain"), (200, "{}x", "application/json"),
+    ]  # fmt: skip
+    left, enough = list(answers), threading.Event()
+
+    class Proxy(Peer):
+        """Answers one after the other, and then that there are no tasks."""
+
+        def do_GET(self) -> None:
+            if not left:
+                enough.set()
+            self._answer(*(left.pop(0) if left else (200, "[]", "application/json")))
+
+    workers = Workers()
+    workers.task("pay")(lambda: None)
+    with peer(Proxy) as port:
+        client = ConductorClient(f"http://127.0.0.1:{port}/api")
+        with caplog.at_level(logging.INFO):
+            client.work(workers, until=enough.is_set)
+        left[:] = [answers[3]]
+        with pytest.raises(NotFound, match="no route"):
+            client.work(workers, until=lambda: False)
+    said = [line.getMessage() for line in caplog.records if line.name.startswith("conductorlite")]
+    assert [line.count("asked again") for line in said] == [1, 0, 1, 0]
+    assert "no list of tasks" in said[0]
+
+
 @pytest.mark.parametrize(
     ("storage", "said"),
     [
@@ -291,7 +345,7 @@ def test_an_input_that_cannot_be_read_is_reported(storage: tuple[int, Any], said
     offered = [large]
     reported = threading.Event()
 
-    class Peer(BaseHTTPRequestHandler):
+    class Storing(Peer):
         """Hands out one task whose input lies elsewhere."""
 
         def do_GET(self) -> None:
@@ -309,16 +363,6 @@ def test_an_input_that_cannot_be_read_is_reported(storage: tuple[int, Any], said
             reported.set()
             self._answer(200, '"t"')
 
-        def _answer(self, status: int, text: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text.encode())
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
     workers = Workers()
     workers.task("pay")(lambda: None)
 
@@ -329,9 +373,7 @@ def test_an_input_that_cannot_be_read_is_reported(storage: tuple[int, Any], said
         stop.set()
         await working
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Peer) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        asyncio.run(main(server.server_port))
-        server.shutdown()
+    with peer(Storing) as port:
+        asyncio.run(main(port))
     assert [(one["taskId"], one["status"]) for one in reports] == [("t", "FAILED")]
     assert said in reports[0]["reasonForIncompletion"]
