@@ -317,7 +317,8 @@ class Quiet:
         commits, version = self._backend.commits(), 0 if self._alone else self._backend.data_version()
         if self._joined.decisions is not None:
             return -1
-        tx.defer()
+        if not self._alone:
+            tx.defer()
         if (self._commits, self.version) != (commits, version):
             self._found.clear()
             self._since = commits

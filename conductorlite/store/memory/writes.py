@@ -81,7 +81,8 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             if decision.created and decision.workflow.idempotency_key is not None:
                 self._claim(decision.workflow, decision.workflow.idempotency_key, decision.replaces)
             self._fenced(decision)
-            execution = store.execution(decision.workflow.workflow_id)
+            workflow_id = decision.workflow.workflow_id
+            execution = store.executions.get(workflow_id) or store.execution(workflow_id)
             self._rows(decision, execution)
             self._events(decision, execution)
             if decision.limits:
