@@ -1,9 +1,9 @@
 """The short way: what mostly happens to a plain task, written out.
 
 A task is plain when its definition asks for nothing special (`Node.plain`, found out when it is compiled). That it is scheduled,
-polled and completed is most of what ever happens, and the general way through the changeset takes hundreds of calls for it. What is
-done here is what that way would do, field by field and in its order. Whatever is not as it mostly is, is left to it: each function
-says whether it has done the work, and has changed nothing when it has not. tests/oracle/test_plain.py compares what both decide.
+polled, and completed or tried again is most of what ever happens, and the general way through the changeset takes hundreds of calls
+for it. What is done here is what that way would do, field by field and in its order. Whatever is not as it mostly is, is left to
+it: each function says whether it has done the work, and has changed nothing when it has not. tests/oracle/test_plain.py compares.
 """
 
 from __future__ import annotations

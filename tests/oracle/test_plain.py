@@ -108,6 +108,10 @@ def test_both_ways_decide_the_same_when_driven(lives: int, monkeypatch: pytest.M
     ways.check()
 
 
+#: What a worker says by a report of its own.
+ENDS = (TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR)
+
+
 def drive(definition: dict[str, Any], value: Any, tape: Tape) -> None:
     """Run an execution for a while, with workers for everything that it offers."""
     workers = Workers()
@@ -120,7 +124,8 @@ def drive(definition: dict[str, Any], value: Any, tape: Tape) -> None:
             return TaskResult(
                 workflow_id=context.task.workflow_id,
                 task_id=context.task.task_id,
-                status=(TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED)[tape.pick(2)],
+                status=ENDS[tape.pick(len(ENDS))],
+                error_types=("ValueError",)[: tape.pick(2)],
                 output_data={"x": "part"},
                 reason="so far",
                 callback_after_ms=1_000 * tape.pick(3),
