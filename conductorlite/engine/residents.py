@@ -28,7 +28,7 @@ from conductorlite.store.ports import Backend, Capability, ReadingTransaction, W
 
 __all__ = ["Quiet", "Resident", "Residents"]
 
-#: Rows of tasks kept of one execution.
+#: Rows of tasks kept of one execution, if its turns do not write more.
 _TASKS: Final = 16
 
 #: What the row of an execution weighs at most, and that of a task, bytes: their payloads, and the rest.
@@ -120,7 +120,8 @@ class Residents:
         for ref in latest.values():
             if ref in tasks:
                 tasks[ref] = tasks.pop(ref)
-        while len(tasks) > _TASKS:
+        most = max(_TASKS, 2 * len(decision.updated))  # of a wide fork: those that it has handed out
+        while len(tasks) > most:
             del tasks[next(iter(tasks))]
         weight = _ROW + len(tasks) * _TASK
         if workflow.workflow_id in self._held:
