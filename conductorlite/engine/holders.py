@@ -193,6 +193,7 @@ class Holding:
         """Give back what holders held that have ended; whether there was one. Raises StorageErrors."""
         with self._backend.reading() as view:
             rows = view.task_holders()
+        self._turns.quiet.beside = len(rows) > 1
         if self._shares:
             names = [row.holder for row in rows]
             self._share = (min(len(names), _SHARES), names.index(self.name) % _SHARES) if self.name in names else (1, 0)

@@ -2,7 +2,7 @@
 
 What it guarantees: nothing. A turn that is decided on them commits only if the fence of the execution is still theirs, the store
 was not restored since, and nothing is due in the inbox; else it is decided again on what is stored. So the commits of others leave
-what they did not change as it is; in a store that cannot say whether it was restored, no other connection may have written. A
+what they did not change as it is; where no other engine is known to be at work, no other connection may have written at all. A
 decision that would write nothing is never taken from them. So a resident row that is old costs a turn its work, and is never
 believed.
 
@@ -167,6 +167,8 @@ class Quiet:
         #: Whether no other process writes to the store: it is in memory.
         self._alone = bool(getattr(backend, "in_memory", False))
         self._restorable = hasattr(backend, "restored")
+        #: Whether other engines hand out tasks of the store: then it is they who write, and they raise fences.
+        self.beside = False
         self._whole = Capability.ONE_COMMIT in backend.capabilities
         self._joined = joined
         self.owner = owner
@@ -200,8 +202,8 @@ class Quiet:
         late = memo.unoffered is not None and memo.unoffered != version and self._lapses is None
         if self._lapses is not None:
             version = self._lapses()
-        elif self._restorable:
-            version = self._backend.restored  # type: ignore[attr-defined]
+        elif self.beside and self._restorable:
+            version = -1 - self._backend.restored  # type: ignore[attr-defined]
         if late or (memo.resident and (memo.version != version or self.is_due(tx, workflow, now))):
             raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
         memo.version = version

@@ -25,7 +25,7 @@ from conductorlite.testing.forecast import Distribution
 CEILINGS: Final = {"chain": (chain, 10, 442), "loop": (loop, 10, 671), "fork": (fork, 30, 530)}
 
 #: The same of a chain in a SQLite file.
-STORED: Final = 518
+STORED: Final = 520
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
 RETRY: Final = 536

@@ -109,6 +109,9 @@ def test_turns_share_a_write_beside_another_process(tmp_path: Path) -> None:
     """What another process has changed is decided again, and only that; it is one commit all the same."""
     one, other = make(SQLiteBackend(tmp_path / "store.db")), Engine(SQLiteBackend(tmp_path / "store.db"), clock=VirtualClock(T0))
     with one, other:
+        for engine in (one, other):
+            engine.core.holding.begin()
+        one.core.holding.recover()
         reports = reports_on(one)
         for meanwhile in (lambda: other.start(TWO), lambda: other.terminate("w3")):
             meanwhile()
