@@ -42,3 +42,21 @@ def test_every_module_of_the_tests_has_a_name_of_its_own() -> None:
     """Folders of tests are no packages: of two modules of one name only one can be imported in one run."""
     names = [path.name for path in (ROOT / "tests").rglob("*.py") if path.stem not in ("conftest", "__init__", "__main__")]
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
+
+
+def test_nothing_else_stands_at_the_top() -> None:
+    """What a program leaves in the folder where it was started is no part of the project."""
+    kept = {
+        "conductorlite",
+        "docs",
+        "examples",
+        "tests",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "LICENSE",
+        "README.md",
+    }
+    made = {"build", "dist", "site", "mkdocs.yml", "pyproject.toml", "__pycache__"}
+    found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
+    assert {name for name in found - kept - made if not name.endswith((".egg-info", ".db", ".db-wal", ".db-shm"))} == set()
