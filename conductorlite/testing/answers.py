@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conductorlite.model.canonical import canonical
+from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import TaskResult
 from conductorlite.model.statuses import TaskStatus
@@ -25,7 +25,7 @@ from conductorlite.runtime.calls import Deferred, call
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import HasWorkers, Worker, Workers
-from conductorlite.testing.scripted import ScriptedWorkers
+from conductorlite.testing.scripted import ScriptedWorkers, alone, around
 
 __all__ = ["Cassette", "assert_calls", "freeze_workers"]
 
@@ -39,8 +39,9 @@ def assert_calls(workers: ScriptedWorkers, expected: str, *, inputs: bool = Fals
     found = []
     for one in workers.calls:
         at = f"{(one.at - first) / 1000:.3f}".rstrip("0").rstrip(".")
-        found.append(f"+{at}s {one.task_type}" + (f" {canonical(dict(one.input))}" if inputs else ""))
-    wanted = [" ".join(line.split()) for line in expected.splitlines() if line.strip()]
+        line = f"+{at}s {one.task_type}" + (f" {canonical(dict(one.input))}" if inputs else "")
+        found.append(" ".join(line.split()))
+    wanted = [" ".join(line.split()) for line in expected.split("\n") if line.strip()]
     if found != wanted:
         raise AssertionError("\n".join(difflib.unified_diff(wanted, found, "expected", "calls", lineterm="", n=3)))
 
@@ -65,12 +66,16 @@ class Cassette:
     record. A call that is not in it fails its task for good.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.recording = not path.exists()
+    def __init__(self, path: str | Path) -> None:
+        self._path = Path(path)
+        self.recording = not self._path.exists()
         self._answers: dict[str, list[dict[str, Any]]] = defaultdict(list)
         if not self.recording:
-            self._answers.update(json.loads(path.read_text(encoding="utf-8")))
+            found = parse(self._path.read_bytes())
+            entries = [one for said in found.values() for one in said] if isinstance(found, dict) else [None]
+            if not all(isinstance(one, dict) and {"status", "output", "reason"} <= one.keys() for one in entries):
+                raise InvalidInput(f"{path} holds no answers of workers")
+            self._answers.update(found)
 
     def over(self, *others: HasWorkers) -> Workers:
         """The same workers, recorded or answered for. Raises InvalidInput for a coroutine, which is not recorded."""
@@ -78,7 +83,7 @@ class Cassette:
         for worker in [one for other in others for one in other.workers]:
             if worker.is_async:
                 raise InvalidInput(f"worker {worker.task_type!r} is a coroutine; only plain functions are recorded")
-            made.add(worker.task_type, self._answering(worker), domain=worker.domain, task_def=worker.task_def)
+            made.include(alone(around(worker, self._answering(worker))))
         return made
 
     def _answering(self, worker: Worker) -> Callable[..., Any]:
@@ -92,11 +97,13 @@ class Cassette:
                 said = answers.pop(0) if len(answers) > 1 else answers[0]
                 status = TaskStatus(said["status"])
                 known = {"status": status, "output_data": said["output"], "reason": said["reason"]}
+                known |= {"callback_after_ms": said.get("callbackAfterMs", 0), "error_types": said.get("errorTypes", ())}
                 return TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, **known)
             result = call(worker, context)
             if isinstance(result, TaskResult):
                 said = {"status": str(result.status), "output": dict(result.output_data), "reason": result.reason}
-                self._answers[key].append(said)
+                more = {"callbackAfterMs": result.callback_after_ms, "errorTypes": list(result.error_types)}
+                self._answers[key].append(said | {name: value for name, value in more.items() if value})
             return result
 
         return answered
@@ -104,6 +111,7 @@ class Cassette:
     def save(self) -> None:
         """Write what was recorded; nothing when the answers came from the file."""
         if self.recording:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             self._path.write_text(json.dumps(self._answers, indent=1, sort_keys=True), encoding="utf-8")
 
     def __enter__(self) -> Cassette:

@@ -9,7 +9,7 @@ And what makes a test of a scenario that is disturbed:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,17 +17,17 @@ from conductorlite.engine.turn_types import Asked, TurnResult
 from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, EventKind
-from conductorlite.model.errors import ConductorliteError
+from conductorlite.model.errors import ConductorliteError, InvalidInput
 from conductorlite.model.policies import derive_id
 from conductorlite.model.texts import Span, to_span
 from conductorlite.runtime.calls import Deferred, call
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine
-from conductorlite.runtime.registry import Worker, Workers
+from conductorlite.runtime.registry import Worker
 from conductorlite.store.ports import Backend
 from conductorlite.testing.crashes import CrashLife, compare_ends
-from conductorlite.testing.faults import STORES, StoreKind
-from conductorlite.testing.scripted import ScriptedWorkers
+from conductorlite.testing.faults import STORES, StoreKind, some
+from conductorlite.testing.scripted import ScriptedWorkers, around
 
 __all__ = ["deliver_twice", "disturbed_by", "reorder"]
 
@@ -44,7 +44,7 @@ def deliver_twice(
     same status, tasks and outputs as without, and no law of the engine is broken.
     """
     count = 0
-    for kind in stores:
+    for kind in some(stores, "store"):
         twice = _Twice(scenario, script, kind, options)
         _compare(CrashLife(scenario, script, kind, options), twice, f"store {kind}, each report twice")
         count += twice.again
@@ -64,9 +64,9 @@ def reorder(
 
     So what runs side by side ends in other orders. Else as `deliver_twice`; what a scenario puts out must not hang on the order.
     """
-    count, longest = 0, to_span(within)
-    for kind in stores:
-        for seed in seeds:
+    count, longest, drawn = 0, to_span(within), some(seeds, "seed")
+    for kind in some(stores, "store"):
+        for seed in drawn:
             made = _Delayed(scenario, script, kind, options, seed, longest)
             _compare(CrashLife(scenario, script, kind, options), made, f"store {kind}, order {seed}")
             count += 1
@@ -74,12 +74,18 @@ def reorder(
 
 
 def disturbed_by(*disturbances: Callable[..., int], **options: Any) -> Callable[[Scenario], Callable[[], None]]:
-    """Make a test of a scenario: it is run by each of the disturbances, such as `crash_everywhere`, with these options."""
+    """Make a test of a scenario: it is run by each of the disturbances, such as `crash_everywhere`, with these options.
+
+    Raises InvalidInput without any, and the test when one of them has nothing to do: no store, no seed.
+    """
+    if not disturbances:
+        raise InvalidInput("say what disturbs the scenario, such as crash_everywhere")
+    kept = {name: list(one) if isinstance(one, Iterator) else one for name, one in options.items()}
 
     def decorate(scenario: Scenario) -> Callable[[], None]:
         def test() -> None:
             for one in disturbances:
-                one(scenario, **options)
+                one(scenario, **kept)
 
         test.__name__, test.__doc__, test.__module__ = getattr(scenario, "__name__", "test"), scenario.__doc__, scenario.__module__
         return test
@@ -141,9 +147,7 @@ class _Delayed(CrashLife):
     def _workers(self) -> ScriptedWorkers:
         workers = super()._workers()
         for queue, worker in list(workers.by_queue.items()):
-            single = Workers()
-            single.add(worker.task_type, self._slower(worker), domain=worker.domain, task_def=worker.task_def)
-            workers.by_queue[queue] = next(iter(single))
+            workers.by_queue[queue] = around(worker, self._slower(worker))
         return workers
 
     def _slower(self, worker: Worker) -> Callable[..., Any]:

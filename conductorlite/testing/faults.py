@@ -10,13 +10,13 @@ Stores by name, that can be opened again and again: what tests of restarts need.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from conductorlite.engine.config import EngineConfig
 from conductorlite.model import attrs
@@ -34,7 +34,9 @@ from conductorlite.store.ports import (
 )
 from conductorlite.store.tables import Life
 
-__all__ = ["STORES", "CountedIds", "Crash", "FaultyBackend", "Store", "StoreKind", "lay_empty_store"]
+__all__ = ["STORES", "CountedIds", "Crash", "FaultyBackend", "Store", "StoreKind", "lay_empty_store", "some"]
+
+T = TypeVar("T")
 
 #: Methods of a writing transaction that change something.
 _WRITES: Final = frozenset(name for name in dir(WritingTransaction) if name[0] != "_") - {
@@ -328,6 +330,14 @@ def _empty_store() -> bytes:
         path = Path(folder) / "empty.db"
         SQLiteBackend(path).close()
         return path.read_bytes()
+
+
+def some(values: Iterable[T], what: str) -> list[T]:
+    """What a scenario is tried on; raises InvalidInput when that is nothing, for then nothing was tried."""
+    found = list(values)
+    if not found or isinstance(values, str):
+        raise InvalidInput(f"a list of {what}s is needed, with one at least, not {values!r:.80}")
+    return found
 
 
 class Store:

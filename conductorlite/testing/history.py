@@ -31,20 +31,22 @@ class History:
     `environment` is what its engine had, as for `replay`. Raises InvalidInput for what is no export.
     """
 
-    def __init__(self, source: Run[Any] | Mapping[str, Any] | str | Path, *, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, source: Run[Any] | dict[str, Any] | str | bytes | Path, *, environment: Mapping[str, str] | None = None
+    ) -> None:
         if isinstance(source, Run):
             source = source._engine.admin.export(source.workflow_id)
         if isinstance(source, Path):
-            source = source.read_text(encoding="utf-8")
-        self.document: dict[str, Any] = parse(source) if isinstance(source, str) else dict(source)
+            source = source.read_bytes()
+        self.document: dict[str, Any] = parse(source) if isinstance(source, str | bytes) else source
         exported = export_from_json(self.document)
         self.workflow_id = exported.workflow_id
         self.lines: Sequence[HistoryEvent] = exported.histories[exported.workflow_id]
         self._environment = environment
 
-    def save(self, path: Path) -> None:
+    def save(self, path: str | Path) -> None:
         """Write it as a file that `History` and `pytest --conductorlite-replay` read."""
-        path.write_text(json.dumps(self.document, indent=1), encoding="utf-8")
+        Path(path).write_text(json.dumps(self.document, indent=1), encoding="utf-8")
 
     def at(self, when: Instant) -> Workflow:
         """The execution as it was at an instant (epoch ms, datetime, ISO text), or so long after its start ("90s").

@@ -23,10 +23,10 @@ from conductorlite.model.texts import Span, to_span
 from conductorlite.model.threads import Mutex
 from conductorlite.runtime.calls import Deferred, call
 from conductorlite.runtime.context import TaskContext
-from conductorlite.runtime.registry import HasWorkers, Worker, Workers
+from conductorlite.runtime.registry import HasWorkers, Worker, Workers, signature
 from conductorlite.testing.steps import Step, StepKind
 
-__all__ = ["Call", "Script", "ScriptedWorkers"]
+__all__ = ["Call", "Script", "ScriptedWorkers", "alone", "around"]
 
 _NOTHING_MORE: Final = Step(kind=StepKind.RETURNS, times=None)
 
@@ -79,6 +79,7 @@ class Script:
             return ref in (None, task.ref, task.base_ref) and all(given.get(name) == value for name, value in (input or {}).items())
 
         made = Script(self.task_type, self._log)
+        made._given_back = self._given_back
         self._cases.insert(0, (fits, made))
         return made
 
@@ -135,9 +136,10 @@ class Script:
         return self
 
     def forget(self) -> Script:
-        """Drop all steps; calls made so far stay in `calls`."""
+        """Drop all steps, those of `when` too; calls made so far stay in `calls`."""
         with self._mutex.held():
             self.steps.clear()
+            self._cases.clear()
             self._place = self._used = self._takes_ms = 0
         return self
 
@@ -284,13 +286,20 @@ class ScriptedWorkers(Workers):
                 if worker.queue in self._scripts:
                     self.by_queue[worker.queue] = attrs.evolve(self.by_queue[worker.queue], task_def=worker.task_def)
                 else:
-                    self._include_one(worker)
+                    super().include(alone(worker))
         return self
 
-    def _include_one(self, worker: Worker) -> None:
-        single = Workers()
-        single.by_queue[worker.queue] = worker
-        super().include(single)
+
+def alone(worker: Worker) -> Workers:
+    """A set of one worker."""
+    made = Workers()
+    made.by_queue[worker.queue] = worker
+    return made
+
+
+def around(worker: Worker, function: Callable[..., Any]) -> Worker:
+    """The worker with a function in the place of its own, which calls that one, with what is around it."""
+    return attrs.evolve(worker, function=function, signature=signature(function), interceptors=())
 
 
 def _played(script: Script) -> Callable[..., Any]:

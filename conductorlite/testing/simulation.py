@@ -29,7 +29,7 @@ from conductorlite.model.errors import (
     StorageBusy,
 )
 from conductorlite.model.policies import derive_id
-from conductorlite.testing.faults import Store, StoreKind
+from conductorlite.testing.faults import Store, StoreKind, some
 from conductorlite.testing.world import World, undisturbed
 
 __all__ = ["Simulated", "SimulationFailed", "simulate"]
@@ -105,7 +105,7 @@ def simulate(
                 world.close()
 
     ran = 0
-    for seed in [0] if schedule is not None else seeds:
+    for seed in [0] if schedule is not None else some(seeds, "seed"):
         ran += 1
         tape = list(schedule) if schedule is not None else [number for n in range(actions) for number in _frame(seed, n)]
         reason, _ = run(tape)

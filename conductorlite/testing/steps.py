@@ -32,7 +32,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["ReplayTurns", "SettableClock", "Step", "StepKind", "assert_history", "render_history", "timeline"]
+__all__ = ["ReplayTurns", "SettableClock", "Step", "StepKind", "assert_history", "render_history", "starting", "timeline"]
 
 
 class StepKind(StrEnum):
@@ -147,6 +147,15 @@ def _subject(subject: Run[Any] | Engine, workflow_id: str | None) -> tuple[Engin
     if len(known) != 1:
         raise InvalidInput(f"the engine holds {len(known)} executions; say which one is meant")
     return subject, known[0]
+
+
+def starting(workflow: object, input: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[WorkflowDef]]:
+    """How a flow or a definition is started, and what is to be registered before; raises InvalidInput for anything else."""
+    if isinstance(workflow, WorkflowDef):
+        return {"workflow": workflow, "input": dict(input or {})}, []
+    if not hasattr(workflow, "starting") or not hasattr(workflow, "definitions"):
+        raise InvalidInput(f"a flow or a definition is needed, not {workflow!r:.80}")
+    return dict(workflow.starting(**(input or {}))), list(workflow.definitions)
 
 
 class SettableClock(VirtualClock):

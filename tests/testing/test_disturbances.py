@@ -8,8 +8,18 @@ import pytest
 from designs import flow, fork, node, work
 
 from conductorlite import Engine, WorkflowDef
+from conductorlite.errors import InvalidInput
 from conductorlite.store.memory.backend import MemoryBackend
-from conductorlite.testing import ScriptedWorkers, crash_everywhere, deliver_twice, disturbed_by, reorder, start_once
+from conductorlite.testing import (
+    ScriptedWorkers,
+    crash_everywhere,
+    deliver_twice,
+    disturbed_by,
+    interrupt_everywhere,
+    reorder,
+    simulate,
+    start_once,
+)
 
 BOTH = flow("both", [*fork("f", [work("a")], [work("b")], on=["a", "b"]), work("c", input_parameters={"a": "${a.output.n}"})])
 
@@ -19,6 +29,32 @@ def script(workers: ScriptedWorkers) -> None:
     workers.a.fails(1).then.returns({"n": 1})
     workers.b.returns({"n": 2})
     workers.c.returns({"n": 3})
+
+
+def script_by_reference(workers: ScriptedWorkers) -> None:
+    """What some calls of a type come to."""
+    workers.send.when(ref="second").fails(1).then.returns({"id": 2})
+
+
+@disturbed_by(crash_everywhere, script=script_by_reference, stores=(kind for kind in ["memory"]))
+def test_a_lost_call_for_a_reference_is_repeated(engine: Engine) -> None:
+    """The call that is made again does what it did, though it has a script of its own."""
+    run = start_once(engine, flow("sent", [work("send", "first"), work("send", "second")]), workflow_id="w")
+    assert run.result() == {"id": 2}
+
+
+def test_nothing_to_disturb_with_is_said() -> None:
+    """A test that tries nothing must not pass."""
+    with pytest.raises(InvalidInput, match="say what disturbs"):
+        disturbed_by(script=script)
+    for disturb in (crash_everywhere, deliver_twice, reorder, interrupt_everywhere):
+        for stores in ([], "memory"):
+            with pytest.raises(InvalidInput, match="a list of stores"):
+                disturb(lambda engine: None, stores=stores)
+    with pytest.raises(InvalidInput, match="a list of seeds"):
+        reorder(lambda engine: None, seeds=[])
+    with pytest.raises(InvalidInput, match="a list of seeds"):
+        simulate([BOTH], seeds=[])
 
 
 STORES = {"stores": ["memory", lambda folder: MemoryBackend()]}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from conductorlite import TaskDef, WorkflowDef
+from conductorlite import TaskDef, WorkflowDef, flow, task
 from conductorlite.model.errors import InvalidInput
 from conductorlite.testing import run_mocked
 
@@ -28,6 +30,33 @@ ORDER = WorkflowDef.from_json(
     }
 )
 DEFINITIONS = (WorkflowDef.from_json(PAY), TaskDef(name="check", retry_count=2, retry_delay_ms=60_000))
+
+
+@pytest.mark.parametrize("mocks", ["x", None, {"output": {}}, ["x"]])
+def test_what_is_no_list_of_objects(mocks: Any) -> None:
+    """It is said, whatever it is instead."""
+    with pytest.raises(InvalidInput, match="lists of objects"):
+        run_mocked(ORDER, {}, *DEFINITIONS, task_ref_to_mock_output={"check": mocks})
+    below = {"taskRefToMockOutput": {"charge": mocks}}
+    with pytest.raises(InvalidInput, match="lists of objects"):
+        run_mocked(ORDER, {}, *DEFINITIONS, task_ref_to_mock_output={"check": [{}]}, sub_workflows={"pay": below})
+
+
+def test_a_flow_is_run_as_a_definition_is() -> None:
+    """With its input by name; anything else is refused."""
+
+    @task
+    def greet(name: str) -> str:
+        return name
+
+    @flow
+    def greeting(name: str) -> str:
+        return greet(name)
+
+    done = run_mocked(greeting, {"name": "Ada"}, task_ref_to_mock_output={"greet": [{"output": {"result": "hello"}}]})
+    assert done.output_data["result"] == "hello"
+    with pytest.raises(InvalidInput, match="a flow or a definition is needed"):
+        run_mocked("greeting")  # type: ignore[arg-type]
 
 
 def test_each_attempt_ends_as_its_entry_says() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from designs import flow, fork, node, steps, work
@@ -92,9 +93,16 @@ def test_what_differs_is_said_in_words(run: Run) -> None:
         diff(ORDER, run.workflow)
 
 
+@pytest.mark.parametrize("source", [3, [1], None, "[1]", b"{"])
+def test_what_is_no_export(source: Any) -> None:
+    """It is refused in words."""
+    with pytest.raises(InvalidInput):
+        History(source)
+
+
 def test_a_file_holds_it_all(run: Run, tmp_path: Path) -> None:
     """Saved and read again, it is the same."""
-    History(run).save(tmp_path / "w-1.json")
+    History(run).save(str(tmp_path / "w-1.json"))
     assert History(tmp_path / "w-1.json").lines == History(run).lines
 
 
