@@ -134,6 +134,8 @@ ROWS: Final = (
         goals=(Goal("M", rate, 0.10, least=True), Goal("µs CPU", cpu, 105))),
     Row(name="W2 FULL", title="1,000 chains of 5 at once", work="crowd", count=1_000, quick=300, peers=("langgraph", "dbos"),
         peer_count=100, ahead=3, goals=(Goal("F", rate, 1.5, least=True), commits(0.1))),
+    Row(name="W2 together", title="the same, by one start_many", work="together", count=1_000, quick=None,
+        goals=(Goal("F", rate, 1.5, least=True), commits(0.1))),
     Row(name="W2 NORMAL", title="by one process, two, four", work="crowd", store="normal", count=1_000, quick=None,
         goals=(Goal("µs each", each, 1e9),)),
     Row(name="W2 × 2", title="", work="crowd", store="normal", count=1_000, quick=None, processes=2,

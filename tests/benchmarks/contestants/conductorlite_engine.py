@@ -86,8 +86,8 @@ def chains(contest: Contest) -> None:
         contest.tell(commits=engine.backend.commits() - begun)
 
 
-def crowd(contest: Contest) -> None:
-    """Chains of five, begun together; with several processes each has its share, and all drive."""
+def crowd(contest: Contest, *, together: bool = False) -> None:
+    """Chains of five, all begun before one is driven, by a start each or `together`; several processes have a share each."""
     five = chain(5)
     if contest.processes > 1:
         crowd_of_processes(contest, five)
@@ -95,7 +95,11 @@ def crowd(contest: Contest) -> None:
         engine.start(five, {"i": 1}).result()
         begun = engine.backend.commits()
         with contest.measured(contest.count * 5):
-            engine.start_many(five, [{"i": n} for n in range(contest.count)])
+            if together:
+                engine.start_many(five, [{"i": n} for n in range(contest.count)])
+            else:
+                for n in range(contest.count):
+                    engine.start(five, {"i": n})
             engine.run_until_idle()
         contest.tell(commits=engine.backend.commits() - begun)
 
@@ -105,7 +109,7 @@ def share(contest: Contest, count: int, barrier: Any) -> None:
     with opened(contest) as engine:
         five = chain(5)
         barrier.wait()
-        ids = engine.start_many(five, [{"i": n} for n in range(count)])
+        ids = [engine.start(five, {"i": n}).workflow_id for n in range(count)]
         while ids:
             engine.run_until_idle(timeout="1s")
             ids = [one for one in ids if not engine.status(one).terminal]
@@ -327,6 +331,7 @@ def logged(log: Path, connection: Any) -> tuple[int, int]:
 WORKS: dict[str, Callable[[Contest], None]] = {
     "chains": chains,
     "crowd": crowd,
+    "together": functools.partial(crowd, together=True),
     "fork": lambda contest: one(contest, fork),
     "long": lambda contest: one(contest, chain),
     "loop": lambda contest: one(contest, loop),
