@@ -16,13 +16,14 @@ from conductorlite.engine.turns import Turns
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision
-from conductorlite.model.definitions import LOOP_DELIMITER, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import Conflict, TaskNotFound
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.pages.graph import Graph, Place
 from conductorlite.pages.markup import Document, Html, element, join, pairs
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, walk
+from conductorlite.testing.steps import base_ref
 
 __all__ = ["WorkflowCoverage", "goals_met", "goals_of"]
 
@@ -90,7 +91,7 @@ def goals_met(definition: WorkflowDef, history: Iterable[HistoryEvent]) -> set[s
             if line.kind is HistoryKind.WORKFLOW and line.status in ("FAILED", "TIMED_OUT"):
                 found.add(f"{definition.name}: fails")
             continue
-        ref = line.ref.partition(LOOP_DELIMITER)[0] if line.ref not in tasks else line.ref
+        ref = base_ref(line.ref)
         if ref in tasks:
             found.update(f"{ref}: {goal}" for goal in _met(tasks[ref], line))
     return found
@@ -233,10 +234,10 @@ class WorkflowCoverage:
 
     @property
     def percent(self) -> float:
-        """How much of all goals was come to, in percent."""
+        """How much of all goals was come to, in percent; nothing when no workflow was started."""
         goals = sum(one.number for one in self._counted.values())
         missed = sum(len(one.missed) for one in self._counted.values())
-        return 100.0 * (goals - missed) / goals if goals else 100.0
+        return 100.0 * (goals - missed) / goals if goals else 0.0
 
     def lines(self) -> list[str]:
         """The report for a terminal: a line for each definition, and what was missed of it."""

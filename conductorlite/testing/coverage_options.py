@@ -51,7 +51,7 @@ class CoverageRun:
 
     @property
     def _floor(self) -> float:
-        return float(self._config.getoption("workflow_cov_fail_under") or 0)
+        return 0.0 if self._config.option.collectonly else float(self._config.getoption("workflow_cov_fail_under") or 0)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The report."""

@@ -23,6 +23,7 @@ from conductorlite.model import attrs
 from conductorlite.model.clock import SystemClock
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import Semantics, WorkflowDef
+from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.tree import walk
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.testing.mutants import Mutant, mutants_of
@@ -53,7 +54,10 @@ class MutationRun:
     """A plugin that is there only with `--workflow-mutate`."""
 
     def __init__(self, config: pytest.Config) -> None:
+        if getattr(config.option, "numprocesses", None):
+            raise pytest.UsageError("--workflow-mutate runs the tests in this process, not with -n")
         self._config = config
+        self._failed = False
         self._wanted = set(str(config.getoption("workflow_mutate")).split(","))
         self._definitions: dict[str, WorkflowDef] = {}
         self._flows: dict[str, Flow[..., Any]] = {}
@@ -141,7 +145,8 @@ class MutationRun:
         """The tests as ever; then, if they pass, with each mutant."""
         with self._watching():
             answer = yield
-            if not session.testsfailed and not self._config.option.collectonly:
+            self._failed = bool(session.testsfailed)
+            if not self._failed and not self._config.option.collectonly:
                 # Nobody reads how each fails, and to print it takes longer than most tests.
                 shown, self._config.option.tbstyle = self._config.option.tbstyle, "line"
                 for name in sorted(self._definitions):
@@ -194,21 +199,32 @@ class MutationRun:
     def percent(self) -> float:
         """How many of the mutants were killed, in percent."""
         made = self.killed + len(self.survivors)
-        return 100.0 * self.killed / made if made else 100.0
+        return 100.0 * self.killed / made if made else 0.0
+
+    @property
+    def _unknown(self) -> list[str]:
+        """Workflows that no test has started."""
+        return [] if self._config.option.collectonly else sorted(self._wanted - {"all"} - self._definitions.keys())
 
     @property
     def _floor(self) -> float:
-        return float(self._config.getoption("workflow_mutate_fail_under") or 0)
+        return 0.0 if self._config.option.collectonly else float(self._config.getoption("workflow_mutate_fail_under") or 0)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """A run below the floor has failed."""
-        if self.percent < self._floor and session.exitstatus == pytest.ExitCode.OK:
+        """A run below the floor has failed, and one for a workflow that there is not."""
+        if (self.percent < self._floor or self._unknown) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The survivors, each with its place and what a test could look at."""
         terminalreporter.section("workflow mutation")
+        if self._failed:
+            terminalreporter.write_line("no mistake was planted: tests fail without one")
+            return
+        for name in self._unknown:
+            hint = did_you_mean(name, self._definitions)
+            terminalreporter.write_line(f"FAIL no test starts a workflow {name!r}{hint}", red=True)
         for name, mutant in self.survivors:
             terminalreporter.write_line(
                 f"survived: {self._place(name, mutant)}: {mutant.ref or name}: {mutant.place} {mutant.what}"

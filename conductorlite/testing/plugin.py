@@ -32,6 +32,13 @@ __all__: list[str] = []
 
 _ENGINES: Final = pytest.StashKey[list["Engine"]]()
 
+#: Options that belong to another one.
+_NEEDS: Final = {
+    **dict.fromkeys(("workflow_cov_html", "workflow_cov_append", "workflow_cov_fail_under"), "workflow_cov"),
+    "workflow_mutate_fail_under": "workflow_mutate",
+    "conductorlite_replay_with": "conductorlite_replay",
+}
+
 #: Executions whose timeline is shown when a test fails.
 _SHOWN: Final = 10
 
@@ -54,7 +61,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Coverage, mutation and replay, where they are asked for."""
+    """Coverage, mutation and replay, where they are asked for; an option that would say nothing without its owner is refused."""
+    for option, owner in _NEEDS.items():
+        if config.getoption(option) and not config.getoption(owner):
+            said, needed = (f"--{name.replace('_', '-')}" for name in (option, owner))
+            raise pytest.UsageError(f"{said} says nothing without {needed}")
     if config.getoption("workflow_cov"):
         from conductorlite.testing.coverage_options import CoverageRun
 
@@ -142,9 +153,7 @@ def workflow_snapshot(request: pytest.FixtureRequest) -> WorkflowSnapshot:
     """`workflow_snapshot(run)` compares an execution's history with a file in `__snapshots__` beside the test."""
     from conductorlite.testing.snapshots import WorkflowSnapshot
 
-    folder = request.path.parent / "__snapshots__" / request.path.stem
-    update = request.config.getoption("workflow_snapshot_update")
-    return WorkflowSnapshot(request.node.name, folder, update=update)
+    return WorkflowSnapshot(request.node, update=request.config.getoption("workflow_snapshot_update"))
 
 
 @pytest.hookimpl(wrapper=True)

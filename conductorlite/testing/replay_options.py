@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from conductorlite.model.canonical import parse
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import ConductorliteError, InvalidInput, ReplayDiverged
 from conductorlite.plan.tree import walk
@@ -22,6 +23,7 @@ from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers
 from conductorlite.testing.reenacting import export_from_json
 from conductorlite.testing.replaying import replay
+from conductorlite.testing.steps import base_ref
 
 __all__ = ["ReplayRun"]
 
@@ -66,7 +68,7 @@ class ReplayItem(pytest.Item):
 
     def runtest(self) -> None:
         """Raises ReplayDiverged at the first line that differs, InvalidInput for an input that today's worker does not take."""
-        document = json.loads(self.path.read_text(encoding="utf-8"))
+        document = parse(self.path.read_bytes())
         self.today.check_inputs(document)
         replay(self.today.put_into(document)).engine.close()
 
@@ -92,6 +94,8 @@ class Today:
         for one in given:
             if hasattr(one, "workers"):
                 self._workers.include(one)
+            elif not isinstance(one, WorkflowDef):
+                raise pytest.UsageError(f"--conductorlite-replay-with takes a flow, a definition or workers, not {one!r:.80}")
         with Engine(workers=self._workers) as engine:
             for one in given:
                 if isinstance(one, WorkflowDef) or hasattr(one, "definition"):
@@ -119,7 +123,7 @@ class Today:
         for workflow_id, row in exported.executions.items():
             names = {one.ref: one.task.name for one in walk(WorkflowDef.from_json(exported.definitions[row.definition_hash]))}
             for line in exported.histories[workflow_id]:
-                ref = (line.ref or "").partition("__")[0]
+                ref = base_ref(line.ref or "")
                 if line.status != "SCHEDULED" or line.payload is None or ref not in names:
                     continue
                 worker = next((one for one in self._workers if one.task_type == names[ref]), None)

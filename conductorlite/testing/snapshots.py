@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
-from pathlib import Path
 from typing import Any
+
+import pytest
 
 from conductorlite.runtime.engine import Run
 from conductorlite.testing.steps import timeline
@@ -19,10 +21,9 @@ class WorkflowSnapshot:
     The file is the same whichever store the test is on. Called several times in a test, each has a file of its own.
     """
 
-    def __init__(self, test: str, folder: Path, *, update: bool) -> None:
-        bare = re.sub(r"\b(memory|relay|sqlite)\b-?|\[\]", "", test).replace("[]", "")
-        self._stem = re.sub(r"[^\w.-]+", "-", bare).strip("-")
-        self._folder, self._update, self._count = folder, update, 0
+    def __init__(self, test: pytest.Function, *, update: bool) -> None:
+        self._stem, self._folder = _stem(test), test.path.parent / "__snapshots__" / test.path.stem
+        self._update, self._count = update, 0
 
     def __call__(self, run: Run[Any]) -> None:
         """Raises AssertionError with the difference, or when there is no file yet."""
@@ -40,3 +41,16 @@ class WorkflowSnapshot:
             lines = difflib.unified_diff(wanted.splitlines(), found.splitlines(), str(path), "now", lineterm="", n=3)
             text = "run pytest with --workflow-snapshot-update if this is what is wanted"
             raise AssertionError("\n".join(["the history differs from its snapshot", *lines, "", text]))
+
+
+def _stem(test: pytest.Function) -> str:
+    """The name of its file: with its classes and its parameters, but for the store; with a hash where no file is called so."""
+    spec = getattr(test, "callspec", None)
+    given: list[str] = [] if spec is None else spec.id.split("-")
+    store = None if spec is None else spec.params.get("engine_store")
+    if store in given:
+        given.remove(store)
+    classes = [one.name for one in test.listchain() if isinstance(one, pytest.Class)]
+    whole = "-".join([*classes, test.originalname, *given])
+    plain = re.sub(r"[^\w.-]+", "-", whole)[:100].strip("-")
+    return plain if plain == whole else f"{plain}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"

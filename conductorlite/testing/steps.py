@@ -14,6 +14,7 @@ What a scripted worker does, one step per call: plain values, so that tests, str
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
@@ -26,13 +27,23 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import parse
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Admission, Embedding, Event
-from conductorlite.model.definitions import Semantics, WorkflowDef
+from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
 from conductorlite.model.errors import InvalidInput, NotFound
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["ReplayTurns", "SettableClock", "Step", "StepKind", "assert_history", "render_history", "starting", "timeline"]
+__all__ = [
+    "ReplayTurns",
+    "SettableClock",
+    "Step",
+    "StepKind",
+    "assert_history",
+    "base_ref",
+    "render_history",
+    "starting",
+    "timeline",
+]
 
 
 class StepKind(StrEnum):
@@ -147,6 +158,11 @@ def _subject(subject: Run[Any] | Engine, workflow_id: str | None) -> tuple[Engin
     if len(known) != 1:
         raise InvalidInput(f"the engine holds {len(known)} executions; say which one is meant")
     return subject, known[0]
+
+
+def base_ref(ref: str) -> str:
+    """The definition's reference of a printed one: without the rounds of loops."""
+    return re.sub(rf"({LOOP_DELIMITER}\d+)+\Z", "", ref, flags=re.ASCII)
 
 
 def starting(workflow: object, input: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[WorkflowDef]]:

@@ -135,3 +135,21 @@ def test_processes_of_xdist_are_merged(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     run = pytester.runpytest_subprocess("--workflow-cov", "-n", "2", "-p", "no:cacheprovider")
     run.stdout.fnmatch_lines(["one * 2 * 0 * 100%", "in all 100.0%"])
+
+
+def test_nothing_was_counted(pytester: pytest.Pytester) -> None:
+    """A run that starts no workflow does not reach any floor."""
+    pytester.makepyfile("def test_other(): pass")
+    run = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--workflow-cov", "--workflow-cov-fail-under", "1")
+    run.stdout.fnmatch_lines(["in all 0.0%", "FAIL workflow coverage of 0.0% is below 1%"])
+    assert run.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_a_reference_with_the_sign_of_rounds_in_it(engine: Engine, workers: ScriptedWorkers) -> None:
+    """Only what ends like a round of a loop is one."""
+    workers.page.returns()
+    loop = node("DO_WHILE", "all__pages", loop_condition="$.all__pages['iteration'] < 2", loop_over=[work("page", "the__page")])
+    definition = flow("odd", [loop])
+    run = engine.start(definition)
+    run.result()
+    assert {"the__page: runs", "all__pages: ends after more"} <= goals_met(definition, engine.history(run.workflow_id))

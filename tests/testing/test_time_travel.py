@@ -198,3 +198,69 @@ def test_a_folder_that_is_not_there(pytester: pytest.Pytester) -> None:
         options = ("--conductorlite-replay", "here", "--conductorlite-replay-with", name)
         assert pytester.runpytest_inprocess(*options).ret == pytest.ExitCode.USAGE_ERROR
     assert isinstance(ORDER, WorkflowDef)
+
+
+def test_files_that_hold_no_export_are_told(pytester: pytest.Pytester) -> None:
+    """In a line each, not as a traceback of a reader of JSON; what is no flow is an error of use."""
+    folder = pytester.mkdir("exports")
+    for name, content in {"broken": b"{", "bytes": b"\xff\xfe\x00", "list": b"[]", "other": b'{"executions": 3}'}.items():
+        (folder / f"{name}.json").write_bytes(content)
+    found = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--conductorlite-replay", "exports")
+    found.assert_outcomes(failed=4)
+    found.stdout.fnmatch_lines(["$: broken JSON at line 1 *", "$: not UTF-8 at byte *", "$: an export is a map, *", "$.format: *"])
+    found.stdout.no_fnmatch_line("*raw_decode*")
+    other = pytester.runpytest_inprocess("--conductorlite-replay", "exports", "--conductorlite-replay-with", "os:sep")
+    assert other.ret == pytest.ExitCode.USAGE_ERROR
+    other.stderr.fnmatch_lines(["*takes a flow, a definition or workers, not '/'*"])
+
+
+@pytest.mark.parametrize(
+    ("option", "owner"),
+    [
+        ("--workflow-cov-fail-under=90", "--workflow-cov"),
+        ("--workflow-cov-html=x.html", "--workflow-cov"),
+        ("--workflow-cov-append", "--workflow-cov"),
+        ("--workflow-mutate-fail-under=90", "--workflow-mutate"),
+        ("--conductorlite-replay-with=a:b", "--conductorlite-replay"),
+    ],
+)
+def test_an_option_without_its_owner(pytester: pytest.Pytester, option: str, owner: str) -> None:
+    """A floor that nothing is measured against must not pass."""
+    found = pytester.runpytest_inprocess(option)
+    assert found.ret == pytest.ExitCode.USAGE_ERROR
+    found.stderr.fnmatch_lines([f"*{option.partition('=')[0]} says nothing without {owner}"])
+
+
+def test_each_test_has_a_snapshot_of_its_own(pytester: pytest.Pytester) -> None:
+    """Those of two classes of the same name, and of parameters that no file can be called by."""
+    pytester.makepyfile(
+        """
+        import pytest
+        from conductorlite import WorkflowDef, WorkflowTask
+
+        ONE = WorkflowDef(name="one", tasks=[WorkflowTask(name="a", task_reference_name="a")])
+
+        def kept(engine, workers, workflow_snapshot, value):
+            workers.a.returns({"x": value})
+            run = engine.start(ONE)
+            run.result()
+            workflow_snapshot(run)
+
+        class TestA:
+            def test_it(self, engine, workers, workflow_snapshot):
+                kept(engine, workers, workflow_snapshot, "A")
+
+        class TestB:
+            def test_it(self, engine, workers, workflow_snapshot):
+                kept(engine, workers, workflow_snapshot, "B")
+
+        @pytest.mark.parametrize("x", ["memory", "in memory", "in sqlite", "a/b", "a b", "n" * 300], ids=str)
+        def test_them(engine, workers, workflow_snapshot, x):
+            kept(engine, workers, workflow_snapshot, x)
+        """
+    )
+    for options in (["--workflow-snapshot-update"], []):
+        pytester.runpytest_inprocess("-p", "no:cacheprovider", *options).assert_outcomes(passed=16)
+    names = sorted(file.name for file in (pytester.path / "__snapshots__").rglob("*.txt"))
+    assert len(names) == 8
+    assert {"TestA-test_it.txt", "TestB-test_it.txt", "test_them-memory.txt"} < {*names}

@@ -88,6 +88,35 @@ def test_survivors_are_listed_with_what_to_try(pytester: pytest.Pytester) -> Non
     assert run.ret == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "says", "code"),
+    [
+        (["--workflow-mutate", "oen"], "FAIL no test starts a workflow 'oen'; did you mean 'one'?", pytest.ExitCode.TESTS_FAILED),
+        (["--workflow-mutate", "one,two", "-k", "good"], "FAIL no test starts a workflow 'two'", pytest.ExitCode.TESTS_FAILED),
+        (
+            ["--workflow-mutate", "one", "-k", "wrong"],
+            "no mistake was planted: tests fail without one",
+            pytest.ExitCode.TESTS_FAILED,
+        ),
+        (["--workflow-mutate", "oen", "--collect-only"], "*2 tests collected*", pytest.ExitCode.OK),
+    ],
+)
+def test_nothing_to_plant_a_mistake_in(pytester: pytest.Pytester, options: list[str], says: str, code: int) -> None:
+    """A name that no test knows, and tests that fail anyway, are no proof of anything."""
+    pytester.makepyfile(TESTS, test_wrong="def test_wrong(): assert False" if "wrong" in options else "")
+    run = pytester.runpytest_inprocess("-p", "no:cacheprovider", *options)
+    run.stdout.fnmatch_lines([says])
+    assert run.ret == code
+
+
+def test_several_processes_are_refused(pytester: pytest.Pytester) -> None:
+    """The process that plants mistakes runs the tests."""
+    pytest.importorskip("xdist")
+    run = pytester.runpytest_subprocess("--workflow-mutate", "one", "-n", "2")
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["*--workflow-mutate runs the tests in this process, not with -n"])
+
+
 @pytest.mark.slow
 def test_lines_of_flows_and_files(pytester: pytest.Pytester) -> None:
     """A survivor of a flow is shown with the line of its step, one of a JSON file with the line of its reference."""
