@@ -12,9 +12,10 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from math import exp, log
 from statistics import NormalDist
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from conductorlite.engine.config import EngineConfig
 from conductorlite.model import attrs
@@ -25,19 +26,28 @@ from conductorlite.model.errors import Conflict, InvalidInput, NotFound
 from conductorlite.model.executions import HistoryKind, Task, TaskResult
 from conductorlite.model.policies import derive_id
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.model.texts import Span, span_in_words, to_span
+from conductorlite.model.texts import Span, did_you_mean, span_in_words, to_span
 from conductorlite.plan.findings import worker_types
 from conductorlite.runtime.calls import Deferred
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers
 from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.testing.exploration.outcomes import check_names
+from conductorlite.testing.steps import base_ref, starting
 
 __all__ = ["Distribution", "Forecast", "Length", "Work", "exponential", "fixed", "lognormal", "measured", "uniform", "what_if"]
 
 _BEGIN: Final = to_instant("2030-01-01T00:00:00+00:00")
 _PER: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _MANY: Final = 1_000_000
+
+#: How a call ended that went wrong. One that was called off did not.
+_WRONG: Final = frozenset(
+    {TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT, TaskStatus.COMPLETED_WITH_ERRORS}
+)
+
+T = TypeVar("T")
 
 
 # ---------------------------------------------------------------------- distributions
@@ -112,6 +122,10 @@ class Work:
     workers: int | None = None
     output: Mapping[str, Any] = attrs.field(factory=dict)
 
+    def __attrs_post_init__(self) -> None:
+        if not 0 <= self.fails <= 1:
+            raise InvalidInput(f"the share of calls that fails is from 0 to 1, not {self.fails!r}")
+
 
 class Length(int):
     """A length of time in ms that can be compared with text: `report.p99("order") < "5m"`."""
@@ -128,8 +142,20 @@ class Length(int):
     def __ge__(self, other: object) -> bool:
         return int(self) >= _ms(other)
 
+    def __eq__(self, other: object) -> bool:
+        return int(self) == (_ms(other) if isinstance(other, str | timedelta) else other)
+
+    __hash__ = int.__hash__
+
     def __repr__(self) -> str:
         return span_in_words(int(self))
+
+
+def _of(known: Mapping[str, T], name: str) -> T:
+    """What is known of a workflow or a task type; raises InvalidInput when nothing is."""
+    if name not in known:
+        raise InvalidInput(f"there is no {name!r}{did_you_mean(name, known)}; there are {', '.join(known) or 'none'}")
+    return known[name]
 
 
 def _ms(value: object) -> int:
@@ -178,17 +204,16 @@ class Forecast:
 
     def late(self, name: str, deadline: Span) -> float:
         """The share of executions that took longer, or did not end."""
-        took = self.took_ms.get(name, ())
-        all_ = sum(self.statuses.get(name, {}).values())
-        return 1 - bisect_left(took, to_span(deadline) + 1) / all_ if all_ else 0.0
+        all_ = sum(_of(self.statuses, name).values())
+        return 1 - bisect_left(self.took_ms.get(name, ()), to_span(deadline) + 1) / all_
 
     def queue(self, task: str) -> int:
         """How many tasks of a type waited for a worker at most."""
-        return self.tasks[task].waiting
+        return _of(self.tasks, task).waiting
 
     def concurrency(self, task: str) -> int:
         """How many calls of a type ran at once at most."""
-        return self.tasks[task].running
+        return _of(self.tasks, task).running
 
     def __str__(self) -> str:
         lines = [f"{'workflow':<20}{'ended':>8}{'p50':>14}{'p95':>14}{'p99':>14}   statuses"]
@@ -206,9 +231,10 @@ class Forecast:
 
     def plot(self, name: str, *, rows: int = 12, width: int = 60) -> str:
         """A histogram of how long a workflow's executions took, as text; the last row holds the longest hundredth."""
-        took = self.took_ms[name]
+        if rows < 2:
+            raise InvalidInput(f"a histogram has two rows at least, not {rows}")
         top = max(1, int(self.p99(name)))
-        counts = Counter(min(length * (rows - 1) // top, rows - 1) for length in took)
+        counts = Counter(min(length * (rows - 1) // top, rows - 1) for length in self.took_ms[name])
         most = max(counts.values())
         labels = [span_in_words(top * row // (rows - 1)) for row in range(rows)]
         wide = max(map(len, labels))
@@ -245,6 +271,8 @@ def what_if(
     reference. Definitions that the workflow refers to are `registered`. Raises InvalidInput for what cannot be drawn, and when a
     task type is missing in `tasks`.
     """
+    if runs < 1:
+        raise InvalidInput(f"a forecast needs a run, not {runs}")
     works = {name: one if isinstance(one, Work) else Work(takes=_as_distribution(one)) for name, one in tasks.items()}
     between = _between(arrivals)
     workers, config = _workers(works, seed), EngineConfig(seed=str(seed))
@@ -252,20 +280,21 @@ def what_if(
     with engine:
         waiting = _Signals(engine, {ref: _as_distribution(one) for ref, one in (signals or {}).items()}, seed)
         engine.core.turns.announce = waiting.announce  # type: ignore[method-assign]
-        if registered:
-            engine.register(*registered)
-        given = (
-            workflow.starting(**(input or {})) if hasattr(workflow, "starting") else {"workflow": workflow, "input": input or {}}
-        )
-        if hasattr(workflow, "definitions") and workflow.definitions:
-            engine.register(*workflow.definitions)
-        missing = [kind for kind in worker_types(given["workflow"]) if kind not in tasks]
-        if missing:
-            raise InvalidInput(f"nothing was said of the task type {missing[0]!r}")
+        given, below = starting(workflow, input)
+        definition, begin = given.pop("workflow"), given.pop("input")
+        if registered or below:
+            engine.register(*registered, *below)
+        whole = [definition, *below, *(one for one in registered if isinstance(one, WorkflowDef))]
         at = _BEGIN
         for number in range(runs):
-            engine.start(given["workflow"], given["input"], workflow_id=f"run-{number + 1}", at=at)
+            engine.start(definition, begin, **{**given, "workflow_id": f"run-{number + 1}", "at": at})
             at += between.drawn(seed, "arrival", number)
+        # After the starts, which say what is wrong with a definition.
+        missing = [kind for one in whole for kind in worker_types(one) if kind not in tasks]
+        if missing:
+            raise InvalidInput(f"nothing was said of the task type {missing[0]!r}{did_you_mean(missing[0], tasks)}")
+        if signals:
+            check_names(whole, signals)
         waiting.drive()
         return _forecast(engine, {*tasks})
 
@@ -273,8 +302,8 @@ def what_if(
 def _between(arrivals: str | Distribution) -> Distribution:
     if isinstance(arrivals, Distribution):
         return arrivals
-    number, sign, unit = arrivals.partition("/")
-    if not sign or unit not in _PER or not number.replace(".", "", 1).isdigit() or not float(number):
+    number, sign, unit = arrivals.partition("/") if isinstance(arrivals, str) else ("", "", "")
+    if not sign or unit not in _PER or not number.replace(".", "", 1).isdecimal() or not float(number):
         raise InvalidInput(f"arrivals are a rate such as '50/h' (s, m, h, d), or a distribution, not {arrivals!r:.80}")
     mean = _PER[unit] / float(number)
     return Distribution(lambda share: -mean * log(1 - share))
@@ -317,8 +346,9 @@ class _Signals:
         self._engine.core.turns.wake()
         for line in decision.history if self._after else ():
             ref, owner = line.ref or "", decision.workflow.workflow_id
-            if line.kind is HistoryKind.TASK and line.status == TaskStatus.IN_PROGRESS and ref in self._after:
-                heapq.heappush(self._due, (line.at + self._after[ref].drawn("signal", self._seed, owner, ref), owner, ref))
+            after = self._after.get(ref) or self._after.get(base_ref(ref))
+            if line.kind is HistoryKind.TASK and line.status == TaskStatus.IN_PROGRESS and after is not None:
+                heapq.heappush(self._due, (line.at + after.drawn("signal", self._seed, owner, ref), owner, ref))
 
     def drive(self) -> None:
         """Let everything happen, each signal at its own instant."""
@@ -367,7 +397,7 @@ def _load(tasks: Sequence[Task]) -> _Load:
     runs = [(task.started_at, task.ended_at or task.updated_at) for task in tasks]
     return _Load(
         calls=len(tasks),
-        failed=sum(task.status is not TaskStatus.COMPLETED for task in tasks),
+        failed=sum(task.status in _WRONG for task in tasks),
         waiting=_most(waits),
         waited_ms=sorted(max(0, end - begin) for begin, end in waits),
         running=_most(runs),
@@ -390,12 +420,13 @@ def measured(engine: Engine, workflow: str, *, limit: int = 1_000) -> dict[str, 
     seen: dict[str, list[Task]] = defaultdict(list)
     for row in engine.executions(workflow, limit=limit):
         for task in engine.get(row.workflow_id).tasks:
-            if task.started_at and task.ended_at and task.poll_count:
+            ended = task.status is TaskStatus.COMPLETED or task.status in _WRONG
+            if ended and task.started_at and task.ended_at and task.poll_count:
                 seen[task.task_type].append(task)
     return {
         name: Work(
             takes=_as_distribution([task.ended_at - task.started_at for task in tasks]),
-            fails=sum(task.status is not TaskStatus.COMPLETED for task in tasks) / len(tasks),
+            fails=sum(task.status in _WRONG for task in tasks) / len(tasks),
             output=next((task.output_data for task in reversed(tasks) if task.status is TaskStatus.COMPLETED), {}),
         )
         for name, tasks in seen.items()

@@ -170,7 +170,7 @@ def starting(workflow: object, input: Mapping[str, Any] | None) -> tuple[dict[st
     if isinstance(workflow, WorkflowDef):
         return {"workflow": workflow, "input": dict(input or {})}, []
     if not hasattr(workflow, "starting") or not hasattr(workflow, "definitions"):
-        raise InvalidInput(f"a flow or a definition is needed, not {workflow!r:.80}")
+        raise InvalidInput(f"it takes a flow or a definition, not {workflow!r:.80}")
     return dict(workflow.starting(**(input or {}))), list(workflow.definitions)
 
 

@@ -11,11 +11,11 @@ import pytest
 from designs import DESIGNS, flow, fork, node, steps, work
 from more_designs import DESIGNS as MORE
 
-from conductorlite import Engine, EventHandler, WorkflowTask, task
+from conductorlite import Engine, EventHandler, TaskStatus, WorkflowTask, task
 from conductorlite import flow as as_flow
 from conductorlite.errors import InvalidInput
 from conductorlite.model.definitions import SubWorkflowParams
-from conductorlite.testing import ExplorationFailed, Outcome, conserved, eventually, explore, never, whenever
+from conductorlite.testing import ExplorationFailed, Outcome, conserved, eventually, explore, in_order, never, whenever
 
 QUICK = (
     "lost_compensation",
@@ -166,6 +166,15 @@ def test_flows_are_searched_like_definitions() -> None:
         ({"verbs": ["rerun from"]}, "there is no verb"),
         ({"signals": {"x": ["soon"]}}, "a signal to 'x'"),
         ({"executions": 0}, "needs an execution"),
+        ({"signals": {"nobody": [{}]}}, "there is no task 'nobody'"),
+        ({"signals": {"charge": ["after nobody"]}}, "there is no task 'nobody'"),
+        ({"signals": {"charge": None}}, "a list is needed"),
+        ({"verbs": ["skip nobody"]}, "there is no task 'nobody'"),
+        ({"idempotent": "charge"}, "a list is needed"),
+        ({"idempotent": ["chrage"]}, "there is no task 'chrage'; did you mean 'charge'"),
+        ({"invariants": [whenever("chrage").then("refund")]}, "there is no task 'chrage'"),
+        ({"invariants": never(lambda run: False)}, "a list is needed"),
+        ({"invariants": [len]}, "invariants are made by"),
         ({"schedule": ["charge#1 late"]}, "it never comes to 'charge#1 late'"),
     ],
 )
@@ -256,3 +265,29 @@ def test_orders_count_for_a_rule_that_asks_for_them_late() -> None:
     rule = never(lambda run: run.acts("release") > 0 and run.order[-2:] == ["release", "refund"], "released before refunded")
     with pytest.raises(ExplorationFailed, match="released before refunded"):
         explore(flow("w", tasks), others=["ok"], invariants=[rule])
+
+
+def test_a_status_that_there_is_not() -> None:
+    """It is refused where it is written."""
+    for say in (lambda: whenever("a", "DONE"), lambda: whenever("a").then("b", "DONE"), lambda: whenever("a").and_run("DONE")):
+        with pytest.raises(InvalidInput, match="there is no status 'DONE'"):
+            say()
+
+
+def test_compensations_are_in_order_by_their_task_type() -> None:
+    """As in the page's table: what undoes has a reference of its own."""
+    order = flow("undone", [work("reserve", compensate="release"), work("charge", compensate="refund"), work("ship")])
+    may = {"ship": ["fails_for_good"]}
+    found = explore(order, may=may, others=["ok"], invariants=[in_order("release", "refund")], check=False)
+    assert [problem.name for problem in found.problems] == ["in order: release, refund"]
+    assert not explore(order, may=may, others=["ok"], invariants=[in_order("refund", "release")]).problems
+
+
+def test_what_is_pasted_is_python() -> None:
+    """Whatever the workflow is called, and with an outcome of one's own."""
+    own = Outcome(name="own", status=TaskStatus.FAILED_WITH_TERMINAL_ERROR)
+    for name in ("2fa", "class", "naïve order"):
+        rules = [never(lambda run: run.status == "FAILED", "it fails")]
+        (problem,) = explore(flow(name, [work("a")]), may={"a": ["ok", own]}, others="ok", invariants=rules, check=False).problems
+        compile(problem.test, name, "exec")
+        assert "status=TaskStatus.FAILED_WITH_TERMINAL_ERROR" in problem.test

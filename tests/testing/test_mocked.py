@@ -55,7 +55,7 @@ def test_a_flow_is_run_as_a_definition_is() -> None:
 
     done = run_mocked(greeting, {"name": "Ada"}, task_ref_to_mock_output={"greet": [{"output": {"result": "hello"}}]})
     assert done.output_data["result"] == "hello"
-    with pytest.raises(InvalidInput, match="a flow or a definition is needed"):
+    with pytest.raises(InvalidInput, match="takes a flow or a definition"):
         run_mocked("greeting")  # type: ignore[arg-type]
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from designs import flow, node, work
 
-from conductorlite import Engine, VirtualClock, Workers
+from conductorlite import Engine, SubWorkflowParams, VirtualClock, Workers
 from conductorlite.errors import InvalidInput
-from conductorlite.testing import Work, exponential, fixed, lognormal, measured, uniform, what_if
+from conductorlite.testing import ScriptedWorkers, Work, exponential, fixed, lognormal, measured, uniform, what_if
 
 ONE = flow("one", [node("SIMPLE", "a")])
 ASKS = flow("asks", [node("SIMPLE", "a"), node("HUMAN", "approval"), node("SIMPLE", "b")])
@@ -78,6 +78,51 @@ def test_what_was_measured_is_what_is_drawn() -> None:
     assert what_if(ONE, tasks=works, arrivals="1/s", runs=2).p99("one") == 0
 
 
+def test_people_are_asked_in_each_round_of_a_loop() -> None:
+    """The signal of a reference comes in every round."""
+    loop = node("DO_WHILE", "loop", loop_condition="$.loop['iteration'] < 3", loop_over=[node("HUMAN", "asked")])
+    asked = what_if(flow("rounds", [loop]), tasks={}, arrivals="1/h", signals={"asked": "5m"}, runs=2)
+    assert asked.statuses["rounds"] == {"COMPLETED": 2}
+    assert asked.p50("rounds") == "15m"
+    assert asked.p50("rounds") != "14m"
+
+
+def test_what_was_called_off_has_not_failed() -> None:
+    """A call that ends with its execution says nothing of how often calls fail."""
+    workers = ScriptedWorkers()
+    workers.step.takes("1m").returns()
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        engine.start(flow("one", [work("step")])).result()
+        run = engine.start(flow("one", [work("step")]))
+        engine.advance("10s")
+        run.terminate()
+        assert str(run.workflow.task("step").status) == "CANCELED"
+        assert measured(engine, "one")["step"].fails == 0
+
+
+def test_a_share_is_no_percentage() -> None:
+    """Five of a hundred are 0.05."""
+    with pytest.raises(InvalidInput, match="from 0 to 1"):
+        Work(takes="1s", fails=5)
+
+
+def test_names_that_there_are_not_are_refused() -> None:
+    """A share of nothing must not pass for a small one."""
+    found = what_if(flow("one", [work("step")]), tasks={"step": "1s"}, arrivals="1/h", runs=2)
+    for ask in (found.queue, found.concurrency, found.plot, found.p99, lambda name: found.late(name, "1h")):
+        with pytest.raises(InvalidInput, match="'stepp'"):
+            ask("stepp")
+    with pytest.raises(InvalidInput, match="two rows"):
+        found.plot("one", rows=1)
+
+
+def test_tasks_of_registered_workflows_are_asked_for_too() -> None:
+    """What a sub-workflow needs is missed before it waits for ever."""
+    above = flow("above", [node("SUB_WORKFLOW", "sub", sub_workflow_param=SubWorkflowParams(name="below"))])
+    with pytest.raises(InvalidInput, match="the task type 'inner'"):
+        what_if(above, tasks={}, arrivals="1/h", registered=[flow("below", [work("inner")])], runs=1)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -85,6 +130,9 @@ def test_what_was_measured_is_what_is_drawn() -> None:
         ({"arrivals": "often"}, "arrivals are a rate"),
         ({"arrivals": "0/h"}, "arrivals are a rate"),
         ({"tasks": {"a": []}}, "nothing was measured"),
+        ({"arrivals": 50}, "arrivals are a rate"),
+        ({"runs": 0}, "needs a run"),
+        ({"signals": {"nobody": "1m"}}, "there is no task 'nobody'"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(options: dict[str, object], text: str) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
+from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import did_you_mean
 from conductorlite.runtime.engine import Engine
 
 __all__ = ["Act", "Invariant", "RunState", "conserved", "eventually", "in_order", "never", "whenever"]
@@ -88,8 +90,13 @@ class RunState:
     @property
     def order(self) -> list[str]:
         """References of the effects that happened, in their order."""
+        return [ref for ref, _ in self.effects]
+
+    @property
+    def effects(self) -> list[tuple[str, str]]:
+        """Reference and task type of the effects that happened, in their order."""
         self._ordered()
-        return [ref for owner, ref, _ in self._acts if self._mine(owner)]
+        return [(ref, kind) for owner, ref, kind in self._acts if self._mine(owner)]
 
     def _mine(self, owner: str) -> bool:
         above: str | None = owner
@@ -104,6 +111,8 @@ class Invariant:
     """Something that must hold. `name` is how a report calls it."""
 
     name: str = ""
+    #: References and task types without which it says nothing.
+    tasks: Sequence[str] = ()
     #: Whether it depends on the order in which effects happened.
     ordered = False
 
@@ -155,6 +164,10 @@ class _Eventually(Invariant):
         return "it never came about"
 
 
+#: What may be said of a task: how it stands, and that its effect happened.
+_OF_TASKS: Final = (*map(str, TaskStatus), "ACTED")
+
+
 class whenever(Invariant):  # noqa: N801 - reads as a sentence
     """Whenever a task (by reference or type) takes a status, another one must too, by the time nothing is left to happen.
 
@@ -163,14 +176,15 @@ class whenever(Invariant):  # noqa: N801 - reads as a sentence
     """
 
     def __init__(self, task: str, status: str = "COMPLETED") -> None:
-        self._if = (task, str(status))
+        self._if = (task, _status(status, _OF_TASKS))
+        self.tasks = (task,)
         self._then: tuple[str, str] | None = None
         self._wanted: frozenset[WorkflowStatus] | None = None
         self._ends = ""
 
     def and_run(self, *statuses: str) -> whenever:
         """Only of executions that end so."""
-        self._wanted = frozenset(WorkflowStatus(status) for status in statuses)
+        self._wanted = frozenset(WorkflowStatus(_status(status, [*map(str, WorkflowStatus)])) for status in statuses)
         self._ends = f" and the run ends {' or '.join(map(str, statuses))}"
         return self
 
@@ -184,7 +198,7 @@ class whenever(Invariant):  # noqa: N801 - reads as a sentence
 
     def then(self, task: str, status: str = "COMPLETED") -> whenever:
         """What must have come about."""
-        self._then = (task, str(status))
+        self._then = (task, _status(status, _OF_TASKS))
         return self
 
     @property
@@ -199,6 +213,12 @@ class whenever(Invariant):  # noqa: N801 - reads as a sentence
         if not applies or not _came(run, *self._if) or (self._then is not None and _came(run, *self._then)):
             return None
         return f"{' '.join(self._then)} never came about, and the run is {run.status}" if self._then else "it came about"
+
+
+def _status(said: str, known: Sequence[str]) -> str:
+    if said not in known:
+        raise InvalidInput(f"there is no status {str(said)!r}{did_you_mean(str(said), known)}; use one of {', '.join(known)}")
+    return str(said)
 
 
 def _came(run: RunState, task: str, status: str) -> bool:
@@ -245,8 +265,8 @@ class in_order(Invariant):  # noqa: N801 - as `whenever`
 
     def moment(self, run: RunState) -> str | None:
         """See `Invariant.moment`."""
-        found = [ref for ref in run.order if ref in self._tasks]
-        places = [self._tasks.index(ref) for ref in found]
+        found = [task for both in run.effects for task in self._tasks if task in both]
+        places = [self._tasks.index(task) for task in found]
         return None if places == sorted(places) else f"they happened in the order {', '.join(found)}"
 
 

@@ -7,18 +7,25 @@ A dict is an output that completes the task; a text is one of `OUTCOMES`, or `ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
+from conductorlite.model.definitions import TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean, to_span
+from conductorlite.plan.tree import walk
+from conductorlite.testing.steps import base_ref
 
-__all__ = ["OUTCOMES", "Outcome", "outcomes_of", "verb_fits", "verb_names"]
+__all__ = ["OUTCOMES", "Outcome", "check_names", "outcomes_of", "verb_fits", "verb_names"]
 
 _VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "rerun from", "skip")
+
+
+#: What runs tasks that no definition names.
+_OPEN: Final = (TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC, TaskType.START_WORKFLOW)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -89,6 +96,26 @@ def _outcome(said: object, task: str, output: Mapping[str, Any]) -> Outcome:
         return attrs.evolve(found, output=output) if found.status is TaskStatus.COMPLETED else found
     hint = did_you_mean(said, OUTCOMES) if isinstance(said, str) else ""
     raise InvalidInput(f"{task!r} cannot come to {said!r:.80}{hint}; use an output or one of {', '.join(OUTCOMES)}")
+
+
+def check_names(definitions: Iterable[WorkflowDef], said: Iterable[str]) -> None:
+    """Raises InvalidInput for a reference or a task type that none of the definitions has, unless others may run below them."""
+    waiting, known = list(definitions), set[str]()
+    named = {one.name for one in waiting}
+    for one in waiting:
+        if one.failure_workflow is not None and one.failure_workflow not in named:
+            return
+        for task in (position.task for position in walk(one)):
+            known |= {task.task_reference_name, task.name, task.type}
+            below = task.sub_workflow_param
+            inline = getattr(below, "workflow_definition", None)
+            if isinstance(inline, WorkflowDef):
+                waiting.append(inline)
+            elif task.type in _OPEN or (below is not None and getattr(below, "name", None) not in named):
+                return
+    for name in said:
+        if name not in known and base_ref(name) not in known:
+            raise InvalidInput(f"there is no task {name!r}{did_you_mean(name, known)}")
 
 
 def verb_names(verbs: Sequence[str]) -> tuple[str, ...]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from keyword import iskeyword
+from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.texts import span_in_words
 
 __all__ = ["ExplorationFailed", "Explored", "Problem", "paste"]
+
+#: A member of an enumeration, as repr() shows it.
+_ENUM: Final = re.compile(r"<(\w+\.\w+): '\w+'>")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -73,13 +77,15 @@ class ExplorationFailed(AssertionError):
 
 def paste(name: str, said: Mapping[str, Any], named: Sequence[str], found: Problem) -> str:
     """A test that runs a problem's schedule, with what is `named`, the definition and the invariants under names they may have."""
-    given = {key: value for key, value in said.items() if value}
+    plain = re.sub(r"[^0-9a-zA-Z_]", "_", name)
+    workflow = plain if plain.isidentifier() and not iskeyword(plain) else f"workflow_{plain}"
+    given = {key: _ENUM.sub(r"\1", repr(value)) for key, value in said.items() if value}
     called = re.sub(r"\W+", "_", f"{name} {found.name}".lower()).strip("_")
-    options = "".join(f"        {key}={value!r},\n" for key, value in given.items())
+    options = "".join(f"        {key}={value},\n" for key, value in given.items())
     options += "".join(f"        {key}={key.upper()},\n" for key in named)
     schedule = "".join(f"            {step!r},\n" for step in found.schedule)
     return (
         f"def test_{called[:60].strip('_')}() -> None:\n"
-        f"    explore(\n        {re.sub(r'[^0-9a-zA-Z_]', '_', name)},\n{options}        invariants=INVARIANTS,\n"
+        f"    explore(\n        {workflow},\n{options}        invariants=INVARIANTS,\n"
         f"        schedule=[\n{schedule}        ],\n    )"
     )

@@ -10,7 +10,7 @@ where a limit or an invariant about order is: the turns of two polls commute. No
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
@@ -22,10 +22,10 @@ from conductorlite.model.texts import to_span
 from conductorlite.plan.tree import walk
 from conductorlite.runtime.engine import Engine
 from conductorlite.testing.exploration.invariants import Invariant, RunState
-from conductorlite.testing.exploration.outcomes import outcomes_of, verb_names
+from conductorlite.testing.exploration.outcomes import check_names, outcomes_of, verb_names
 from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem, paste
 from conductorlite.testing.exploration.sandbox import END, ROOT, Action, Case, Endless, Sandbox, Snapshot
-from conductorlite.testing.steps import render_history
+from conductorlite.testing.steps import render_history, starting
 
 __all__ = ["explore"]
 
@@ -75,10 +75,13 @@ def explore(
     """
     said: dict[str, Any] = {"may": may, "signals": signals, "verbs": verbs, "messages": messages, "idempotent": idempotent}
     said |= {"until": until, "input": input, "others": None if others is _OTHERS else others}
-    case = _having(_case(workflow, input, registered, executions, setup), said, invariants)
+    rules = _listed(invariants, "invariants")
+    if not all(isinstance(one, Invariant) for one in rules):
+        raise InvalidInput("invariants are made by never, eventually, whenever, conserved and in_order")
+    case = _having(_case(workflow, input, registered, executions, setup), said, rules)
     said["executions"] = executions - 1 and executions
     named = [name for name, one in (("registered", registered), ("setup", setup)) if one]
-    search = _Search(case, invariants, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, named, found))
+    search = _Search(case, rules, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, named, found))
     with closing(search.box):
         if schedule is not None:
             search.rerun(schedule)
@@ -91,22 +94,34 @@ def explore(
 
 
 def _having(case: Case, said: Mapping[str, Any], invariants: Sequence[Invariant]) -> Case:
-    """What may happen in it, as it was said."""
-    return attrs.evolve(
+    """What may happen in it, as it was said; raises InvalidInput for a name that is none of a task."""
+    made = attrs.evolve(
         case,
         may={task: outcomes_of(one, task) for task, one in (said["may"] or {}).items()},
-        others=outcomes_of(list(_OTHERS if said["others"] is None else said["others"]), "others"),
+        others=outcomes_of(_OTHERS if said["others"] is None else said["others"], "others"),
         signals={ref: _signals(one, ref) for ref, one in (said["signals"] or {}).items()},
-        verbs=verb_names(said["verbs"]),
+        verbs=verb_names(_listed(said["verbs"], "verbs")),
         messages=dict(said["messages"] or {}),
-        idempotent=frozenset(said["idempotent"]),
+        idempotent=frozenset(_listed(said["idempotent"], "idempotent")),
         until_ms=None if said["until"] is None else to_span(said["until"]),
         orders=any(one.ordered for one in invariants) or any(_limited(one) for one in case.definitions),
     )
+    if case.setup is None:
+        after = [str(one)[6:] for all_ in made.signals.values() for one in all_ if str(one).startswith("after ")]
+        froms = [verb.rpartition(" ")[2] for verb in made.verbs if " " in verb]
+        ruled = [task for one in invariants for task in one.tasks]
+        check_names(case.definitions, [*made.signals, *after, *froms, *made.idempotent, *ruled])
+    return made
+
+
+def _listed(said: Any, what: str) -> list[Any]:
+    if isinstance(said, str | Mapping) or not isinstance(said, Iterable):
+        raise InvalidInput(f"{what}: a list is needed, not {said!r:.80}")
+    return list(said)
 
 
 def _signals(said: Any, ref: str) -> list[object]:
-    listed = [said] if isinstance(said, str | Mapping) else list(said)
+    listed = [said] if isinstance(said, str | Mapping) else _listed(said, f"signals to {ref!r}")
     for one in listed:
         if not isinstance(one, Mapping) and one not in ("never", "twice") and not str(one).startswith("after "):
             raise InvalidInput(f"a signal to {ref!r} is an output, 'never', 'twice' or 'after REF', not {one!r:.80}")
@@ -127,14 +142,8 @@ def _case(
     """How it starts."""
     if executions < 0 or (executions == 0 and setup is None):
         raise InvalidInput("a search needs an execution")
-    if isinstance(workflow, WorkflowDef):
-        given: dict[str, Any] = {"workflow": workflow, "input": input or {}}
-        definitions = list(registered)
-    elif hasattr(workflow, "starting"):
-        given = workflow.starting(**(input or {}))
-        definitions = [*registered, *workflow.definitions]
-    else:
-        raise InvalidInput(f"explore() takes a flow or a definition, not {workflow!r:.80}")
+    given, below = starting(workflow, input)
+    definitions = [*_listed(registered, "registered"), *below]
 
     def start(engine: Engine, workflow_id: str) -> object:
         options = dict(given)
