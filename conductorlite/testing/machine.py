@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.errors import Conflict, LimitReached, MissingExtra, NotFound, StaleLease
+from conductorlite.model.errors import Conflict, InvalidInput, LimitReached, MissingExtra, NotFound, StaleLease
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine
@@ -50,6 +50,9 @@ class WorkflowMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        unknown = [verb for verb in self.verbs if not hasattr(Engine, verb)]
+        if isinstance(self.signals, str) or unknown:
+            raise InvalidInput(f"signals are a list of references, verbs one of {', '.join(WorkflowMachine.verbs)} and their like")
         self.engine = Engine(clock=VirtualClock())
         if self.definitions:
             self.engine.register(*self.definitions)
@@ -83,7 +86,7 @@ class WorkflowMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.held)
     @rule(
         data=st.data(),
-        failed=st.sampled_from([None, TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR]),
+        failed=st.sampled_from(_FAILURES),
         again=st.booleans(),
     )
     def report(self, data: st.DataObject, failed: TaskStatus | None, again: bool) -> None:

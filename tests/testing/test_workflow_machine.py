@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
+from conductorlite.errors import InvalidInput
 from conductorlite.testing import WorkflowMachine
 
 ORDER = flow("order", [work("charge", compensate="refund"), node("HUMAN", "approval"), work("ship")])
@@ -41,3 +42,10 @@ def test_an_invariant_of_ones_own_is_looked_at() -> None:
     """One that does not hold is found."""
     with pytest.raises(AssertionError):
         run_state_machine_as_test(Approved, settings=settings(QUICK, max_examples=50))
+
+
+@pytest.mark.parametrize("said", [{"signals": "approval"}, {"verbs": "pause"}, {"verbs": ["explode"]}])
+def test_what_is_no_list_of_names_is_refused(said: dict[str, object]) -> None:
+    """A text would be taken letter by letter, and nothing would ever be signalled."""
+    with pytest.raises(InvalidInput, match="a list of references"):
+        type("Wrong", (WorkflowMachine,), said)()
