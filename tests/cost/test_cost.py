@@ -66,7 +66,8 @@ def test_the_last_task_costs_what_the_first_do(costs: object, shape: str, sizes:
         assert many / few <= RATIO, (counted, few, more, many)
         assert many / more <= 1.005, (counted, few, more, many)
     cost: Cost = runs[-1]
-    assert 2 * cost.tasks <= cost.commits <= 2 * cost.tasks + 2, "one when it is polled, one when it is reported"
+    cut = cost.tasks // Bounds().rows  # a start that makes more rows than one turn writes takes another one
+    assert 2 * cost.tasks <= cost.commits <= 2 * cost.tasks + 2 + cut, "one when it is polled, one when it is reported"
 
 
 @pytest.mark.parametrize(
