@@ -1,0 +1,103 @@
+"""Are the tests of turns any good? Mistakes of the kinds that speed invites are planted one by one; each must be found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import test_group_commit
+import test_handed_over
+import test_residents
+
+from conductorlite.engine.polling import Polling
+from conductorlite.engine.residents import Quiet
+from conductorlite.engine.turn_types import Asked, TurnResult
+from conductorlite.engine.turns import Turns
+from conductorlite.model.decisions import Decision
+from conductorlite.model.errors import StorageError
+from conductorlite.store.memory.writes import MemoryWrites
+
+Patch = pytest.MonkeyPatch
+
+
+def stale_row_used(patch: Patch) -> None:
+    """A turn on rows that are kept commits without a look at what the store has become."""
+    patch.setattr(Quiet, "confirm", lambda *_: None)
+
+
+def savepoint_lost(patch: Patch) -> None:
+    """Of the turns that share a write the second is answered and not stored."""
+    real, applied = MemoryWrites.apply, dict[int, int]()
+
+    def apply(self: MemoryWrites, decision: Decision) -> None:
+        applied[id(self)] = applied.get(id(self), 0) + 1
+        if applied[id(self)] != 2:
+            real(self, decision)
+
+    patch.setattr(MemoryWrites, "apply", apply)
+
+
+def acknowledged_before_the_commit(patch: Patch) -> None:
+    """Turns that share a write are answered, whatever becomes of it."""
+    real = Turns._committed_together
+
+    def early(self: Turns, asked: Sequence[Asked], results: dict[str, Any]) -> None:
+        try:
+            real(self, asked, results)
+        except StorageError:
+            results.update({one.workflow_id: TurnResult(decision=None, replies={}) for one in asked})
+            raise
+
+    patch.setattr(Turns, "_committed_together", early)
+
+
+def leased_twice(patch: Patch) -> None:
+    """What a turn hands over is handed over twice."""
+    real = Polling.received
+    patch.setattr(Polling, "received", lambda self, taking: [*real(self, taking), *real(self, taking)])
+
+
+def restored(folder: Path) -> None:
+    """A file that is another one, under a running engine."""
+    for beside in (False, True):
+        (folder / str(beside)).mkdir()
+        test_residents.test_a_file_that_was_restored_under_a_running_engine(folder / str(beside), beside=beside)
+
+
+def shared(_: Path) -> None:
+    """A write of several turns, of which one fails."""
+    test_group_commit.test_a_write_that_fails_is_taken_turn_by_turn(1)
+
+
+def refused(_: Path) -> None:
+    """A store that cannot be written."""
+    test_group_commit.test_nothing_is_answered_that_is_not_committed()
+
+
+def handed_over(_: Path) -> None:
+    """Executions of all kinds, driven with turns that hand over and without."""
+    test_handed_over.test_who_is_called_is_who_a_poll_would_find()
+
+
+@pytest.mark.parametrize(
+    ("plant", "guard"),
+    [
+        (stale_row_used, restored),
+        (savepoint_lost, shared),
+        (acknowledged_before_the_commit, refused),
+        (leased_twice, handed_over),
+    ],
+    ids=lambda one: one.__name__,
+)
+def test_a_planted_mistake_is_found(
+    plant: Callable[[Patch], None], guard: Callable[[Path], None], monkeypatch: Patch, tmp_path: Path
+) -> None:
+    """The guard passes without it, and fails with it."""
+    (tmp_path / "sound").mkdir()
+    guard(tmp_path / "sound")
+    plant(monkeypatch)
+    (tmp_path / "planted").mkdir()
+    with pytest.raises(Exception):  # noqa: B017 - an assertion, or what the engine says of it
+        guard(tmp_path / "planted")
