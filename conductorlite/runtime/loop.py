@@ -289,8 +289,8 @@ class Driver(Work):
                 return
 
     def _dispatch(self) -> bool:
-        """Hand offered tasks to free threads, and coroutines to the loop."""
-        if not len(self.workers):
+        """Hand offered tasks to free threads, and coroutines to the loop; what a stop finds handed over is given back."""
+        if self._stopping or not len(self.workers):
             return False
         if self.outages.known(_THREADS) and not self.outages.rests(_THREADS):
             with self._waiting_for_a_thread():
@@ -305,7 +305,7 @@ class Driver(Work):
                 handed.extend(self.handing.take(_BATCH, threads=True))
             found = bool(handed)
             self._run_here()
-            while len(handed) > 1 or (handed and not self._runs_here()):
+            while not self._stopping and (len(handed) > 1 or (handed and not self._runs_here())):
                 self._begin(*handed.popleft())
         finally:
             self._handing_out = False

@@ -320,6 +320,26 @@ def test_graceful_drain(store: Backend) -> None:
         assert statuses == ["COMPLETED", "SCHEDULED"]
 
 
+def test_what_is_handed_over_as_the_driver_is_stopped_is_given_back(store: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The turn of a report gives its worker the next task: it is not begun any more."""
+    workers, called = Workers(concurrency=1), list[bool]()
+    workers.task("t")(lambda n: {"n": n})
+    with engine_on(store, workers) as engine:
+        run, driver = engine.start(wide(2)), engine.driver
+        real = driver._collect
+
+        def collect() -> bool:
+            if driver._finished() and not called:
+                called.append(True)
+                engine.stop()
+            return real()
+
+        monkeypatch.setattr(driver, "_collect", collect)
+        engine.run_forever()
+        statuses = sorted(task.status for task in run.workflow.tasks if task.base_ref.startswith("t"))
+        assert statuses == ["COMPLETED", "SCHEDULED"]
+
+
 def test_a_function_that_never_returns(store: Backend) -> None:
     """Without signs of life its lease runs out: the attempt is TIMED_OUT, the next succeeds, the log says so."""
     workers, release = Workers(concurrency=1, heartbeat=False), threading.Event()
