@@ -13,7 +13,6 @@ import weakref
 from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal
-from zlib import crc32
 
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import Payload
@@ -22,7 +21,7 @@ from conductorlite.model.errors import ConductorliteError, InvariantBroken, NotF
 from conductorlite.model.executions import Task
 from conductorlite.model.threads import Mutex, Waiter, started
 from conductorlite.store.ports import Presence
-from conductorlite.store.tables import HolderRow, Life
+from conductorlite.store.tables import HolderRow, Life, Share
 
 __all__ = ["Holding", "leave_all"]
 
@@ -35,9 +34,6 @@ _AGAIN_S: Final = 1.0
 
 #: How often a driver looks for holders that have ended, ms.
 _LOOK_MS: Final = 250
-
-#: Shares at most: of more holders some have the same.
-_SHARES: Final = 16
 
 #: Executions whose turns are taken at once when their tasks are given back; the rest is the driver's.
 _TURNS: Final = 64
@@ -75,9 +71,9 @@ class Holding:
         self._looked_at: int | None = None
         #: The name of its workers, unless they are given another one: of no other process's.
         self.worker_id = "conductorlite" if self._clock.virtual else f"conductorlite-{self.name}"
-        #: How many holders there are, as it has last looked, and the number of this one among them. They poll the same queues: each
-        #: begins with its own share of what is first. In virtual time, and where the store does that itself, one share is all.
-        self._share = (1, 0)
+        #: Its share among the holders there are, as it has last looked. They poll the same queues: each begins with its own of what
+        #: is first. In virtual time, and where the store does that itself, one share is all.
+        self._share = Share()
         #: How many times what is wanted is read of a queue, so that the own share of it is enough.
         self.ahead = 1
         self._shares = not (self._clock.virtual or getattr(self._backend, "shares_heads", False))
@@ -114,12 +110,10 @@ class Holding:
 
         It is executions whose rows are known here, as the last turns were this engine's, and if these are too few, some by chance.
         """
-        (count, number), known = self._share, self._turns.residents.peek
+        share, known = self._share, self._turns.residents.peek
         own = [one for one in offered if known(one.workflow_id) is not None]
         if 2 * len(own) < wanted:
-            own = [
-                one for one in offered if known(one.workflow_id) is not None or crc32(one.workflow_id.encode()) % count == number
-            ]
+            own = [one for one in offered if known(one.workflow_id) is not None or share.distance(one.workflow_id) == 0]
         return own if 2 * len(own) >= wanted and own[0].priority == offered[0].priority else offered
 
     def _row(self, name: str, presence: Presence) -> HolderRow:
@@ -196,8 +190,8 @@ class Holding:
         self._turns.quiet.beside = len(rows) > 1
         if self._shares:
             names = [row.holder for row in rows]
-            self._share = (min(len(names), _SHARES), names.index(self.name) % _SHARES) if self.name in names else (1, 0)
-            self.ahead = 1 if len(names) < 2 else 2 * self._share[0]
+            self._share = Share.of(self.name, names) if self.name in names else Share()
+            self.ahead = 1 if len(names) < 2 else 2 * self._share.count
         found = False
         for row in rows:
             why = None if row.holder == self.name and self._presence is not None else self._gone(row)

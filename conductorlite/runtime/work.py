@@ -267,9 +267,8 @@ class Work:
         """
         self.handing.most, self.handing.threads = int(ahead), False
         turns = self.engine.core.turns
-        if (
-            self._asks or self._locked or self._passed_over or turns.listeners or turns.observers
-        ):  # who listens, does so at each instant
+        listened = turns.listeners or turns.observers  # who hears of each instant at its own time
+        if self._asks or self._locked or self._passed_over or listened:
             until = -1
         elif self._timeline and self._timeline[0][0] <= until:
             until = self._timeline[0][0] - 1
@@ -278,7 +277,7 @@ class Work:
         self.engine.core.driven.look(now)
         if (self.reports.in_hand and self.reports.flush()) or (self.feeding.is_due() and self.feeding.feed()):
             return True
-        if self._take_turn(now=now) or (self._asks and self.listening.take(1)) or (self._timeline and self._report_due(now)):
+        if self._take_turn(now) or (self._asks and self.listening.take(1)) or (self._timeline and self._report_due(now)):
             return True
         return self._run_one() or self.feeding.feed()
 
@@ -289,9 +288,9 @@ class Work:
             units += 1
         return units
 
-    def _take_turn(self, most: int = 1, now: int | None = None) -> bool:
+    def _take_turn(self, now: int, most: int = 1) -> bool:
         """Take the turn that is due first; with `most`, those of so many executions, in one write."""
-        quiet, now = self.engine.core.turns.quiet, self.clock.now() if now is None else now
+        quiet = self.engine.core.turns.quiet
         if self.handing.handed and self._unlooked < _UNLOOKED and quiet.nothing_due(now):
             self._unlooked += 1
             return False

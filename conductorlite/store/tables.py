@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, Final, TypeVar
+from zlib import crc32
 
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Outgoing
@@ -26,6 +27,7 @@ __all__ = [
     "RelayItem",
     "Rows",
     "ScheduleRow",
+    "Share",
     "Size",
     "Sizes",
     "StoredPayload",
@@ -197,6 +199,29 @@ class HolderRow:
     holder: str
     place: str
     lease_until: int | None = None
+
+
+T = TypeVar("T")
+
+#: Shares at most: of more processes some have the same.
+_SHARES: Final = 16
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Share:
+    """What one of several processes that poll the same queues looks at first: of so many shares that one."""
+
+    count: int = 1
+    number: int = 0
+
+    @classmethod
+    def of(cls, own: T, names: Sequence[T]) -> Share:
+        """The share of one of them."""
+        return cls(count=min(len(names), _SHARES), number=names.index(own) % _SHARES)
+
+    def distance(self, workflow_id: str) -> int:
+        """How far an execution is from this share: 0 in it."""
+        return (crc32(workflow_id.encode()) - self.number) % self.count
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -186,7 +186,7 @@ def test_what_comes_due_together_is_one_commit(bench: Bench) -> None:
     runs = [bench.engine.start(flow(wait("pause", duration="1 h"), name="waits")) for _ in range(8)]
     bench.clock.move_to(T0 + 3_600_000)
     before = bench.engine.backend.commits()
-    assert bench.engine.driver._take_turn(64)
+    assert bench.engine.driver._take_turn(bench.clock.now(), 64)
     assert bench.engine.backend.commits() - before == 1
     assert {run.status.value for run in runs} == {"COMPLETED"}
 
@@ -203,7 +203,7 @@ def test_one_that_breaks_a_law_among_those_due_stops_no_other(bench: Bench, monk
         return decide(self, turn)
 
     monkeypatch.setattr(TurnDecider, "decide", broken)
-    while bench.engine.driver._take_turn(64):
+    while bench.engine.driver._take_turn(bench.clock.now(), 64):
         continue
     assert [run.status.value for run in runs] == ["COMPLETED", "RUNNING", "COMPLETED", "COMPLETED"]
     assert runs[1].workflow.parked == "a law"

@@ -19,11 +19,11 @@ def test_shares(tokens: set[bytes], ids: list[str]) -> None:
     known = {own: Peers(own) for own in tokens}
     for own, peers in known.items():
         assert peers.heard([*tokens, own]) == len(tokens - {own})
-        distances = [peers.distance(one) for one in peers.own_first(ids, str)]
+        distances = [peers.share.distance(one) for one in peers.own_first(ids, str)]
         assert distances == sorted(distances)
         assert sorted(peers.own_first(ids, str)) == sorted(ids)
     for one in ids:
-        assert sorted(peers.distance(one) for peers in known.values()) == list(range(len(tokens)))
+        assert sorted(peers.share.distance(one) for peers in known.values()) == list(range(len(tokens)))
 
 
 def test_a_rank_comes_before_a_share() -> None:
@@ -40,7 +40,7 @@ def test_who_is_silent_is_forgotten() -> None:
     peers.heard([b"b"])
     for _ in range(200):
         peers.changed()
-    assert peers.count == 1
+    assert peers.share.count == 1
 
 
 def test_two_engines_look_at_other_heads(url: str) -> None:

@@ -414,7 +414,7 @@ class _Writing(_Transaction[PostgresWrites]):
             connection.execute(text)
         others, backend._others = backend._others, backend.data_version()
         # Of what is committed while this one waits for its turn to write, nothing is known yet.
-        alone = others == backend._others and backend._peers.count == 1
+        alone = others == backend._others and backend._peers.share.count == 1
         backend._peers.changed()
         known = (connection, backend.path, backend._numbers, backend._peers)
         self.view = view = PostgresWrites(*known, schema=backend.schema, alone=alone)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Final, TypeVar
-from zlib import crc32
+
+from conductorlite.store.tables import Share
 
 __all__ = ["Peers"]
 
@@ -18,9 +19,6 @@ T = TypeVar("T")
 
 #: After so many changes of its own a process forgets others that have been silent meanwhile.
 _WINDOW: Final = 64
-
-#: Shares at most: of more processes some have the same.
-_MOST: Final = 16
 
 
 class Peers:
@@ -31,13 +29,8 @@ class Peers:
         self._heard: dict[bytes, None] = {}
         self._before: dict[bytes, None] = {}
         self._changes = 0
-        #: How many share the work, and the number of this one among them.
-        self._share = (1, 0)
-
-    @property
-    def count(self) -> int:
-        """How many processes share the work, this one included."""
-        return self._share[0]
+        #: That of this process.
+        self.share = Share()
 
     def changed(self) -> None:
         """Note a change of this process."""
@@ -56,17 +49,11 @@ class Peers:
         return len(others)
 
     def _reckon(self) -> None:
-        known = sorted({self._own, *self._heard, *self._before})
-        self._share = (min(len(known), _MOST), known.index(self._own) % _MOST)
-
-    def distance(self, workflow_id: str) -> int:
-        """How far an execution is from the own share: 0 in it."""
-        count, number = self._share
-        return (crc32(workflow_id.encode()) - number) % count
+        self.share = Share.of(self._own, sorted({self._own, *self._heard, *self._before}))
 
     def own_first(self, found: list[T], workflow_id: Callable[[T], str], rank: Callable[[T], int] = lambda _: 0) -> list[T]:
         """What was found, of each rank the own share first; else in the order in which it came."""
-        if self.count == 1:
+        if self.share.count == 1:
             return found
-        placed = [(rank(one), self.distance(workflow_id(one)), one) for one in found]
+        placed = [(rank(one), self.share.distance(workflow_id(one)), one) for one in found]
         return [one for _, _, one in sorted(placed, key=itemgetter(0, 1))]

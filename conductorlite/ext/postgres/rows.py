@@ -59,7 +59,7 @@ class PostgresReads(RowReads):
         super().__init__(connection)  # type: ignore[arg-type]
         #: Numbers of executions as they were once: each is compared before it is used.
         self._numbers = numbers
-        self._peers, self._shares = peers, peers.count
+        self._peers, self._shares = peers, peers.share.count
         #: The first messages of queues, due or not: no one changes them in this view.
         self._first: dict[str, list[Message]] = {}
         #: The execution that was asked for first, with its first events and its first tasks, which came with its row.
@@ -157,7 +157,7 @@ class PostgresWrites(PostgresReads, RowWrites):
         self, connection: Connection, path: str, numbers: dict[str, int], peers: Peers, *, schema: str, alone: bool
     ) -> None:
         RowWrites.__init__(self, connection, path)  # type: ignore[arg-type]
-        self._peers, self._shares = peers, peers.count
+        self._peers, self._shares = peers, peers.share.count
         self._schema, self._alone = schema, alone
         self._wire = connection
         self._numbers = numbers
