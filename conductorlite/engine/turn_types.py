@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
@@ -343,38 +343,43 @@ class Joined(threading.local):
 _CALLERS: Final[ContextVar[tuple[Caller, ...]]] = ContextVar("conductorlite_callers", default=())
 
 
-def called_by(caller: Caller, holding: set[object] | None = None) -> AbstractContextManager[Caller]:
+C = TypeVar("C", bound="Caller")
+
+
+def called_by(caller: C, holding: set[object] | None = None) -> AbstractContextManager[C]:
     """While inside, that code is running in this thread or coroutine, and is in a set of what runs."""
     return within(_Called(caller, holding))
 
 
-class _Called(Block[Caller]):
+class _Called(Block[C]):
     """The block of a call."""
 
-    __slots__ = ("_caller", "_holding", "_token")
+    __slots__ = ("_before", "_caller", "_holding", "_inside")
 
-    def __init__(self, caller: Caller, holding: set[object] | None) -> None:
+    def __init__(self, caller: C, holding: set[object] | None) -> None:
         self._caller, self._holding = caller, holding
-        self._token: Token[tuple[Caller, ...]] | None = None
+        self._before = _CALLERS.get()
+        self._inside: tuple[Caller, ...] = (*self._before, caller)
 
-    def begin(self) -> Caller:
+    def begin(self) -> C:
         if self._holding is not None:
             self._holding.add(self)
-        self._token = _CALLERS.set((*_CALLERS.get(), self._caller))
+        _CALLERS.set(self._inside)
         return self._caller
 
     def undo(self, error: BaseException | None = None) -> None:
         self._caller.running = False
         if self._holding is not None:
             self._holding.discard(self)
-        token, self._token = self._token, None
-        if token is not None:
-            try:
-                _CALLERS.reset(token)
-            except ValueError:
-                return  # a coroutine that is dropped, by other code
+        if _CALLERS.get() is self._inside:  # else this is the context of other code, which drops a coroutine
+            _CALLERS.set(self._before)
 
     end = undo
+
+
+def callers() -> tuple[Caller, ...]:
+    """The code of the user's that engines have called and that is running here, outermost first."""
+    return _CALLERS.get()
 
 
 def caller_of(turns: object) -> Caller | None:

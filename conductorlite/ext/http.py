@@ -14,8 +14,8 @@ from __future__ import annotations
 import logging
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,7 @@ from conductorlite.model.errors import InvalidInput, MissingExtra, TaskFailedTer
 from conductorlite.model.executions import TaskResult
 from conductorlite.model.scalars import step_path
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.threads import carried
 from conductorlite.runtime.calls import carried_headers
 from conductorlite.runtime.context import TaskContext
 
@@ -328,15 +329,10 @@ _TELLTALES: Final = (
 _in_exchange: ContextVar[bool] = ContextVar("_in_exchange", default=False)
 
 
-@contextmanager
-def _unlogged() -> Iterator[None]:
+def _unlogged() -> AbstractContextManager[None]:
     """Keep the loggers of httpx silent about the request that is made inside; about all others they speak as before."""
     _mute()
-    token = _in_exchange.set(True)
-    try:
-        yield
-    finally:
-        _in_exchange.reset(token)
+    return carried(_in_exchange, True)
 
 
 @cache

@@ -24,6 +24,7 @@ from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, MissingExtra, StorageError
 from conductorlite.model.executions import HistoryKind, Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.threads import carried
 from conductorlite.runtime.aio.engine import AsyncEngine
 
 try:
@@ -227,11 +228,8 @@ class _Telemetry:
     ) -> None:
         """A span with an id that was known before it; `problem` is why it failed, None if it did not."""
         begun, ended = lasted
-        token = _chosen.set((self._trace(workflow_id)[0], span_id))
-        try:
+        with carried(_chosen, (self._trace(workflow_id)[0], span_id)):
             span = self._tracer.start_span(name, context=context, attributes=about, start_time=begun * _MS)
-        finally:
-            _chosen.reset(token)
         if problem is not None:
             span.set_status(Status(StatusCode.ERROR, problem))
         span.end(max(begun, ended) * _MS)

@@ -14,7 +14,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias
@@ -24,6 +24,7 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
 from conductorlite.model.texts import did_you_mean
+from conductorlite.model.threads import carried
 from conductorlite.runtime.registry import Workers
 from conductorlite.runtime.values import plain
 
@@ -261,14 +262,9 @@ def building() -> Build | None:
     return _CURRENT.get()
 
 
-@contextmanager
-def needed(build: Build | None) -> Iterator[None]:
+def needed(build: Build | None) -> AbstractContextManager[None]:
     """Have steps go to a build; None: to none, so that tasks are plain functions again."""
-    token = _CURRENT.set(build)
-    try:
-        yield
-    finally:
-        _CURRENT.reset(token)
+    return carried(_CURRENT, build)
 
 
 def called_as(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -8,15 +8,15 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, NoHelper
 from conductorlite.model.later import module, pattern
-from conductorlite.model.threads import Mutex
+from conductorlite.model.threads import Mutex, carried
 
 if TYPE_CHECKING:
     import atexit
@@ -159,24 +159,20 @@ def run_script(language: Language, request: Mapping[str, Any], limits: Limits) -
 T = TypeVar("T")
 
 
-@contextlib.contextmanager
-def patience(patient: bool) -> Iterator[None]:
+def patience(patient: bool) -> contextlib.AbstractContextManager[None]:
     """Within it, when `patient`, scripts have many times their time: what ended once, on whatever machine, ends again."""
-    token = _patient.set(patient)
-    try:
-        yield
-    finally:
-        _patient.reset(token)
+    return carried(_patient, patient)
 
 
 def in_process(ask: Callable[[], T], *, patient: bool) -> T:
     """What is answered without any helper, within `patience`; what needs one raises NoHelper."""
-    token, before = _alone_here.set(True), _patient.set(patient)
-    try:
-        return ask()
-    finally:
-        _patient.reset(before)
-        _alone_here.reset(token)
+    return copy_context().run(_in_process, ask, patient)
+
+
+def _in_process(ask: Callable[[], T], patient: bool) -> T:
+    _alone_here.set(True)
+    _patient.set(patient)
+    return ask()
 
 
 def granted(seconds: float) -> float:

@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from itertools import count
 from operator import itemgetter
 from types import TracebackType
@@ -22,7 +23,7 @@ from typing import Any, Generic, TypeVar, final
 
 from conductorlite.model.errors import NoThread
 
-__all__ = ["Block", "Cache", "Mutex", "Waiter", "Waiters", "started", "within"]
+__all__ = ["Block", "Cache", "Mutex", "Waiter", "Waiters", "carried", "started", "within"]
 
 V = TypeVar("V")
 
@@ -92,6 +93,27 @@ def within(block: Block[V]) -> AbstractContextManager[V]:
     block._kept = weakref.ref(leave, block._dropped)
     statement: Any = _Statement((block._enter, leave))
     return statement  # type: ignore[no-any-return]
+
+
+def carried(variable: ContextVar[V], value: V) -> AbstractContextManager[None]:
+    """Have a context variable, which has a default, say a value within a block; after it, what it said before."""
+    return within(_Carried(variable, value))
+
+
+class _Carried(Block[None], Generic[V]):
+    __slots__ = ("_before", "_value", "_variable")
+
+    def __init__(self, variable: ContextVar[V], value: V) -> None:
+        self._variable, self._value, self._before = variable, value, variable.get()
+
+    def begin(self) -> None:
+        self._variable.set(self._value)
+
+    def undo(self, error: BaseException | None = None) -> None:
+        if self._variable.get() is self._value:  # else this is the context of other code, which drops a coroutine
+            self._variable.set(self._before)
+
+    end = undo
 
 
 @final

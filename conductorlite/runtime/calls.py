@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from contextvars import ContextVar
 from itertools import islice
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +18,7 @@ from conductorlite.engine.config import intercepted
 from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import RAW_LENGTH, TYPE_LENGTH, TYPES, kept_result
 from conductorlite.engine.transactions import OwnTransaction
+from conductorlite.engine.turn_types import Caller, callers
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -44,11 +44,11 @@ else:
 
 __all__ = [
     "Deferred",
+    "FunctionCaller",
     "call",
     "call_async",
     "call_committing",
     "carried_headers",
-    "carrying_out",
     "current_context",
     "current_task",
     "raised",
@@ -56,12 +56,20 @@ __all__ = [
     "returned_value",
 ]
 
-_CURRENT: Final[ContextVar[TaskContext | None]] = ContextVar("conductorlite.task", default=None)
+
+@attrs.define(slots=True, eq=False)
+class FunctionCaller(Caller):
+    """A worker's function that has not returned yet."""
+
+    context: TaskContext = attrs.field(kw_only=True)
 
 
 def current_context() -> TaskContext | None:
     """The context of the call that the calling worker function carries out."""
-    return _CURRENT.get()
+    for caller in reversed(callers()):
+        if isinstance(caller, FunctionCaller):
+            return caller.context
+    return None
 
 
 def current_task() -> Task | None:
@@ -70,29 +78,25 @@ def current_task() -> Task | None:
     Known in the function's thread or coroutine, and in what inherits its context (`asyncio.create_task`, `asyncio.to_thread`);
     a thread started by hand knows nothing of it.
     """
-    context = _CURRENT.get()
+    context = current_context()
     return None if context is None else context.task
 
 
 @contextmanager
-def carrying_out(context: TaskContext) -> Iterator[None]:
-    """While inside, `current_task` is this one's."""
-    token = _CURRENT.set(context)
-    try:
-        with ExitStack() as stack:
-            for observer in context.observers:
-                try:
-                    stack.enter_context(observer.working(context.task))
-                except Exception as error:
-                    about_task(context.task, f"an observer raised {error_text(error)}")
-            yield
-    finally:
-        _CURRENT.reset(token)
+def _observed(context: TaskContext) -> Iterator[None]:
+    """With what the observers put around a function."""
+    with ExitStack() as stack:
+        for observer in context.observers:
+            try:
+                stack.enter_context(observer.working(context.task))
+            except Exception as error:
+                about_task(context.task, f"an observer raised {error_text(error)}")
+        yield
 
 
 def carried_headers() -> dict[str, str]:
     """What a request carries that the calling worker function makes, so that its trace goes on elsewhere."""
-    context = _CURRENT.get()
+    context = current_context()
     observers = () if context is None else context.observers
     return {name: value for observer in observers for name, value in observer.headers().items()}
 
@@ -134,14 +138,10 @@ def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | Non
             arguments[worker.signature.transaction] = transaction
         returned: Any = None
         if context.observers or context.interceptors or worker.interceptors:
-            with carrying_out(context), intercepted((*context.interceptors, *worker.interceptors), context):
+            with _observed(context), intercepted((*context.interceptors, *worker.interceptors), context):
                 returned = worker.function(**arguments)
         else:
-            token = _CURRENT.set(context)
-            try:
-                returned = worker.function(**arguments)
-            finally:
-                _CURRENT.reset(token)
+            returned = worker.function(**arguments)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -190,7 +190,7 @@ async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Defer
         if isinstance(arguments, TaskResult):
             return arguments
         returned: Any = None
-        with carrying_out(context), intercepted((*context.interceptors, *worker.interceptors), context):
+        with _observed(context), intercepted((*context.interceptors, *worker.interceptors), context):
             returned = await worker.function(**arguments)
     except Exception as error:
         return _with_lines(context, raised(task, error))

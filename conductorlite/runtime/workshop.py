@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from conductorlite.engine.keys import POLLS_MS, PollWrite
 from conductorlite.engine.polling import Hand, said
-from conductorlite.engine.turn_types import Caller, Taking, called_by
+from conductorlite.engine.turn_types import Taking, called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -21,7 +21,7 @@ from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Message, MessageKey, queue_name
 from conductorlite.model.errors import StorageError
 from conductorlite.model.executions import PollData, Task, TaskResult
-from conductorlite.runtime.calls import Deferred, call, call_async, call_committing, raised
+from conductorlite.runtime.calls import Deferred, FunctionCaller, call, call_async, call_committing, raised
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.pool import CoroutineJob, Coroutines, Job, Pool
 from conductorlite.runtime.registry import Worker, Workers
@@ -179,36 +179,37 @@ class Workshop:
             if not running.job.over if running.job is not None else not self._engine.clock.virtual:
                 self._launch(running)
 
-    def _caller(self, running: Call) -> Caller:
-        what, inline = f"worker {running.worker.task_type!r}", running.inline and self._engine.clock.virtual
-        return new[Caller](turns=self._engine.core.turns, what=what, task=running.task, inline=inline)
+    def _caller(self, running: Call) -> FunctionCaller:
+        engine, task = self._engine, running.task
+        context = TaskContext(task, engine)
+        if running.worker.signature.transaction is None:
+            running.context = context  # else its lines come with its rows: nobody else can write meanwhile
+        what, inline = f"worker {running.worker.task_type!r}", running.inline and engine.clock.virtual
+        return new[FunctionCaller](turns=engine.core.turns, what=what, task=task, inline=inline, context=context)
 
     def _carry(self, running: Call) -> TaskResult | Deferred:
         clock = self._engine.clock
         if clock.virtual:
-            with called_by(self._caller(running), getattr(clock, "running", None)):
-                return self._called(running)
+            with called_by(self._caller(running), getattr(clock, "running", None)) as caller:
+                return self._called(running, caller.context)
         begun = clock.now()
         try:
-            with called_by(self._caller(running)):
-                return self._called(running)
+            with called_by(self._caller(running)) as caller:
+                return self._called(running, caller.context)
         finally:
             running.ended_at = clock.now()
             self._spans[running.worker.queue] = abs(running.ended_at - begun)
 
-    def _called(self, running: Call) -> TaskResult | Deferred:
-        context = TaskContext(running.task, self._engine)
+    def _called(self, running: Call, context: TaskContext) -> TaskResult | Deferred:
         if running.worker.signature.transaction is None:
-            running.context = context  # else its lines come with its rows: nobody else can write meanwhile
             return call(running.worker, context)
         result, running.reported = call_committing(running.worker, context, self._engine)
         return result
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
-        context = running.context = TaskContext(running.task, self._engine)
         try:
-            with called_by(self._caller(running)):
-                return await call_async(running.worker, context)
+            with called_by(self._caller(running)) as caller:
+                return await call_async(running.worker, caller.context)
         finally:
             running.ended_at = self._engine.clock.now()
 

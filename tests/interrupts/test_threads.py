@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import sys
 import threading
@@ -13,11 +14,15 @@ from typing import Any
 
 import pytest
 
-from conductorlite import AsyncEngine, Engine, Workers, WorkflowDef, WorkflowTask
+from conductorlite import AsyncEngine, Engine, Workers, WorkflowDef, WorkflowTask, flow, task
+from conductorlite.engine.turn_types import Caller, called_by
 from conductorlite.errors import NoThread
+from conductorlite.language.processes import in_process, patience
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.threads import Cache, Mutex, Waiters
+from conductorlite.model.threads import Cache, Mutex, Waiters, carried
+from conductorlite.runtime.calls import current_task
 from conductorlite.runtime.pool import Pool
+from conductorlite.runtime.workshop import Call, Workshop
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.memory.rows import Ordered
@@ -48,6 +53,7 @@ def everywhere(act: Callable[[], object], whole: Callable[[], object], every: in
     with Instants() as calm:
         act()
     assert calm.number > 10
+    variables = dict(contextvars.copy_context())
     for at in range(0, calm.number, every):
         with Instants(at) as interrupted:
             try:
@@ -56,6 +62,7 @@ def everywhere(act: Callable[[], object], whole: Callable[[], object], every: in
                 KEPT.append(error)
         assert threads or interrupted.where is not None
         try:
+            assert dict(contextvars.copy_context()) == variables
             whole()
         except BaseException as error:
             raise AssertionError(f"after an exception at {interrupted.where}") from error
@@ -101,6 +108,72 @@ def test_who_traced_before_goes_on() -> None:
     finally:
         sys.settrace(before[0])
     assert (sys.gettrace(), threading.gettrace()) == before
+
+
+VARIABLE: contextvars.ContextVar[int] = contextvars.ContextVar("a variable", default=0)
+
+
+def _in_a_block() -> None:
+    with carried(VARIABLE, 1), carried(VARIABLE, 2):
+        assert VARIABLE.get() == 2
+
+
+def _for_a_caller() -> None:
+    with called_by(Caller(turns=None, what="a test")):
+        VARIABLE.get()
+
+
+def _in_a_flow() -> None:
+    @task
+    def greet(name: str) -> str:
+        return name
+
+    @flow
+    def greeting(name: str) -> str:
+        return greet(name)
+
+    assert greeting.definition
+
+
+def _in_a_script() -> None:
+    in_process(VARIABLE.get, patient=True)
+    with patience(True):
+        VARIABLE.get()
+
+
+@pytest.mark.parametrize(
+    ("act", "every"),
+    [
+        pytest.param(_in_a_block, 1, id="a block"),
+        pytest.param(_for_a_caller, 1, id="a caller"),
+        pytest.param(_in_a_flow, 31, id="a flow"),
+        pytest.param(_in_a_script, 1, id="a script"),
+    ],
+)
+def test_a_context_variable_says_what_it_said(act: Callable[[], None], every: int) -> None:
+    """After a block: see `everywhere`."""
+    everywhere(act, lambda: None, every)
+
+
+@pytest.mark.parametrize("interceptors", [[], [lambda context: None]], ids=["plain", "intercepted"])
+def test_a_worker_leaves_no_task_behind(interceptors: list[Any]) -> None:
+    """Nor any other context variable of ours."""
+
+    def function() -> None:
+        assert current_task() is polled
+
+    def act() -> None:
+        workshop.run(Call(task=polled, worker=worker))
+
+    workers = Workers(interceptors=interceptors)
+    workers.add("t", function)
+    (worker,) = workers
+    with Engine(clock=VirtualClock(0)) as engine:
+        engine.start(WorkflowDef(name="w", tasks=(WorkflowTask(name="t", task_reference_name="t"),)))
+        (polled,) = engine.poll("t")
+        workshop = Workshop(engine, workers)
+        everywhere(act, lambda: None)
+    assert current_task() is None
 
 
 def test_a_mutex_is_free() -> None:

@@ -26,6 +26,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -152,6 +153,7 @@ class Fuzz:
         engine = self._engine(path, virtual)
         kept: BaseException | None = None
         told = ""
+        variables = dict(copy_context())
         with Instants(at, error) as instants:
             try:
                 program(engine)
@@ -160,6 +162,8 @@ class Fuzz:
         try:
             if path is not None:
                 _other_writes(path)
+            if at is not None and dict(copy_context()) != variables:
+                raise AssertionError(f"context variables: {dict(copy_context())}")
             if at is not None:
                 self.figures["raised"] += instants.where is not None
                 self.figures["came out"] += kept is not None
