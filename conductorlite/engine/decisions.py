@@ -175,6 +175,8 @@ class TurnDecider(Lookups):
             raise
         except (ConductorliteError, PayloadsRequired, NoHelper):
             return None
+        finally:
+            reader.ahead = None
         if decision.empty:
             return None
         memo.resident, memo.version = True, resident.version

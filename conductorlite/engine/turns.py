@@ -277,8 +277,9 @@ class Turns(Parking):
             self._leaving(memo)
 
     def _keep(self, decision: Decision, memo: TurnMemo) -> None:
-        if memo.known is not None and self.joined.decisions is None:
-            self.residents.keep(decision, memo.known, memo.version, self.quiet.commits)
+        known, memo.known = memo.known, None  # it knows the memo, and the collector would have to find both
+        if known is not None and self.joined.decisions is None:
+            self.residents.keep(decision, known, memo.version, self.quiet.commits)
 
     def _decided_for_group(self, one: Asked, memo: TurnMemo) -> Decision | None:
         """The decision on a turn that can share a write: not one that runs foreign code, or writes nothing."""
@@ -334,6 +335,7 @@ class Turns(Parking):
                 raise StorageBusy(f"{workflow_id}: others were first {_TRIES} times; it was not started")
             return self._post_to_inbox(workflow_id, events)
         finally:
+            memo.known = None  # it knows the memo, and the collector would have to find both
             if self.lock is not None:
                 self._locking.release(workflow_id, token)
 

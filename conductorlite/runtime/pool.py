@@ -78,6 +78,13 @@ class Job(Generic[T]):
         self.done = False
         self.abandoned = False
 
+    @classmethod
+    def here(cls, result: T) -> Job[T]:
+        """One that was carried out in the thread that asks."""
+        job = cls(_nothing)
+        job.result, job.done = result, True
+        return job
+
     @property
     def over(self) -> bool:
         """Whether nothing will come of it any more."""
@@ -199,6 +206,7 @@ class Pool(Generic[T]):
 
     def _end(self, job: Job[T], result: T | BaseException) -> None:
         job.result = result
+        job.run = _nothing  # it may know the job, and the collector would have to find both
         job.done = True
         self._jobs.pop(job, None)
         if not job.abandoned:
@@ -311,6 +319,7 @@ class Coroutines(Generic[T]):
     def _end(self, job: CoroutineJob[T], task: asyncio.Task[None]) -> None:
         if task.cancelled():  # before its first step
             job.result = InterruptedError("the event loop ended before the coroutine began")
+        job.start = _nothing
         job.done = True
         job.ended.wake()
         if not job.abandoned:

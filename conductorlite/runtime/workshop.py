@@ -121,9 +121,7 @@ class Workshop:
         """Run a function while this thread waits and another one may drive; its end is found among those of the others."""
         self.begin(running)
         try:
-            job = Job(partial(self._carry, running))
-            job.result = self._carry(running)
-            job.done, running.job = True, job
+            running.job = Job.here(self._carry(running))
         except BaseException:
             self.end(running)
             raise
