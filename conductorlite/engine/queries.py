@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from conductorlite.engine.config import Part
 from conductorlite.engine.turn_types import archived_workflow, missing, unarchived
 from conductorlite.model import attrs
+from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ExecutionNotFound
@@ -80,9 +81,9 @@ class Queries(Part):
                 gone = archived_workflow(unarchived(view, workflow_id))
                 return hidden(gone) if masked else gone
             tasks = view.attempts(workflow_id)
-            definition = self._turns.plans.plan(view, row).definition
+            definition = self._turns.plans.shown(view, row)
             grafts = {digest for task in tasks for digest in task.grafts}
-            made = {digest: self._turns.plans.made(view, row, digest) for digest in sorted(grafts)}
+            made = {digest: self._turns.plans.shown(view, row, digest) for digest in sorted(grafts)}
             payloads = (payload for task in tasks for payload in (task.input, task.output))
             texts = self.texts(view, workflow_id, (*_payloads(row), *payloads))
         whole = attrs.evolve(
@@ -120,8 +121,8 @@ class Queries(Part):
             row = row or view.workflow(task.workflow_id)
             if row is None:
                 raise missing(view, task.workflow_id)
-            definition = self._turns.plans.plan(view, row).definition
-            made = {digest: self._turns.plans.made(view, row, digest) for digest in task.grafts}
+            definition = self._turns.plans.shown(view, row)
+            made = {digest: self._turns.plans.shown(view, row, digest) for digest in task.grafts}
         around = attrs.evolve(row, input=EMPTY, output=EMPTY, variables=EMPTY, tasks=(task,), definition=definition, made=made)
         return hidden(around) if masked else around
 
@@ -188,7 +189,7 @@ class Queries(Part):
             domains = {row.task_type for row in workflow.tasks if row.domain and not row.status.terminal}
             polls = [poll for kind in sorted(domains) for poll in view.poll_data(kind)]
             moved = (line.payload.value["from"]["definitionHash"] for line in history if _moved(line) and line.payload)
-            former = [self._turns.plans.made(view, workflow, digest) for digest in dict.fromkeys(moved)]
+            former = [self._turns.plans.shown(view, workflow, digest) for digest in dict.fromkeys(moved)]
         below = self._below(workflow)
         with self._backend.reading() as view:
             places = standings(view, (workflow,), task) | standings(view, (row for row, _ in below.values()), None)
@@ -237,7 +238,7 @@ def _payloads(row: Workflow) -> tuple[Payload, ...]:
 
 
 def _whole(row: Workflow, texts: Mapping[str, Payload]) -> Workflow:
-    return attrs.evolve(
+    return changed(
         row,
         input=_filled(row.input, texts),
         output=_filled(row.output, texts),

@@ -43,7 +43,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import Workflow
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.threads import Cache
-from conductorlite.plan.compile import Plan, compile_plan
+from conductorlite.plan.compile import Plan, compile_plan, known_plan
 from conductorlite.plan.tree import OPERATOR_TYPES, changed_branches
 from conductorlite.plan.validate import enforced, validate, validate_task_def
 from conductorlite.store.ports import Backend, ReadingTransaction
@@ -67,20 +67,15 @@ class Embedded:
     plan: Plan
 
 
-def _refuse_errors(found: Sequence[Problem]) -> None:
-    errors = [problem for problem in found if problem.severity == "error"]
-    if errors:
-        raise InvalidDefinition(errors)
-
-
 #: A definition that is new to an engine, with its warnings.
 Notice = tuple[WorkflowDef | TaskDef, tuple[Problem, ...]]
 
 
 class Plans:
-    """Compiles each definition once."""
+    """Compiles each definition once; what programs are shown of it is another object, which they may change."""
 
     def __init__(self) -> None:
+        self._shown: Cache[str, WorkflowDef] = Cache(256)
         self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
         self._extended: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
 
@@ -89,9 +84,14 @@ class Plans:
         kept = self._plans.get((workflow.definition_hash, workflow.semantics))
         return self._plan(view, workflow, workflow.definition_hash, {}) if kept is None else kept
 
-    def made(self, view: ReadingTransaction, workflow: Workflow, digest: str) -> WorkflowDef:
-        """A definition that an execution made at run time; raises StorageCorrupt when it is missing."""
-        return self._plan(view, workflow, digest, _NOTHING_MADE).definition
+    def shown(self, view: ReadingTransaction, workflow: Workflow, digest: str | None = None) -> WorkflowDef:
+        """An execution's definition, or of this hash one that it made at run time; raises StorageCorrupt when it is missing."""
+        digest = digest or workflow.definition_hash
+        shown = self._shown.get(digest)
+        if shown is None:
+            shown = WorkflowDef.from_json(_stored(view, workflow, digest))
+            self._shown.put(digest, shown)
+        return shown
 
     def extended(
         self, view: ReadingTransaction, workflow: Workflow, chain: tuple[str, ...], made: Mapping[str, str] = _NOTHING_MADE
@@ -124,18 +124,23 @@ class Plans:
     def _plan(self, view: ReadingTransaction, workflow: Workflow, digest: str, made: Mapping[str, str]) -> Plan:
         plan = self._plans.get((digest, workflow.semantics))
         if plan is None:
-            text = made.get(digest) or view.definition(digest)
-            if text is None:
-                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
-            if digest_of(text) != digest:
-                raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is damaged")
-            plan = compile_plan(WorkflowDef.from_json(text), workflow.semantics)
+            text = made.get(digest) or _stored(view, workflow, digest)
+            plan, _ = known_plan(text, workflow.semantics)
             self._plans.put((digest, workflow.semantics), plan)
         return plan
 
     def know(self, digest: str, plan: Plan) -> None:
         """Keep a plan that was compiled elsewhere."""
         self._plans.put((digest, plan.semantics), plan)
+
+
+def _stored(view: ReadingTransaction, workflow: Workflow, digest: str) -> str:
+    text = view.definition(digest)
+    if text is None:
+        raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
+    if digest_of(text) != digest:
+        raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is damaged")
+    return text
 
 
 class Registry:
@@ -222,13 +227,12 @@ class Registry:
         key = (text, view.registry_version(), self._semantics)
         known = self._embedded.get(key)
         if known is None:
-            definition = wanted if isinstance(wanted, WorkflowDef) else WorkflowDef.from_json(text)
+            written = wanted if isinstance(wanted, WorkflowDef) else None
+            named = written is None
             # What is registered has been let in: it may have been by another version of this library, or by another engine.
-            found = validate(definition, environment=self._environment if definition is wanted else None)
-            _refuse_errors(found)
-            own = definition is wanted
-            known = self._embed(view, definition, self._semantics, text=text if own else None, valid=True, named=not own)
-            self._notice(definition, text, found)
+            plan, found = known_plan(text, self._semantics, None if named else self._environment, written=written)
+            known = self._embed(view, plan, self._semantics, text=None if named else text, named=named)
+            self._notice(plan.definition, text, found)
             self._remember(key, known)
         return known
 
@@ -252,7 +256,7 @@ class Registry:
             key = (text, view.registry_version(), semantics)
             known = self._embedded.get(key)
             if known is None:
-                known = self._embed(view, definition, semantics, text=text)
+                known = self._embed(view, known_plan(text, semantics)[0], semantics, text=text)
                 self._remember(key, known)
         except (NotFound, InvalidDefinition, InvalidExpression, InvalidInput, MissingExtra) as error:
             return Embedding(problem=str(error))
@@ -261,17 +265,15 @@ class Registry:
     def _embed(
         self,
         view: ReadingTransaction,
-        definition: WorkflowDef,
+        plan: Plan,
         semantics: Semantics,
         chain: tuple[str, ...] = (),
         text: str | None = None,
         *,
-        valid: bool = False,
         named: bool = False,
     ) -> Embedded:
         """A definition with all it needs inside; `text` is its own, if it is known already, `named`: it is a registered one."""
-        if not valid:
-            _refuse_errors(validate(definition, environment=None))
+        definition = plan.definition
         label = f"{definition.name}.{definition.version}{'' if named else ' (inline)'}"
         if named and label in chain:  # what is written into another has an end
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows in a circle: {' → '.join((*chain, label))}")])
@@ -280,10 +282,9 @@ class Registry:
         embedding = _Embedding(view, semantics, (*chain, label))
         tasks = self._with_task_defs(embedding, definition.tasks)
         whole = _with_schemas(view, definition if tasks is definition.tasks else attrs.evolve(definition, tasks=tasks))
-        # What nothing was put into has been validated, and written, a few lines above.
-        plan = compile_plan(whole, semantics, valid=whole is definition)
         if text is None or whole is not definition:
             text = definition_text(whole)
+            plan, _ = known_plan(text, semantics)
         hashed = digest_of(text)
         self.plans.know(hashed, plan)
         texts = {**embedding.texts, hashed: text}
@@ -320,8 +321,9 @@ class Registry:
         if inline is None:
             # Version 0 is the highest, as in Conductor's SubWorkflow.
             text = registered(into.view, params.name or "", params.version or None)
-            inline = WorkflowDef.from_json(text)
-        child = self._embed(into.view, inline, into.semantics, into.chain, named=named)
+        else:
+            text = definition_text(inline)
+        child = self._embed(into.view, known_plan(text, into.semantics)[0], into.semantics, into.chain, named=named)
         into.texts.update(child.texts)
         return attrs.evolve(params, name=child.name, version=child.version, extra={**params.extra, DEFINITION_HASH: child.digest})
 

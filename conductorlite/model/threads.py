@@ -163,6 +163,7 @@ class Mutex:
     def give(self, block: Block[Any]) -> None:
         """Give it back, if this block has it."""
         if (self._holder is block and self._lock._is_owned()) or self.mine(block):
+            self._holder = None  # or it and the block would know one another
             self._lock.release()
 
 

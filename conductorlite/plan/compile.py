@@ -1,10 +1,11 @@
 """compile_plan(): a definition, indexed once, so that a turn never walks it.
 
-A `Plan` is a dict of `Node`s. Everything a turn asks about a node is answered there: what follows it (`successor`), which
-loops are around it (`loops`), which JOINs count it (`joins`), what its templates read. It is immutable and shared by all
-executions on the same definition. The rules of succession are Conductor's (`WorkflowDef.getNextTask`): the next element of the
-same list; behind the last element of a SWITCH case, what follows the SWITCH; behind the last element of a fork's branch, nothing
-(its JOIN exists since the fork); behind the last element of a loop's body, nothing (the loop counts its live tasks).
+A `Plan` is a dict of `Node`s. Everything a turn asks about a node is answered there: what follows it (`successor`), which loops are
+around it (`loops`), which JOINs count it (`joins`), what its templates read. It is immutable and shared by all executions on the
+same definition, of all engines of the process (`known_plan`). The rules of succession are Conductor's (`WorkflowDef.getNextTask`):
+the next element of the same list; behind the last element of a SWITCH case, what follows the SWITCH; behind the last element of a
+fork's branch, nothing (its JOIN exists since the fork); behind the last element of a loop's body, nothing (the loop counts its live
+tasks).
 
 How it works: one walk of the tree (`tree.walk`), then one look at each position for what is around it, then one `Node` each. Lists
 that the type of their task does not use are left out: the flow never comes to them. A compensation has a node, and no place.
@@ -16,20 +17,21 @@ in a plan that changes. `Plan.foreign` says whether a turn may run code of anoth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
-from conductorlite.model.errors import InvalidDefinition
+from conductorlite.model.errors import Problem
 from conductorlite.model.later import functions, pattern
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
+from conductorlite.model.threads import Cache
 from conductorlite.plan.findings import find_predecessors
 from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, walk
-from conductorlite.plan.validate import enforced, validate
+from conductorlite.plan.validate import enforced, misshapen, refuse_errors, validate
 
 if TYPE_CHECKING:
     from conductorlite.language.conditions import Condition, compile_condition
@@ -38,7 +40,7 @@ else:
     (compile_schema,) = functions("conductorlite.language.schemas", "compile_schema")
     (compile_condition,) = functions("conductorlite.language.conditions", "compile_condition")
 
-__all__ = ["Ahead", "Node", "Plan", "compile_plan", "runs_foreign_code", "split_ref"]
+__all__ = ["Ahead", "Node", "Plan", "compile_plan", "known_plan", "runs_foreign_code", "split_ref"]
 
 #: Types that run a script, or may be anything.
 _SCRIPTS: Final = frozenset(
@@ -215,9 +217,8 @@ def compile_plan(
     valid: bool = False,
 ) -> Plan:
     """Validate a definition, unless it is known to be valid, and index it; raises InvalidDefinition with every error there is."""
-    errors = [] if valid else [problem for problem in validate(definition, environment=None) if problem.severity == "error"]
-    if errors:
-        raise InvalidDefinition(errors)
+    if not valid:
+        refuse_errors(validate(definition, environment=None))
     places = dict(_flow(definition))
     nodes = {ref: _node(places[ref].task, semantics, **around) for ref, around in _surroundings(definition, places)}
     undoing = dict(_compensations(places, semantics))
@@ -244,6 +245,40 @@ def compile_plan(
         input_check=input_check,
         output_check=output_check,
     )
+
+
+#: How many nodes all the plans that are kept may have.
+_NODES: Final = 20_000
+
+#: Plans that were compiled, with the problems of their definitions, for all engines: a text never means anything else.
+_KNOWN: Final[Cache[tuple[str, Semantics, frozenset[str] | None], tuple[Plan, tuple[Problem, ...]]]] = Cache(
+    256, weigh=lambda known: len(known[0].nodes), budget=_NODES
+)
+
+
+def known_plan(
+    text: str,
+    semantics: Semantics = Semantics.ORKES,
+    environment: Collection[str] | None = None,
+    *,
+    written: WorkflowDef | None = None,
+) -> tuple[Plan, tuple[Problem, ...]]:
+    """The plan of a definition by its text, and what it is warned of; compiled once a process. See `validate` for `environment`.
+
+    `written` is the object that the text was made of, which the program may change at any time: the plan knows nothing of it.
+    Raises InvalidDefinition with every error there is.
+    """
+    key = (text, semantics, None if environment is None else frozenset(environment))
+    known = _KNOWN.get(key)
+    if known is None:
+        if written is not None:
+            refuse_errors(misshapen(written))
+        definition = WorkflowDef.from_json(text)
+        found = validate(definition, environment=environment)
+        refuse_errors(found)
+        known = (compile_plan(definition, semantics, valid=True), tuple(found))
+        _KNOWN.put(key, known)
+    return known
 
 
 def _surroundings(definition: WorkflowDef, places: Mapping[str, TreePosition]) -> Iterator[tuple[str, dict[str, Any]]]:

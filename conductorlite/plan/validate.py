@@ -11,7 +11,7 @@ this file those of names, tasks, references and joins.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from operator import attrgetter
@@ -22,7 +22,7 @@ from conductorlite.language.templates import compile_template
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import MAX_KEY, SchemaDef, TaskDef, TaskType, WorkflowDef
-from conductorlite.model.errors import InvalidInput, Problem
+from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.later import functions, module, pattern
 from conductorlite.model.scalars import MAX_NESTING, property_name, step_path
 from conductorlite.plan.findings import Findings, Scope, blank, check_names, check_served, check_workflow_extras
@@ -49,6 +49,8 @@ __all__ = [
     "check_task_schemas",
     "enforced",
     "examine",
+    "misshapen",
+    "refuse_errors",
     "validate",
     "validate_event_handler",
     "validate_schema",
@@ -77,9 +79,9 @@ def validate(
     If values are not even of their declared types, or payloads are not JSON, or tasks are nested deeper than
     MAX_NESTING, only that is reported: everything else presumes it.
     """
-    misshapen = _misshapen(defn, "$", WorkflowDef)
-    if misshapen:
-        return misshapen
+    problems = misshapen(defn)
+    if problems:
+        return problems
     findings = Findings()
     # Inline definitions wait here, with the nesting their sub-workflow task has already used up and the limits held around them.
     waiting: list[tuple[WorkflowDef, str, int, dict[str, str]]] = [(defn, "$", 0, {})]
@@ -101,11 +103,18 @@ def validate(
     return findings.problems
 
 
+def refuse_errors(found: Iterable[Problem]) -> None:
+    """Raise InvalidDefinition with the errors among problems, if there are any."""
+    errors = [problem for problem in found if problem.severity == "error"]
+    if errors:
+        raise InvalidDefinition(errors)
+
+
 def validate_task_def(task_def: TaskDef, path: str = "$") -> list[Problem]:
     """All problems of a task definition that stands alone; paths start with `path`."""
-    misshapen = _misshapen(task_def, path, TaskDef)
-    if misshapen:
-        return misshapen
+    problems = misshapen(task_def, path, TaskDef)
+    if problems:
+        return problems
     findings = Findings()
     check_task_def(task_def, path, findings, embedded=False)
     check_task_schemas(task_def, path, findings)
@@ -114,15 +123,16 @@ def validate_task_def(task_def: TaskDef, path: str = "$") -> list[Problem]:
 
 def validate_event_handler(handler: EventHandler) -> list[Problem]:
     """All problems of an event handler, errors and warnings mixed."""
-    misshapen = _misshapen(handler, "$", handlers.EventHandler)
-    if misshapen:
-        return misshapen
+    problems = misshapen(handler, "$", handlers.EventHandler)
+    if problems:
+        return problems
     findings = Findings()
     check_event_handler(handler, "$", findings)
     return findings.problems
 
 
-def _misshapen(value: object, path: str, kind: type[object]) -> list[Problem]:
+def misshapen(value: object, path: str = "$", kind: type[object] = WorkflowDef) -> list[Problem]:
+    """What is not of its declared type, and payloads that are not JSON: all else presumes that there is nothing."""
     problems, payloads = examine(value, path, kind)
     if problems:
         return problems

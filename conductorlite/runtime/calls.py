@@ -351,10 +351,12 @@ def _name(kind: type) -> str:
     """The name of a class, whatever its metaclass says."""
     name: str = type.__dict__["__qualname__"].__get__(kind)
     try:
-        module = printable(type.__dict__["__module__"].__get__(kind), RAW_LENGTH)
+        module = type.__dict__["__module__"].__get__(kind)
     except AttributeError:
         return name
-    return name if module in ("builtins", "__main__") else f"{module}.{name}"
+    if type(module) is str and module in ("builtins", "__main__"):
+        return name
+    return f"{printable(module, RAW_LENGTH)}.{name}"
 
 
 def _is_terminal(error: BaseException) -> bool:

@@ -21,9 +21,11 @@ from conductorlite.engine.turns import Turns
 from conductorlite.flows import Flow
 from conductorlite.model import attrs
 from conductorlite.model.clock import SystemClock
+from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import Semantics, WorkflowDef
 from conductorlite.model.texts import did_you_mean
+from conductorlite.plan.compile import Plan, known_plan
 from conductorlite.plan.tree import walk
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.testing.mutants import Mutant, mutants_of
@@ -79,16 +81,18 @@ class MutationRun:
         def embedded(
             registry: Registry,
             view: ReadingTransaction,
-            definition: WorkflowDef,
+            plan: Plan,
             semantics: Semantics,
             chain: tuple[str, ...] = (),
             *,
             named: bool = False,
             **options: Any,
         ) -> Embedded:
-            found = embed(registry, view, definition, semantics, chain, named=named, **options)
+            found = embed(registry, view, plan, semantics, chain, named=named, **options)
             made = self._seen(found)
-            return found if made is None else embed(registry, view, made, semantics, chain, named=named)
+            if made is None:
+                return found
+            return embed(registry, view, known_plan(definition_text(made), semantics)[0], semantics, chain, named=named)
 
         def announced(turns: Turns, decision: Decision) -> None:
             self._count()

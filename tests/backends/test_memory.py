@@ -18,6 +18,18 @@ class TestMemory(BackendConformance):
         """A store in memory."""
         return MemoryBackend()
 
+    def test_a_closed_one_holds_nothing(self) -> None:
+        """What it held is let go when it is closed, not when the collector finds it; one that is being read keeps it."""
+        backend, read = MemoryBackend(), MemoryBackend()
+        for store in (backend, read):
+            with store.writing() as tx:
+                tx.put_task_def("t", "{}")
+        backend.close()
+        assert not backend._store.task_defs
+        with read.reading() as view:
+            read.close()
+            assert view.task_def("t") == "{}"
+
     @pytest.mark.slow
     def test_agrees_with_the_memory_backend(self) -> None:
         """Two of them do the same; that SQLite does is looked at in the fast run."""

@@ -72,6 +72,7 @@ def together(engine: Engine, definition: WorkflowDef) -> None:
 def nothing_found() -> Iterator[None]:
     """What is let go within is gone without the collector."""
     gc.collect()
+    gc.freeze()  # what was there before may be let go here by others
     gc.disable()
     try:
         yield
@@ -82,6 +83,7 @@ def nothing_found() -> Iterator[None]:
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
+        gc.unfreeze()
     assert not kinds
 
 

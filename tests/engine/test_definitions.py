@@ -8,6 +8,9 @@ from engine_kit import Bench, NewBench, flow, fork, join, rounds, simple, switch
 
 from conductorlite import InvalidDefinition, TaskDef, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.errors import AlreadyExists, DefinitionNotFound
+from conductorlite.model.codec import definition_text
+from conductorlite.model.definitions import Semantics
+from conductorlite.plan.compile import known_plan
 from conductorlite.store.memory.backend import MemoryBackend
 
 
@@ -61,6 +64,45 @@ def test_changing_the_object_changes_nothing(bench: Bench) -> None:
     bench.report(bench.task("a"), lease=False)
     assert bench.take("b").input_data == {"n": {"deep": 1}}
     assert bench.workflow.input_data == {"list": [1]}
+
+
+def _spoil(definition: WorkflowDef | None) -> None:
+    """Change every mapping of a definition, as nobody should."""
+    assert definition is not None
+    for mapping in (definition.variables, definition.output_parameters, *(task.input_parameters for task in definition.tasks)):
+        mapping.clear()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("whose", ["given", "shown"])
+def test_no_object_of_the_programs_is_part_of_a_plan(new_bench: NewBench, whose: str) -> None:
+    """Neither what it handed in nor what it was shown, in this engine or in another one of the process, which share plans."""
+    for spoiling in (True, False):
+        bench = new_bench()
+        definition = flow(
+            simple("a", input_parameters={"n": "${workflow.variables.n}"}),
+            variables={"n": 1},
+            output_parameters={"x": "${a.output.x}"},
+        )
+        bench.start(definition)
+        if spoiling:
+            _spoil(definition if whose == "given" else bench.workflow.definition)
+        for _ in range(2):
+            assert bench.take("a").input_data == {"n": 1}
+            bench.report(bench.task("a"), lease=False, output={"x": 2})
+            assert bench.workflow.output_data == {"x": 2}
+            bench.engine.restart(bench.workflow_id)
+
+
+def test_a_text_is_compiled_once() -> None:
+    """For all engines of the process; with the names that one knows, or under other rules, it is another plan."""
+    text = definition_text(flow(simple("a"), name="compiled_once"))
+    plan, _ = known_plan(text)
+    assert known_plan(str(text))[0] is plan
+    assert known_plan(text, Semantics.OSS)[0] is not plan
+    broken = definition_text(flow(simple("a"), simple("a"), name="broken"))
+    for _ in range(2):
+        with pytest.raises(InvalidDefinition, match="1 problem"):
+            known_plan(broken)
 
 
 @pytest.mark.parametrize("found", ["embedded", "registered", "decorator", "default"])

@@ -108,8 +108,12 @@ class MemoryBackend:
         """Nothing: what was deleted is gone."""
 
     def close(self) -> None:
-        """Refuse every further transaction; idempotent."""
+        """Refuse every further transaction; idempotent. What it holds is let go at once, unless a transaction is open."""
         self._closed = True
+        if not self._mutex.owned():
+            with self._mutex.held(0) as free:
+                if free:
+                    self._store.forget()
 
     def _begin(self, block: _Reading | _Writing) -> _Reading | _Writing:
         """Have the store for a block of this thread, unless another one has it, which is returned."""

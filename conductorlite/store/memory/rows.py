@@ -282,6 +282,12 @@ class Store:
         self.archive: dict[str, Archived] = {}
         self.archived_ids: Ordered[tuple[str]] = Ordered()
 
+    def forget(self) -> None:
+        """Let all rows go: nobody looks at them any more."""
+        for rows in vars(self).values():
+            if isinstance(rows, dict | list):
+                rows.clear()
+
     # -- changes that can be undone ------------------------------------------------------------------------------------
 
     # What is noted is noted before it is done, and taking it back is the same whether it was done, begun, or taken back already:
