@@ -21,6 +21,7 @@ from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import TaskResult
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import did_you_mean
 from conductorlite.runtime.calls import Deferred, call
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine
@@ -48,8 +49,14 @@ def assert_calls(workers: ScriptedWorkers, expected: str, *, inputs: bool = Fals
 
 @contextmanager
 def freeze_workers(engine: Engine, *task_types: str) -> Iterator[None]:
-    """While inside, no worker of the engine takes anything; with `task_types`, none of these. Tasks stay in their queues."""
-    kept = dict(engine.workers.by_queue)
+    """While inside, no worker of the engine takes anything; with `task_types`, none of these. Tasks stay in their queues.
+
+    Raises InvalidInput for a task type that no worker of the engine carries out.
+    """
+    kept, known = dict(engine.workers.by_queue), engine.workers.task_types
+    for name in task_types:
+        if name not in known:
+            raise InvalidInput(f"no worker carries out {name!r}{did_you_mean(name, known)}")
     for name in [name for name, one in kept.items() if not task_types or one.task_type in task_types]:
         del engine.workers.by_queue[name]
     try:

@@ -62,8 +62,9 @@ def test_forgotten_is_what_was_said_of_some_calls_too(engine: Engine, workers: S
 
 
 def test_frozen_workers_take_nothing(engine: Engine, workers: ScriptedWorkers) -> None:
-    """All of them, or some; then they go on."""
+    """All of them, or some; then they go on. A name that is nobody's is refused."""
     workers.send.returns()
+    workers.other.returns()
     with freeze_workers(engine):
         run = engine.start(TWO)
         engine.settle()
@@ -71,6 +72,8 @@ def test_frozen_workers_take_nothing(engine: Engine, workers: ScriptedWorkers) -
     with freeze_workers(engine, "other"):
         engine.settle()
     assert run.workflow.task("third").status is TaskStatus.COMPLETED
+    with pytest.raises(InvalidInput, match=r"no worker carries out 'sent'; did you mean 'send'\?"), freeze_workers(engine, "sent"):
+        pass
 
 
 def test_answers_are_recorded_once(tmp_path: Path) -> None:
