@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Generator
 
@@ -51,6 +52,27 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(20_000)
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
+    """Run a test that is so marked in a thread of its own; None: it is run as usual."""
+    if pyfuncitem.get_closest_marker("own_thread") is None:
+        return None
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, name="own_thread")
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised[0]
+    return True
 
 
 #: Rooms whose tests run on every kind of store: what they look at lies above it.

@@ -274,7 +274,7 @@ def known_plan(
         if written is not None:
             refuse_errors(misshapen(written))
         definition = WorkflowDef.from_json(text)
-        found = validate(definition, environment=environment)
+        found = validate(definition, environment=environment, read=True)
         refuse_errors(found)
         known = (compile_plan(definition, semantics, valid=True), tuple(found))
         _KNOWN.put(key, known)

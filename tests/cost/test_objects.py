@@ -83,7 +83,6 @@ def nothing_found() -> Iterator[None]:
         gc.set_debug(0)
         gc.garbage.clear()
         gc.enable()
-        gc.unfreeze()
     assert not kinds
 
 

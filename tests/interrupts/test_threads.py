@@ -31,6 +31,8 @@ from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing.faults import lay_empty_store
 from conductorlite.testing.interrupts import Instants
 
+pytestmark = pytest.mark.own_thread
+
 #: Exceptions that somebody keeps, and with them the frames they went through.
 KEPT: list[BaseException] = []
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
-from conductorlite.model.errors import Problem
-from conductorlite.model.scalars import MAX_NESTING
-from conductorlite.plan.validate import examine, validate, validate_task_def
+from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
+from conductorlite.model.scalars import MAX_NESTING, json_names
+from conductorlite.plan.validate import examine, misshapen, validate, validate_task_def
 
 #: Values of every kind that a careless author, or a script, might put anywhere.
 ANYTHING: list[Any] = [
@@ -114,3 +114,41 @@ def test_how_far_a_definition_is_looked_into(innermost: SubWorkflowParams | None
         inner = [WorkflowTask(name="s", task_reference_name="s", type="SUB_WORKFLOW", sub_workflow_param=params)]
     found, _ = examine(WorkflowDef(name="w", tasks=inner), "$", WorkflowDef)
     assert [one.message for one in found] == [f"tasks are nested deeper than {MAX_NESTING} levels (or cyclic)"] * problem
+
+
+#: What JSON has of it, and lists of tasks where none, or another list, belongs.
+_ONE: dict[str, Any] = {"name": "q", "taskReferenceName": "q"}
+IN_JSON: list[Any] = [
+    *[value for value in ANYTHING if not isinstance(value, bytes | set | tuple) and value == value and value != 10**5000],
+    "",
+    "5 s",
+    [],
+    {},
+    {"a": 1},
+    [[]],
+    [{}],
+    [_ONE],
+    [[_ONE]],
+    {"a": [_ONE]},
+    "\ud800",
+]
+
+
+@pytest.mark.parametrize("kind", [WorkflowDef, WorkflowTask, TaskDef])
+def test_what_is_read_from_json_is_of_the_declared_types(kind: type[Any]) -> None:
+    """Any value as any property is refused, or becomes one of its type: what was read need not be examined for that again."""
+    refused = 0
+    for name in json_names(kind).values():
+        for value in IN_JSON:
+            task_def: dict[str, Any] = {"name": "a"}
+            task = {"name": "a", "taskReferenceName": "a", "taskDefinition": task_def}
+            document = {"name": "w", "version": 1, "tasks": [task]}
+            {WorkflowDef: document, WorkflowTask: task, TaskDef: task_def}[kind][name] = value
+            try:
+                definition = WorkflowDef.from_json(document)
+            except (InvalidDefinition, InvalidInput):
+                refused += 1
+                continue
+            assert misshapen(definition) == [], (name, value)
+            assert validate(definition, read=True) == validate(definition)
+    assert refused

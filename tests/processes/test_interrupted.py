@@ -11,6 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import interrupts
 
+pytestmark = pytest.mark.own_thread
+
 
 @pytest.mark.parametrize("store", ["memory", pytest.param("sqlite", marks=pytest.mark.slow)])
 def test_interrupts(store: str, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from conductorlite import Engine, Task
 from conductorlite.testing import ScriptedWorkers, interrupt_everywhere, start_once
 from conductorlite.testing.interrupts import Instants
 
+pytestmark = pytest.mark.own_thread
+
 
 def scenario(engine: Engine) -> None:
     """One execution, driven to its end."""
