@@ -18,7 +18,6 @@ because Conductor schedules in that order, and tests compare it. And the journal
 an event says that no line records is noted by `cause_of`, and a new kind of event has to be thought of there.
 
 Source of the rules: Conductor's `DeciderService.decide` and `WorkflowExecutorOps`; their transitions are kept, their loop is not.
-
 The steps stand here too: what follows when a task has ended: retry, JOINs, successors, rounds, the end of the workflow.
 """
 
@@ -127,7 +126,7 @@ def schedule_item(
                 changeset.queue.append(("advance", printed))
             return
     if given is not None:
-        changeset.given[printed] = given
+        changeset.given = {**changeset.given, printed: given}
     schedule(changeset, node, place)
 
 
@@ -191,8 +190,8 @@ def _attempts_left(node: Node, task: Task) -> bool:
 
 def _retry(changeset: Changeset, node: Node, task: Task) -> None:
     delay = retry_delay(node.policy, task.attempt - task.first_attempt, changeset.workflow.semantics)
-    identity = (changeset.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
-    delay += jitter(node.policy, *identity)
+    if node.policy.backoff_jitter_ms:
+        delay += jitter(node.policy, changeset.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
     if not (node.plain and not task.grafts and scheduled(changeset, node, task.iterations, task, delay)):
         reschedule(changeset, node, task, delay)
 
@@ -240,7 +239,7 @@ def _leave(changeset: Changeset, node: Node, task: Task) -> None:
         one_less(changeset, join)
     owner = changeset.owner(task) if node.scopes else None
     if owner is None:
-        if changeset.open == 0:
+        if changeset.workflow.open == 0:
             complete_workflow(changeset)
     elif owner.open == 0:
         scope_is_empty(changeset, owner.ref)
@@ -316,15 +315,17 @@ def decide(
     turn, as its last events, and one may be made later than `now`.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
-    changeset = Changeset(plan, reader, now, environment, bounds, recorded=recorded)
+    changeset = Changeset(plan, reader, now, environment, bounds)
+    if recorded is not None:
+        changeset.recorded = list(recorded)
     if not getattr(reader, "at_hand", False):
         prefetch(plan, reader, events)
     if len(events) > 1:
         unborn = reader.workflow.history_seq == 0
         events = sorted(events, key=lambda event: _turn_order(event, unborn=unborn))
     for number, event in enumerate(events):
-        changeset.more = changeset.more or (number > 0 and event.kind is EventKind.MIGRATE)
-        if changeset.more:
+        if changeset.more or (number > 0 and event.kind is EventKind.MIGRATE):
+            changeset.more = True
             break
         for one in (*changeset.overtaken(event), event) if event.sender else (event,):
             steps = _read(changeset, one)
@@ -368,21 +369,24 @@ def _read(changeset: Changeset, event: Event) -> int:
     return 0
 
 
+#: What is asked for in each turn: Python finds a global faster than a member of an enumeration.
+_POLL, _REPORT, _COMPLETED, _RUNNING = EventKind.POLL, EventKind.REPORT, TaskStatus.COMPLETED, WorkflowStatus.RUNNING
+
 #: Of the list, for a plain task that was completed: advance, schedule, executed.
 _PLAIN_STEPS: Final = 3
 
 
 def _read_plain(changeset: Changeset, event: Event) -> int | None:
     """Take what mostly happens to a plain task, and do what mostly follows; None, with nothing done, for anything else."""
-    if event.kind is EventKind.POLL:
+    if event.kind is _POLL:
         return 0 if polled(changeset, event) else None
     bounds = changeset.bounds
-    if event.kind is not EventKind.REPORT or bounds.steps < _PLAIN_STEPS or len(changeset.inserted) + 1 >= bounds.rows:
+    if event.kind is not _REPORT or bounds.steps < _PLAIN_STEPS or len(changeset.inserted) + 1 >= bounds.rows:
         return None
     task: Any = reported(changeset, event)
     if task is None:
         return None
-    if task.status is not TaskStatus.COMPLETED:
+    if task.status is not _COMPLETED:
         changeset.queue.append(("advance", task.ref))
         return 0
     node = changeset.plan.nodes[task.base_ref]
@@ -394,7 +398,7 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
             return 1
     task.executed = True
     changeset.count(task, -1)
-    if node.joins or node.scopes or not changeset.open:
+    if node.joins or node.scopes or not changeset.workflow.open:
         _leave(changeset, node, task)
     return _PLAIN_STEPS
 
@@ -413,7 +417,7 @@ def _settle(changeset: Changeset, steps: int) -> None:
     """Work the list off, or hold it while the workflow is paused, or cut the turn; `steps` are done already."""
     stack, queue, bounds, made = changeset.stack, changeset.queue, changeset.bounds, changeset.inserted
     while stack or queue:
-        if changeset.workflow.status is not WorkflowStatus.RUNNING:
+        if changeset.workflow.status is not _RUNNING:
             _put_aside(changeset)
             return
         steps += 1
@@ -424,7 +428,8 @@ def _settle(changeset: Changeset, steps: int) -> None:
         _STEPS[name](changeset, *arguments)
         if changeset.lost is not None:
             _give_up(changeset)
-        changeset.reopening = changeset.reopening and bool(stack or queue)
+        if changeset.reopening and not (stack or queue):
+            changeset.reopening = False
 
 
 def _give_up(changeset: Changeset) -> None:

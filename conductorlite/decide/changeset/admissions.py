@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any, Final
 
@@ -20,35 +21,45 @@ __all__ = ["Admissions"]
 _HEADS: Final = 4
 
 
+class _Books:
+    """What a turn that has asked of limits knows of them."""
+
+    def __init__(self) -> None:
+        #: Members as this turn leaves them; None: removed.
+        self.members: dict[tuple[str, str], Member | None] = {}
+        #: Heads as they were loaded, and who joined the line in this turn, by key and lane.
+        self.heads: dict[str, dict[str, deque[Member]]] = {}
+        self.lines: dict[str, Line] = {}
+        self.joined: dict[str, dict[str, list[tuple[tuple[Any, ...], str]]]] = {}
+        self.alarms: dict[str, Event] = {}
+        #: Limits whose windows count a member that began in this turn.
+        self.began: set[str] = set()
+
+
 class Admissions(Mailboxes):
     """What a turn asks of limits. A slot that becomes free goes to the head of the line before anything else is looked at."""
 
-    def __init__(self, *given: Any, recorded: Sequence[Admission] | None = None) -> None:
-        super().__init__(*given)
-        self._limits: dict[str, Limit] = {}
-        #: Members as this turn leaves them; None: removed.
-        self._members: dict[tuple[str, str], Member | None] = {}
-        #: Heads as they were loaded, and who joined the line in this turn, by key and lane.
-        self._heads: dict[str, dict[str, deque[Member]]] = {}
-        self._lines: dict[str, Line] = {}
-        self._joined: dict[str, dict[str, list[tuple[tuple[Any, ...], str]]]] = {}
-        self._alarms: dict[str, Event] = {}
-        #: Limits whose windows count a member that began in this turn.
-        self._began: set[str] = set()
-        #: What limits have answered when a recorded turn is replayed; None: they are asked.
-        self._recorded: list[Admission] | None = None if recorded is None else list(recorded)
+    #: What limits have answered when a recorded turn is replayed; None: they are asked.
+    recorded: list[Admission] | None = None
+
+    @cached_property
+    def _books(self) -> _Books:
+        return _Books()
 
     def is_done_until(self, at: int, due: Iterable[str]) -> bool:
         """Whether nothing is left to do about the execution until an instant, that included, but what it has put into queues.
 
         `due` are the events of its inbox that come due until then.
         """
-        if self._posted or self._alarms or self._limits or self._members or self._release_held:
+        if self._posted or self._limits or self._release_held:
             return False
         for timer in self._timers.values():
             if (timer.due_at if isinstance(timer, Event) else timer[4]) <= at:
                 return False
-        return not ({*due} - self._cancelled.keys() - self._timers.keys()).difference(self._consumed)
+        for event_id in due:
+            if event_id not in self._cancelled and event_id not in self._timers and event_id not in self._consumed:
+                return False
+        return True
 
     # ------------------------------------------------------------------ what a turn asks
 
@@ -70,7 +81,7 @@ class Admissions(Mailboxes):
         """
         act = f"ask {ref or ''}"
         again = asked_at is not None
-        if self._recorded is not None:
+        if self.recorded is not None:
             return not self._lived(f"wait {ref}") if again else self._lived(act)
         before = self._member(key, holder) if again else None
         if before is not None:
@@ -89,7 +100,7 @@ class Admissions(Mailboxes):
             priority=self.workflow.priority,
             asked_at=before.asked_at if before is not None else self.now if asked_at is None else asked_at,
             created_at=self.workflow.created_at,
-            seq=before.seq if before is not None else self._task_seq + 1,
+            seq=before.seq if before is not None else self.workflow.task_seq + 1,
             lane=lane if terms.rate else "",
             **attrs.asdict(terms),
         )
@@ -112,7 +123,7 @@ class Admissions(Mailboxes):
     def give_back(self, key: str, holders: Iterable[str], *, of: str = "") -> None:
         """Leave the line, or free a slot; who is next has it at once. `of` names its holder in the journal."""
         act = f"give {of}"
-        if self._recorded is not None:
+        if self.recorded is not None:
             self._lived(act)
             return
         for holder in holders:
@@ -126,7 +137,7 @@ class Admissions(Mailboxes):
     def take_up(self, key: str, holder: str, number: int, *, of: str = "") -> bool:
         """Take up a slot that another execution has given; False when that admission is void."""
         act = f"take {of}"
-        if self._recorded is not None:
+        if self.recorded is not None:
             return self._lived(act)
         member = self._member(key, holder)
         if member is None or member.number != number or member.waits:
@@ -139,16 +150,16 @@ class Admissions(Mailboxes):
     def begins(self, key: str, holder: str, *, of: str) -> bool:
         """Date who begins now, and has been let in; False when it has not: then it has to ask."""
         act = f"begin {of}"
-        if self._recorded is not None:
+        if self.recorded is not None:
             self._lived(act)
-            return f"wait {of}" not in (answer[0] for answer in self._recorded)
+            return f"wait {of}" not in (answer[0] for answer in self.recorded)
         member = self._member(key, holder)
         if member is None or member.state is not MemberState.RESERVED:
             return False
         limit = self._limit(key)
         self._limits[key] = self._dated(attrs.evolve(limit, reserved=limit.reserved - 1))
-        self._began.add(key)
-        self._members[(key, holder)] = attrs.evolve(member, state=MemberState.HELD) if member.concurrent else None
+        self._books.began.add(key)
+        self._books.members[(key, holder)] = attrs.evolve(member, state=MemberState.HELD) if member.concurrent else None
         own = self._grant(key)
         self._watch(key)
         self._record(act, False, own)
@@ -157,7 +168,7 @@ class Admissions(Mailboxes):
     def not_taken(self, key: str, holder: str, lane: str, *, of: str) -> bool:
         """Send an offer that no worker took back to its place in the line, which skips its lane from now on; False when void."""
         act = f"pass {of}"
-        if self._recorded is not None:
+        if self.recorded is not None:
             return self._lived(act)
         member = self._member(key, holder)
         if member is None or member.state is not MemberState.RESERVED:
@@ -174,7 +185,7 @@ class Admissions(Mailboxes):
     def is_unpolled(self, key: str, lane: str, *, of: str) -> bool:
         """Whether no worker has polled a lane since an offer in it was not taken."""
         act = f"unpolled {of}"
-        if self._recorded is not None:
+        if self.recorded is not None:
             return self._lived(act)
         found = lane in self._limit(key).unpolled
         self._record(act, found, ())
@@ -183,7 +194,7 @@ class Admissions(Mailboxes):
     def look_again(self, key: str, polled: str | None = None) -> None:
         """Let in those that a window that has moved lets in, or those of a lane that was `polled`."""
         act = f"look {key}"
-        if self._recorded is not None:
+        if self.recorded is not None:
             self._lived(act)
             return
         # Whatever event this is, it may have taken the place of the one that is dated right: that one is written again.
@@ -204,7 +215,7 @@ class Admissions(Mailboxes):
         `of` names its holder in the journal.
         """
         act = f"stands {of}"
-        if self._recorded is not None:
+        if self.recorded is not None:
             return self._lived(act)
         member = self._member(key, holder)
         found = asker == holder and (member is None or (member.number, member.waits) == (number, False))
@@ -213,10 +224,10 @@ class Admissions(Mailboxes):
 
     def rename_member(self, key: str, holder: str, new_ref: str) -> None:
         """Have who waits for a slot be found under another reference."""
-        member = None if self._recorded is not None else self._member(key, holder)
+        member = None if self.recorded is not None else self._member(key, holder)
         if member is not None:
             self._limits[key] = self._limit(key)
-            self._members[(key, holder)] = attrs.evolve(member, ref=new_ref)
+            self._books.members[(key, holder)] = attrs.evolve(member, ref=new_ref)
             if member.waits:
                 self._join(attrs.evolve(member, ref=new_ref))
 
@@ -228,12 +239,12 @@ class Admissions(Mailboxes):
 
     def _member(self, key: str, holder: str) -> Member | None:
         place = (key, holder)
-        return self._members[place] if place in self._members else self.reader.member(key, holder)
+        return self._books.members[place] if place in self._books.members else self.reader.member(key, holder)
 
     def _join(self, member: Member) -> None:
         """Put a member into the line, at its place."""
-        self._members[(member.key, member.holder)] = member
-        heappush(self._joined.setdefault(member.key, {}).setdefault(member.lane, []), (member.place, member.holder))
+        self._books.members[(member.key, member.holder)] = member
+        heappush(self._books.joined.setdefault(member.key, {}).setdefault(member.lane, []), (member.place, member.holder))
 
     def _leave(self, member: Member) -> None:
         """Take a member out of a limit, with what it holds of it."""
@@ -245,43 +256,43 @@ class Admissions(Mailboxes):
         if limit.in_use < 0 or limit.reserved < 0:
             raise InvariantBroken(f"limit {member.key!r}: counts {limit.in_use} in use, {limit.reserved} reserved")
         self._limits[member.key] = limit
-        self._members[(member.key, member.holder)] = None
+        self._books.members[(member.key, member.holder)] = None
 
     def _head(self, key: str) -> Member | None:
         """The first of the line that is not passed over."""
-        heads = self._heads.get(key)
+        heads = self._books.heads.get(key)
         if heads is None:
             heads = self._read_heads(key, _HEADS)
-        joined = self._joined.get(key, {})
+        joined = self._books.joined.get(key, {})
         found: list[Member] = []
         for lane in (heads | joined).keys() - set(self._limit(key).unpolled):
             loaded, came = self._left_of(key, lane), joined.get(lane, [])
             while came and not self._is_waiting(key, came[0]):
                 heappop(came)
-            newest = self._members[(key, came[0][1])] if came else None
+            newest = self._books.members[(key, came[0][1])] if came else None
             found += [*([loaded[0]] if loaded else []), *([] if newest is None else [newest])]
         return min(found, key=lambda member: member.place, default=None)
 
     def _left_of(self, key: str, lane: str) -> deque[Member]:
         """The stored heads of a lane that this turn has not changed; more are read when none of those is left."""
         while True:
-            heads = self._heads[key].get(lane, deque())
-            while heads and (key, heads[0].holder) in self._members:
+            heads = self._books.heads[key].get(lane, deque())
+            while heads and (key, heads[0].holder) in self._books.members:
                 heads.popleft()
-            line = self._lines[key]
+            line = self._books.lines[key]
             if heads or lane not in line.more:
                 return heads
             self._read_heads(key, 4 * max(Counter(member.lane for member in line.heads).values()))
 
     def _read_heads(self, key: str, count: int) -> dict[str, deque[Member]]:
-        line = self._lines[key] = self.reader.limit(key, count)
-        heads = self._heads[key] = {}
+        line = self._books.lines[key] = self.reader.limit(key, count)
+        heads = self._books.heads[key] = {}
         for member in line.heads:
             heads.setdefault(member.lane, deque()).append(member)
         return heads
 
     def _is_waiting(self, key: str, entry: tuple[tuple[Any, ...], str]) -> bool:
-        member = self._members.get((key, entry[1]))
+        member = self._books.members.get((key, entry[1]))
         return member is not None and member.waits and member.place == entry[0]
 
     def _grant(self, key: str) -> tuple[str | None, ...]:
@@ -301,7 +312,7 @@ class Admissions(Mailboxes):
             limit = attrs.evolve(limit, reserved=limit.reserved + 1)
         self._limits[member.key] = limit
         member = attrs.evolve(member, number=limit.number, state=MemberState.RESERVED if member.rate else MemberState.HELD)
-        self._members[(member.key, member.holder)] = member
+        self._books.members[(member.key, member.holder)] = member
         if member.workflow_id != self.workflow.workflow_id:
             self._posted.append(self._event(member, EventKind.GRANTED, f":{member.holder}", self.clock))
 
@@ -318,7 +329,7 @@ class Admissions(Mailboxes):
             return
         if (limit.alarm, limit.alarm_at) != (head.holder, at):
             self._limits[key] = attrs.evolve(limit, alarm=head.holder, alarm_at=at)
-            self._alarms[key] = self._event(head, EventKind.WINDOW_MOVES, "", at)
+            self._books.alarms[key] = self._event(head, EventKind.WINDOW_MOVES, "", at)
 
     def _event(self, member: Member, kind: EventKind, suffix: str, at: int) -> Event:
         about: dict[str, Any] = {"key": member.key}
@@ -347,7 +358,7 @@ class Admissions(Mailboxes):
 
     def _lived(self, act: str) -> bool:
         """What came of an act when this turn was taken first; what the journal does not record led to nothing."""
-        recorded = self._recorded or []
+        recorded = self.recorded or []
         found = next((answer for answer in recorded if answer[0] == act), None)
         if found is None:
             return False
@@ -360,14 +371,14 @@ class Admissions(Mailboxes):
     def limit_changes(self) -> tuple[LimitChange, ...]:
         """What the turn does to limits, under the fences that were read."""
         members: dict[str, dict[str, Member | None]] = {key: {} for key in self._limits}
-        for (key, holder), member in self._members.items():
+        for (key, holder), member in self._books.members.items():
             members.setdefault(key, {})[holder] = member
         return tuple(
             LimitChange(
                 limit=self._limit(key),
                 put=tuple(member for member in found.values() if member is not None),
                 gone=tuple(holder for holder, member in found.items() if member is None),
-                dated=self.clock if key in self._began else None,
+                dated=self.clock if key in self._books.began else None,
             )
             for key, found in members.items()
         )

@@ -44,23 +44,24 @@ class Mailboxes(View):
 
     def next_number(self) -> int:
         """The next value of the workflow's own sequence."""
-        self._sequence += 1
-        return self._sequence
+        self._row.sequence += 1
+        return self.workflow.sequence
 
     def set_timer(self, task: Task, kind: EventKind, at: int, *, default_ms: int = 0) -> None:
         """Date an event about a task; the row's own deadline field is the caller's to set.
 
         With `default_ms` it is a timeout of that length that no definition sets: it counts only time in which the store was driven.
         """
-        self._sequence += 1
-        self._timers[f"{kind}:{task.ref}"] = (
+        row = self._row
+        row.sequence = number = row.sequence + 1
+        self._timers[f"{kind!s}:{task.ref}"] = (
             task.ref,
             task.attempt,
             task.generation,
             kind,
             at,
             default_ms,
-            self._sequence,
+            number,
             self.now,
         )
 
@@ -98,7 +99,6 @@ class Mailboxes(View):
         held: bool = False,
     ) -> None:
         """Put an event into the workflow's own inbox, replacing one of the same id."""
-        self._sequence += 1
         workflow_id = self.workflow.workflow_id
         self._timers[event_id] = new[Event](
             workflow_id=workflow_id,
@@ -107,7 +107,7 @@ class Mailboxes(View):
             due_at=at,
             posted_at=self.now,
             sender=workflow_id,
-            sender_seq=self._sequence,
+            sender_seq=self.next_number(),
             ref=ref,
             attempt=attempt,
             generation=generation,
@@ -244,7 +244,7 @@ class Mailboxes(View):
             "rounds": self.rounds,
         }
         generation = self.workflow.generation
-        event_id = f"{EventKind.CONTINUE}#{self._sequence + 1}"
+        event_id = f"{EventKind.CONTINUE}#{self.workflow.sequence + 1}"
         self.post(event_id, EventKind.CONTINUE, self.clock, generation=generation, data=self.keep(Payload.of(work)))
 
     def release_held(self) -> None:
@@ -256,5 +256,6 @@ class Mailboxes(View):
 
     def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:
         """Answer an event."""
-        self.refused = self.refused or outcome in _REFUSED
+        if outcome in _REFUSED:
+            self.refused = True
         self.replies[event.event_id] = Reply(outcome=outcome, message=message) if message else _REPLIES[outcome]

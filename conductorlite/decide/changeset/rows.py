@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
@@ -35,6 +36,10 @@ _NOTHING: Final = Outgoing()
 
 class Changeset(Admissions):
     """One turn in the making. Not thread-safe."""
+
+    @cached_property
+    def _ids(self) -> dict[tuple[str, int, int], str]:
+        return {}
 
     def change(self, **fields: Any) -> None:
         """Change fields of the workflow row, save `status`."""
@@ -174,9 +179,10 @@ class Changeset(Admissions):
 
     def next_place(self, ref: str) -> int:
         """The next place in the order of scheduling, given to `ref`."""
-        self._task_seq += 1
-        self._row.last_ref = ref
-        return self._task_seq
+        row = self._row
+        number: int = row.task_seq + 1
+        row.task_seq, row.last_ref = number, ref
+        return number
 
     def own(self, task: Task) -> Task:
         """The row as the turn writes it: a copy of what the reader has answered, made once."""
@@ -246,7 +252,7 @@ class Changeset(Admissions):
         """Have what counts a task, the workflow or a scope around it, count as many live tasks more; raises InvariantBroken."""
         owner = self.owner(task) if task.grafts or self.plan.nodes[task.base_ref].scopes else None
         if owner is None:
-            count = self.open = self.open + change
+            count = self._row.open = self._row.open + change
         else:
             row: Any = self.own(owner)
             count = row.open = row.open + change
@@ -284,8 +290,7 @@ class Changeset(Admissions):
 
     def start_order_again(self) -> None:
         """Number tasks from 1 again: all that were have been taken back."""
-        self._task_seq = 0
-        self.change(last_ref=None)
+        self.change(task_seq=0, last_ref=None)
 
     def recount(self) -> None:
         """Count again what is live in every scope; everything must be loaded."""
@@ -300,7 +305,7 @@ class Changeset(Admissions):
         for task in rows:
             if task.open != live.get(task.ref, 0):
                 self.put(task, open=live.get(task.ref, 0))
-        self.open = live.get(None, 0)
+        self.change(open=live.get(None, 0))
 
     def close(
         self,
@@ -356,8 +361,7 @@ class Changeset(Admissions):
 
     def take_place_of(self, task: Task) -> None:
         """Take out the PENDING row of the first task, for what it stands for is scheduled now, in its place."""
-        self.open -= 1
-        self._task_seq = task.seq - 1
+        self.change(open=self.workflow.open - 1, task_seq=task.seq - 1)
         self.last.pop(task.ref, None)
         self.newest.pop(task.base_ref, None)
         if self.inserted.pop((task.ref, task.attempt), None) is None:
@@ -395,7 +399,7 @@ class Changeset(Admissions):
 
         Its message is put under the new name; its events are the caller's to send on. To be done last in a turn.
         """
-        self._renamed.append(Renamed(ref=task.ref, new_ref=new_ref, new_base_ref=new_base_ref))
+        self._renamed = (*self._renamed, Renamed(ref=task.ref, new_ref=new_ref, new_base_ref=new_base_ref))
         node = self.placed(task)
         if task.status is TaskStatus.SCHEDULED and not (node is not None and node.operator):
             self.remove_message(task)
@@ -430,28 +434,27 @@ class Changeset(Admissions):
         for task in inserted + updated:
             task.__class__ = Task
         workflow, row = self.workflow, self._row
-        row.updated_at, row.open = self.now, self.open
-        row.task_seq, row.sequence, row.history_seq = self._task_seq, self._sequence, self.history_seq
+        row.updated_at, row.history_seq = self.now, self.history_seq
         row.broken_turns, row.parked = 0, None
         row.__class__ = Workflow
         timers: tuple[Event, ...] = ()
         if self._timers:
             timers = tuple([self.event_of(event_id, timer) for event_id, timer in self._timers.items()])
-        if self._alarms:
-            own = [event for event in self._alarms.values() if event.workflow_id == workflow.workflow_id]
-            self._posted += [event for event in self._alarms.values() if event.workflow_id != workflow.workflow_id]
-            timers += tuple(own)
+        if self._limits:
+            alarms = self._books.alarms.values()
+            self._posted += [event for event in alarms if event.workflow_id != workflow.workflow_id]
+            timers += tuple([event for event in alarms if event.workflow_id == workflow.workflow_id])
         return new[Decision](
             workflow=workflow,
             created=self._created,
             inserted=inserted,
             updated=updated,
-            dropped=tuple(self._dropped),
-            renamed=tuple(self._renamed),
+            dropped=tuple(self._dropped) if self._dropped else (),
+            renamed=self._renamed,
             texts=tuple(self._texts.values()) if self._texts else (),
             definitions=self._definitions,
             history=tuple(self.history),
-            consumed=tuple(self._consumed),
+            consumed=tuple(self._consumed) if self._consumed else (),
             cancelled=tuple([event_id for event_id in self._cancelled if event_id not in self._timers]) if self._cancelled else (),
             timers=timers,
             release_held=self._release_held,
@@ -461,7 +464,7 @@ class Changeset(Admissions):
             else _NOTHING,
             more=self.more,
             replies=self.replies,
-            limits=self.limit_changes() if self._limits or self._members else (),
+            limits=self.limit_changes() if self._limits else (),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.reader import Barriers, PayloadField, Reader
@@ -15,6 +16,7 @@ from conductorlite.model.decisions import Embedding, Event, EventKind, Message, 
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
 from conductorlite.model.later import module
+from conductorlite.model.limits import Limit
 from conductorlite.plan.compile import Node, Plan
 
 if TYPE_CHECKING:
@@ -50,7 +52,10 @@ class LostInput(InvalidInput):
 
 
 class View:
-    """What a turn reads. The private attributes are filled by the classes that build on it."""
+    """What a turn reads. The private attributes are filled by the classes that build on it.
+
+    What an object has from its beginning are no more than 30 attributes: one of more has a table of its own, which takes longer.
+    """
 
     #: Set while an execution is being reopened: what is scheduled may exist already.
     reopening = False
@@ -71,6 +76,10 @@ class View:
     lost: str | None = None
     #: Which execution has this one end, at this moment.
     ended_by = ""
+    #: Inputs that replace what would be rendered, by printed reference.
+    given: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    _renamed: tuple[Renamed, ...] = ()
+    _release_held = False
 
     def __init__(self, plan: Plan, reader: Reader, now: int, environment: Mapping[str, str], bounds: Bounds) -> None:
         self.plan = plan
@@ -87,13 +96,7 @@ class View:
         self.stack: list[Item] = []
         self.queue: deque[Item] = deque()
         self.replies: dict[str, Reply] = {}
-        #: Inputs that replace what would be rendered, by printed reference.
-        self.given: dict[str, Mapping[str, Any]] = {}
-        #: Live tasks outside every loop as this turn sees it.
-        self.open = self.workflow.open
         self._created = self.workflow.history_seq == 0
-        self._task_seq = self.workflow.task_seq
-        self._sequence = self.workflow.sequence
         #: Lines of the journal so far.
         self.history_seq = self.workflow.history_seq
         #: The attempts that the turn has made, by reference and number, and that it has changed: written until it is decided.
@@ -101,9 +104,7 @@ class View:
         self.updated: dict[tuple[str, int], Task] = {}
         self.last: dict[str, Task] = {}
         self._dropped: dict[str, None] = {}
-        self._renamed: list[Renamed] = []
         self.newest: dict[str, str] = {}
-        self._ids: dict[tuple[str, int, int], str] = {}
         self._texts: dict[str, Payload] = {}
         self._definitions: dict[str, str] = {}
         self.history: list[HistoryEvent] = []
@@ -115,8 +116,9 @@ class View:
         self._cancelled: dict[str, None] = {}
         self._put: dict[tuple[str, str], Message] = {}
         self._removed: dict[tuple[str, str], None] = {}
-        self._release_held = False
         self._posted: list[Event] = []
+        #: Limits as this turn leaves them.
+        self._limits: dict[str, Limit] = {}
 
     def task(self, ref: str) -> Task | None:
         """The last attempt at a printed reference as this turn sees it; None when there is none."""
