@@ -111,6 +111,10 @@ _GROUPED: Final = 10_000
 _CAUSE: Final = BaseException.__dict__["__cause__"]
 _CONTEXT: Final = BaseException.__dict__["__context__"]
 
+#: How a class is called, and where it stands.
+_QUALNAME: Final = type.__dict__["__qualname__"]
+_MODULE: Final = type.__dict__["__module__"]
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class Deferred:
@@ -302,18 +306,19 @@ _NOTHING: Final = Document(EMPTY)
 
 def raised(task: Task, error: BaseException) -> TaskResult:
     """The report for what a function raised, with its traceback."""
-    terminal, single = _is_terminal(error), _is_single(error)
-    text = printable(error, RAW_LENGTH)
-    types = [type(one) for one in ((error,) if single else islice(_chain(error), TYPES))]
+    single, text = _is_single(error), printable(error, RAW_LENGTH)
+    said = isinstance(error, TaskFailedTerminally)
+    terminal = said or (not single and _is_terminal(error))
+    types = (_name(type(error)),) if single else tuple([_name(type(one)) for one in islice(_chain(error), TYPES)])
     return new[TaskResult](
         workflow_id=task.workflow_id,
         task_id=task.task_id,
         status=TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
         lease=task.lease,
         output_data=_NOTHING,
-        reason=text if isinstance(error, TaskFailedTerminally) else f"{type_name(error)}: {text}",
+        reason=text if said else f"{type_name(error)}: {text}",
         traceback=_traceback(error, single=single),
-        error_types=tuple([printable(_name(kind), TYPE_LENGTH) for kind in types]),
+        error_types=types,
     )
 
 
@@ -348,15 +353,15 @@ def _cut_off(error: BaseException, outside: BaseException) -> None:
 
 
 def _name(kind: type) -> str:
-    """The name of a class, whatever its metaclass says."""
-    name: str = type.__dict__["__qualname__"].__get__(kind)
+    """The name of a class, cut to its length, whatever its metaclass says."""
+    name: str = _QUALNAME.__get__(kind)
     try:
-        module = type.__dict__["__module__"].__get__(kind)
+        module = _MODULE.__get__(kind)
     except AttributeError:
-        return name
+        return printable(name, TYPE_LENGTH)
     if type(module) is str and module in ("builtins", "__main__"):
-        return name
-    return f"{printable(module, RAW_LENGTH)}.{name}"
+        return printable(name, TYPE_LENGTH)
+    return printable(f"{printable(module, RAW_LENGTH)}.{name}", TYPE_LENGTH)
 
 
 def _is_terminal(error: BaseException) -> bool:
@@ -371,8 +376,9 @@ def _is_terminal(error: BaseException) -> bool:
     return False
 
 
-#: What a traceback shows of a place in a program: the same in every failure there, and slow to find out, for its source is parsed.
-_PLACES: Final[Cache[tuple[str, CodeType, int], str]] = Cache(256)
+#: A place in a program, and what a traceback shows of it: the same in every failure there, and slow to find out, for its source is
+#: parsed.
+_PLACES: Final[Cache[tuple[str, CodeType, int], tuple[tuple[str, int, str], str]]] = Cache(256)
 
 #: Errors with more to say than their text and the places they have passed: names that were meant, lines of a source, members.
 _SAYING_MORE: Final = (AttributeError, BaseExceptionGroup, ImportError, NameError, SyntaxError)
@@ -382,17 +388,18 @@ def _lines(error: BaseException, *, single: bool) -> list[str]:
     """As `traceback.format_exception` has it."""
     if not single or isinstance(error, _SAYING_MORE):
         return traceback.format_exception(error)
-    place, before, lines = error.__traceback__, ("", 0, ""), ["Traceback (most recent call last):\n"]
+    place, before, lines = error.__traceback__, None, ["Traceback (most recent call last):\n"]
     while place is not None:
         code = place.tb_frame.f_code
-        shown = (code.co_filename, place.tb_lineno, code.co_qualname)
+        key = (code.co_filename, code, place.tb_lasti)
+        known = _PLACES.get(key)
+        if known is None:
+            shown = (code.co_filename, place.tb_lineno, code.co_qualname)
+            known = (shown, "".join(traceback.format_tb(place, 1)))
+            _PLACES.put(key, known)
+        shown, text = known
         if shown == before:  # of many repetitions it gives the number
             return traceback.format_exception(error)
-        key = (code.co_filename, code, place.tb_lasti)
-        text = _PLACES.get(key)
-        if text is None:
-            text = "".join(traceback.format_tb(place, 1))
-            _PLACES.put(key, text)
         lines.append(text)
         place, before = place.tb_next, shown
     return [*lines, *_last_lines(error)] if len(lines) > 1 else traceback.format_exception(error)
