@@ -179,7 +179,7 @@ class SettableClock(VirtualClock):
 
     def set(self, instant: int) -> None:
         """Read that instant from now on, epoch ms."""
-        self._now = instant
+        self._set = [instant]
 
 
 class ReplayRegistry(Registry):

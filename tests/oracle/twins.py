@@ -60,7 +60,7 @@ class LooseClock(VirtualClock):
 
     def set_back(self, span: int) -> None:
         """Go back by so many milliseconds."""
-        self._now -= span
+        self._set = [self.now() - span]
 
 
 class Checked(Turns):

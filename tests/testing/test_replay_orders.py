@@ -19,7 +19,7 @@ class LooseClock(VirtualClock):
 
     def set_back(self, span: int) -> None:
         """Go back by so many milliseconds."""
-        self._now -= span
+        self._set = [self.now() - span]
 
 
 def node(ref: str, kind: str = "SIMPLE", **fields: Any) -> Json:
