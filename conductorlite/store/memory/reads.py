@@ -25,6 +25,10 @@ from conductorlite.store.tables import ExecutionFilter, HolderRow, Life, OwnerRo
 __all__ = ["LimitReads", "LimitWrites", "MemoryPresence", "MemoryReads"]
 
 
+#: Statuses of executions in which a task may be held.
+_GOING: Final = [status.value for status in WorkflowStatus if not status.terminal]
+
+
 def _waits(member: Member) -> bool:
     return member.state is MemberState.WAITING
 
@@ -123,8 +127,12 @@ class LimitReads(BaseReads):
         return [row for _, row in sorted(self._store.holders.items())]
 
     def held_by(self, holder: str) -> Sequence[Task]:
-        keys = sorted(self._store.held.get(holder, ()))
-        return [self._store.executions[workflow_id].attempts[ref, attempt] for workflow_id, ref, attempt in keys]
+        store = self._store
+        ids = sorted(workflow_id for status in _GOING for (workflow_id,) in store.by_status.get(status, ()))
+        rows = (
+            execution.attempts[place] for execution in map(store.executions.__getitem__, ids) for place in sorted(execution.live)
+        )
+        return [task for task in rows if task.holder == holder]
 
     # -- driven time ---------------------------------------------------------------------------------------------------
 
@@ -241,15 +249,6 @@ class LimitWrites(LimitReads, BaseWrites):
 
     def drop_holder(self, holder: str) -> None:
         self._store.drop(self._store.holders, holder)
-
-    def _hold(self, old: Task | None, new: Task | None) -> None:
-        """Keep the index of what is held, when one row takes the place of another."""
-        store = self._store
-        before, after = None if old is None else old.holder, None if new is None else new.holder
-        if old is not None and before is not None and (new is None or before != after):
-            store.drop(store.held[before], (old.workflow_id, old.ref, old.attempt))
-        if new is not None and after is not None and before != after:
-            store.put(store.held.setdefault(after, {}), (new.workflow_id, new.ref, new.attempt), True)
 
     # -- driven time ---------------------------------------------------------------------------------------------------
 

@@ -277,8 +277,6 @@ class Store:
         self.pending: dict[int, tuple[FeedKind, str]] = {}
         self.pending_seq = 0
         self.holders: dict[str, HolderRow] = {}
-        #: (workflow id, reference, attempt) of what each holder has.
-        self.held: dict[str, dict[tuple[str, str, int], bool]] = {}
         self.archive: dict[str, Archived] = {}
         self.archived_ids: Ordered[tuple[str]] = Ordered()
 

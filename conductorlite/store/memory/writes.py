@@ -187,7 +187,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             if old is None:
                 continue
             store.drop(store.task_ids, old.task_id)
-            self._hold(old, None)
             store.drop(execution.fences, key)
             for keys in (execution.live, execution.failed):
                 if key in keys:
@@ -218,8 +217,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             store.task_ids[new.task_id] = (new.workflow_id, *key)
             if execution.last.get(new.ref, -1) < new.attempt:
                 store.put(execution.last, new.ref, new.attempt)
-        if new.holder != (None if old is None else old.holder):
-            self._hold(old, new)
         for keys, listed in ((execution.live, new.live), (execution.failed, new.failed)):
             if listed is not (key in keys):
                 if listed:
@@ -260,14 +257,18 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             self._put_event(changed(event, due_at=max(event.due_at, at), held=False))
 
     def _drop_event(self, execution: Execution, event_id: str) -> None:
-        store, inbox = self._store, execution.inbox
-        if event_id not in inbox:
-            return
-        event = inbox[event_id]
-        store.note((inbox, event_id, event))
-        del inbox[event_id]
+        inbox = execution.inbox
+        event = inbox.get(event_id)
+        if event is not None:
+            self._store.note((inbox, event_id, event))
+            del inbox[event_id]
+            self._unlist(execution, event)
+
+    def _unlist(self, execution: Execution, event: Event) -> None:
+        """Take an event out of what is due, or held."""
+        store = self._store
         if event.held:
-            store.drop(execution.held, event_id)
+            store.drop(execution.held, event.event_id)
         else:
             due = store.due[event.owner]
             key = _due_key(event)
@@ -281,13 +282,14 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         self._put(store.execution(event.workflow_id), event, event.owner if row is None else row.owner)
 
     def _put(self, execution: Execution, event: Event, owner: str) -> None:
-        store, event_id = self._store, event.event_id
-        if event_id in execution.inbox:
-            self._drop_event(execution, event_id)
+        store, inbox, event_id = self._store, execution.inbox, event.event_id
+        old = inbox.get(event_id)
+        if old is not None:
+            self._unlist(execution, old)
         if not event.stored or event.owner != owner:
             event = changed(event, stored=True, owner=owner)
-        store.note((execution.inbox, event_id, MISSING))
-        execution.inbox[event_id] = event
+        store.note((inbox, event_id, MISSING if old is None else old))
+        inbox[event_id] = event
         if event.held:
             store.put(execution.held, event_id, True)
         else:
@@ -396,7 +398,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         execution = self._of(workflow_id)
         for task in execution.attempts.values():
             store.drop(store.task_ids, task.task_id)
-            self._hold(task, None)
         for ref in list(execution.offered):
             self._drop_message((workflow_id, ref))
         for event_id in list(execution.inbox):
