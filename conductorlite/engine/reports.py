@@ -392,14 +392,15 @@ class Reports(Part):
             given["lease"] = lease
         if merge:
             given["merge"] = True
-        where = f"report on {task.ref!r}"
         output = result.output_data
         if type(output) is not Document:
-            output = Document(Payload.of(output, where=f"{where}.output"))
+            output = Document(Payload.of(output, where=f"report on {task.ref!r}.output"))
         if type(lease) is int and lease and status.terminal and not merge:  # what it says is JSON for certain
             key = f"lease {lease}" if status is TaskStatus.COMPLETED else f"lease {lease} {status}"
-            return self._task_event(task, EventKind.REPORT, Payload.made({**given, "output": output}), key, at=at)
-        return self._task_event(task, EventKind.REPORT, Payload.around("output", output, given, where=where), at=at)
+            given["output"] = output
+            return self._task_event(task, EventKind.REPORT, Payload.made(given), key, at=at)
+        payload = Payload.around("output", output, given, where=f"report on {task.ref!r}")
+        return self._task_event(task, EventKind.REPORT, payload, at=at)
 
     def whole(self, task: Task, result: TaskResult) -> TaskResult:
         """A report with the output that was uploaded for it; on an attempt that has ended, which no one looks at, without any."""
