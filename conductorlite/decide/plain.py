@@ -32,9 +32,6 @@ _SCHEDULED, _IN_PROGRESS, _COMPLETED = TaskStatus.SCHEDULED, TaskStatus.IN_PROGR
 _POLL_TIMEOUT, _TASK_TIMEOUT, _RESPONSE_TIMEOUT = EventKind.POLL_TIMEOUT, EventKind.TASK_TIMEOUT, EventKind.RESPONSE_TIMEOUT
 _RUNNING, _TASK, _DONE = WorkflowStatus.RUNNING, HistoryKind.TASK, Outcome.DONE
 
-#: All that a line of the journal says of a report, mostly.
-_REPORTED: Final = encoded({"kind": str(EventKind.REPORT)})
-
 
 @cache
 def _blank() -> Task:
@@ -46,6 +43,13 @@ def _blank() -> Task:
 def _polled_by(worker: str | None) -> str:
     """What a line of the journal says of a poll."""
     return encoded({"kind": str(EventKind.POLL), **({"worker": worker} if worker else {})})
+
+
+@lru_cache(maxsize=256, typed=True)
+def _reported_with(worker: str | None, callback: int | None, errors: tuple[str, ...]) -> str:
+    """What a line of the journal says of a report."""
+    said = {"worker": worker, "callback": callback, "errors": errors}
+    return encoded({"kind": str(EventKind.REPORT), **{name: value for name, value in said.items() if value}})
 
 
 def _usual(changeset: Changeset) -> bool:
@@ -118,18 +122,14 @@ def reported(changeset: Changeset, event: Event) -> Task | None:
 def _close(changeset: Changeset, row: Any, status: TaskStatus, output: Payload, said: dict[str, Any]) -> None:
     if row.timeout_at is not None or row.response_timeout_at is not None or row.total_timeout_at is not None:
         changeset.drop_timers(row)
-    worker, callback, errors = said.get("workerId"), said.get("callbackAfterMs"), said.get("errorTypes")
+    worker, errors = said.get("workerId"), said.get("errorTypes")
     row.status, row.reason = status, said.get("reason") or None
     row.ended_at = row.updated_at = changeset.now
     row.lease, row.holder = 0, None
     row.output = changeset.keep(output) if output.large else output
     row.worker_id, row.traceback = worker or row.worker_id, said.get("traceback")
     row.error_types = tuple(errors) if errors else ()
-    cause = _REPORTED
-    if worker or callback or errors:
-        given = {"worker": worker, "callback": callback, "errors": errors}
-        cause = encoded({"kind": str(EventKind.REPORT), **{name: value for name, value in given.items() if value}})
-    _line(changeset, row, output, cause)
+    _line(changeset, row, output, _reported_with(worker, said.get("callbackAfterMs"), row.error_types))
 
 
 def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...], previous: Task | None = None, delay_ms: int = 0) -> bool:

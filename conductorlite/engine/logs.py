@@ -55,7 +55,8 @@ _ENDED_BADLY: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT
 #: What is logged if anybody listens to warnings.
 _NOTED: Final = _FAILED | _ENDED_BADLY
 
-#: `logging.DEBUG` and `logging.WARNING`, which are not looked up for each turn.
+#: What is not looked up for each turn, and `logging.DEBUG` and `logging.WARNING`.
+_ALERT: Final = HistoryKind.ALERT
 _DEBUG: Final = 10
 _WARNING: Final = 30
 
@@ -66,7 +67,7 @@ _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLU
 def log_decision(decision: Decision) -> None:
     """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
     debug = "logging" in sys.modules and _TURNS.isEnabledFor(_DEBUG)
-    noted = [line for line in decision.history if line.status in _NOTED or line.kind is HistoryKind.ALERT]
+    noted = [line for line in decision.history if line.status in _NOTED or line.kind is _ALERT]
     if not debug and not noted:
         return
     try:

@@ -133,6 +133,10 @@ class Asked:
     taking: Taking | None = None
 
 
+#: What is asked for in each turn: Python finds a global faster than a member of an enumeration.
+_POLL, _IN_PROGRESS, _DONE = EventKind.POLL, TaskStatus.IN_PROGRESS, Outcome.DONE
+
+
 @attrs.define(slots=True, kw_only=True, eq=False)
 class Taking:
     """What one turn hands to workers: noted in the commit that hands it out, before any caller has it.
@@ -167,8 +171,8 @@ class Taking:
         """The poll that takes an offered task; it says `data`, by default what the others do."""
         event = new[Event](
             workflow_id=message.workflow_id,
-            event_id=f"{EventKind.POLL}@{now}:{message.task_id}",
-            kind=EventKind.POLL,
+            event_id=f"{_POLL!s}@{now}:{message.task_id}",
+            kind=_POLL,
             due_at=now,
             posted_at=now,
             ref=message.ref,
@@ -233,7 +237,7 @@ class Taking:
             (task, decision.workflow)
             for rows in (decision.inserted, decision.updated)
             for task in rows
-            if task.status is TaskStatus.IN_PROGRESS and self._is_taken(task, decision)
+            if task.status is _IN_PROGRESS and self._is_taken(task, decision)
         ]
         if self.noted is not None:
             self.noted += [task for task, _ in self.taken]
@@ -241,7 +245,7 @@ class Taking:
     def _is_taken(self, task: Task, decision: Decision) -> bool:
         event = self.polls.get(task.ref)
         reply = None if event is None or event.attempt != task.attempt else decision.replies.get(event.event_id)
-        return reply is not None and reply.outcome is Outcome.DONE
+        return reply is not None and reply.outcome is _DONE
 
 
 def _place(message: Message) -> tuple[int, int, str, str]:
