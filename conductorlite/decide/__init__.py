@@ -45,7 +45,7 @@ from conductorlite.decide.endings import (
 from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
 from conductorlite.decide.operators.do_while import next_round, with_rounds
 from conductorlite.decide.operators.join import choose, look_again, one_less, pass_over_join, schedule_branch
-from conductorlite.decide.plain import polled, reported, scheduled
+from conductorlite.decide.plain import delay_after, polled, reported, scheduled
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.reports import (
     on_extend_lease,
@@ -75,7 +75,6 @@ from conductorlite.model.decisions import Admission, Decision, Event, EventKind,
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.later import functions
-from conductorlite.model.policies import jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node, Plan
 from conductorlite.plan.tree import CHOOSES
@@ -189,9 +188,7 @@ def _attempts_left(node: Node, task: Task) -> bool:
 
 
 def _retry(changeset: Changeset, node: Node, task: Task) -> None:
-    delay = retry_delay(node.policy, task.attempt - task.first_attempt, changeset.workflow.semantics)
-    if node.policy.backoff_jitter_ms:
-        delay += jitter(node.policy, changeset.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
+    delay = delay_after(changeset, node, task)
     if not (node.plain and not task.grafts and scheduled(changeset, node, task.iterations, task, delay)):
         reschedule(changeset, node, task, delay)
 
@@ -386,10 +383,13 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
     task: Any = reported(changeset, event)
     if task is None:
         return None
+    node = changeset.plan.nodes[task.base_ref]
     if task.status is not _COMPLETED:
+        again = _retries_left(changeset, node, task)
+        if again and scheduled(changeset, node, task.iterations, task, delay_after(changeset, node, task)):
+            return 1
         changeset.queue.append(("advance", task.ref))
         return 0
-    node = changeset.plan.nodes[task.base_ref]
     if node.successor is not None:
         successor = changeset.plan.nodes[node.successor]
         if not (successor.plain and scheduled(changeset, successor, task.iterations)):

@@ -19,10 +19,11 @@ from conductorlite.model.canonical import Payload, encoded
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, printed_ref
+from conductorlite.model.policies import jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
-__all__ = ["polled", "reported", "scheduled"]
+__all__ = ["delay_after", "polled", "reported", "scheduled"]
 
 #: What a report ends a task with, mostly.
 _ENDS: Final = {str(one): one for one in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR)}
@@ -130,6 +131,14 @@ def _close(changeset: Changeset, row: Any, status: TaskStatus, output: Payload, 
     row.worker_id, row.traceback = worker or row.worker_id, said.get("traceback")
     row.error_types = tuple(errors) if errors else ()
     _line(changeset, row, output, _reported_with(worker, said.get("callbackAfterMs"), row.error_types))
+
+
+def delay_after(changeset: Changeset, node: Node, task: Task) -> int:
+    """How long the attempt after one that has failed is delayed, ms."""
+    delay = retry_delay(node.policy, task.attempt - task.first_attempt, changeset.workflow.semantics)
+    if node.policy.backoff_jitter_ms:
+        delay += jitter(node.policy, changeset.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
+    return delay
 
 
 def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...], previous: Task | None = None, delay_ms: int = 0) -> bool:

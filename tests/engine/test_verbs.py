@@ -10,6 +10,7 @@ import pytest
 from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, wait
 
 import conductorlite.decide as progress
+import conductorlite.decide.plain as plain
 from conductorlite import (
     Bounds,
     HistoryEvent,
@@ -690,7 +691,7 @@ def test_pause_after_retry(bench: Bench) -> None:
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Switches a fault in the decider on and off: the end of a task called `bad` breaks an invariant."""
-    sound = progress.retry_delay
+    sound = plain.retry_delay
 
     def breaking(*arguments: Any) -> int:
         if arguments[0].retry_delay_ms == 13_000:
@@ -698,7 +699,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
         return sound(*arguments)
 
     def switch_to(on: bool) -> None:
-        monkeypatch.setattr(progress, "retry_delay", breaking if on else sound)
+        monkeypatch.setattr(plain, "retry_delay", breaking if on else sound)
 
     switch_to(True)
     return switch_to
