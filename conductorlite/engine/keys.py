@@ -199,7 +199,9 @@ class Polls:
 
     def write(self, polls: Iterable[PollData]) -> PollWrite | None:
         """What writes that these polls were made, if anything is to be written."""
-        due = [one for poll in polls for one in self.noted(poll)]
+        due: Sequence[PollData] = ()
+        for poll in polls:
+            due = self.noted(poll) or due  # each time all that waits
         return PollWrite(due) if due else None
 
     def types(self) -> frozenset[str]:

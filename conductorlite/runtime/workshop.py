@@ -269,6 +269,8 @@ class HandOut:
         self._in_a_row = 0
         self._noted_at = 0
         self._by_queue: dict[str, Worker] = {}
+        #: Whose hand takes what turns hand over.
+        self._hand = Hand(engine.core.holding)
 
     @property
     def worker_id(self) -> str:
@@ -360,16 +362,15 @@ class HandOut:
         again: set[str] = set()
         for task in tasks:
             again.add(queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type)
-        core, polls = self._engine.core, self._polls(served, self._engine.clock.now())
         return new[Taking](
-            data=said(self.worker_id, new[Hand](core.holding)),
+            data=said(self.worker_id, self._hand),
             owner=owner,
-            write=core.polling.polls.write(polls) if polls else None,
+            write=self._polled(self._engine.clock.now()),
             free=free,
             most=most,
             again=again,
             until=self.until,
-            write_at=self._polls_at,
+            write_at=self._polled,
         )
 
     def served(self) -> dict[str, Worker]:
@@ -381,20 +382,17 @@ class HandOut:
             self._by_queue = {queue_name(one.task_type, one.domain, owner): one for one in self._workers}
         return self._by_queue
 
-    def _polls(self, served: dict[str, Worker], now: int) -> Sequence[PollData]:
-        """A worker that is free for what a turn offers has polled; it is noted as often as it would be written."""
-        if 0 <= now - self._noted_at < POLLS_MS:
-            return ()
-        self._noted_at = now
+    def _polled(self, at: int) -> PollWrite | None:
+        """What is written of the poll that workers make which are free at an instant: as often as one is written."""
+        if 0 <= at - self._noted_at < POLLS_MS:
+            return None
+        self._noted_at = at
         who = self.worker_id
-        return [
-            new[PollData](queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=now)
-            for worker in served.values()
+        polls = [
+            new[PollData](queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=at)
+            for worker in self.served().values()
         ]
-
-    def _polls_at(self, at: int) -> PollWrite | None:
-        """What is written when a task is handed over that is offered later."""
-        return self._engine.core.polling.polls.write(self._polls(self.served(), at))
+        return self._engine.core.polling.polls.write(polls)
 
     def receive(self, taking: Taking | None) -> None:
         """Have what a turn has handed over carried out next."""
