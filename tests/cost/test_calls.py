@@ -22,13 +22,13 @@ from conductorlite.testing import lognormal, what_if
 from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 442), "loop": (loop, 10, 671), "fork": (fork, 30, 530)}
+CEILINGS: Final = {"chain": (chain, 10, 436), "loop": (loop, 10, 668), "fork": (fork, 30, 528)}
 
 #: The same of a chain in a SQLite file.
-STORED: Final = 520
+STORED: Final = 516
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
-RETRY: Final = 536
+RETRY: Final = 479
 VIRTUAL: Final = 1.2
 
 
