@@ -24,7 +24,7 @@ from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
-from conductorlite.model.errors import Problem
+from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.later import functions, pattern
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
@@ -271,14 +271,26 @@ def known_plan(
     key = (text, semantics, None if environment is None else frozenset(environment))
     known = _KNOWN.get(key)
     if known is None:
-        if written is not None:
-            refuse_errors(misshapen(written))
-        definition = WorkflowDef.from_json(text)
+        definition = _read(text, written)
         found = validate(definition, environment=environment, read=True)
         refuse_errors(found)
         known = (compile_plan(definition, semantics, valid=True), tuple(found))
         _KNOWN.put(key, known)
     return known
+
+
+def _read(text: str, written: WorkflowDef | None) -> WorkflowDef:
+    """A definition by its text; an object that is not of the declared types is refused by what it holds, not by its text."""
+    try:
+        definition = WorkflowDef.from_json(text)
+    except (InvalidDefinition, InvalidInput):
+        if written is not None:
+            refuse_errors(misshapen(written))
+        raise
+    # What equals one that was read is of its types: to examine it takes ten times as long.
+    if written is not None and written != definition:
+        refuse_errors(misshapen(written))
+    return definition
 
 
 def _surroundings(definition: WorkflowDef, places: Mapping[str, TreePosition]) -> Iterator[tuple[str, dict[str, Any]]]:
