@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from conductorlite.decide.changeset.reader import Barriers
 from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.prefetch import OF_LIMITS
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.turn_types import Start
 from conductorlite.model import attrs
@@ -202,6 +203,7 @@ class _Player:
     def act(self, workflow_id: str, turn: Sequence[ReplayStep], end: int) -> None:
         """Take turns until the step's lines are there, or nothing moves any more."""
         todo, started = self.from_outside(workflow_id, turn)
+        self.ask(workflow_id, turn, todo)
         for _ in range(_TURNS):
             nudged = [*self.nudge(workflow_id, turn[0]), *todo]
             self.turns.events = () if started is not None else self.chosen(workflow_id, turn)
@@ -240,6 +242,20 @@ class _Player:
             if event is not None:
                 found.append(event)
         return found, started
+
+    def ask(self, workflow_id: str, turn: Sequence[ReplayStep], todo: Sequence[Event]) -> None:
+        """Have what a limit lets in ask for its slot first: it did so in a turn before, which led to no line."""
+        first = min((event.order for event in todo if event.kind in OF_LIMITS), default=None)
+        if first is None:
+            return
+        answered = {answer[0] for step in turn for line in step.lines for answer in parse(line.cause or "{}").get("slots", ())}
+        with self.engine.backend.reading() as view:
+            due = [event for event in view.inbox(workflow_id) if event.kind is EventKind.ADMISSION and not event.held]
+        late = [event for event in due if first < event.order and event.due_at <= self.clock.now()]
+        self.turns.events = [event for event in late if f"ask {event.ref or ''}" not in answered]
+        self.turns.admissions = ()
+        if self.turns.events and not self.records(workflow_id):
+            self.turns.one(workflow_id, ())
 
     def nudge(self, workflow_id: str, step: ReplayStep) -> list[Event]:
         """What makes the turn stamp its lines later than the clock, where something without a line had done so."""

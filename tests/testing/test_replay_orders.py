@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from conductorlite import Bounds, Engine, EngineConfig, TaskResult, TaskStatus, VirtualClock, WorkflowDef
 from conductorlite.model.executions import HistoryKind
 from conductorlite.testing import replay, timeline
@@ -149,3 +151,47 @@ def test_a_sign_of_life_puts_a_timeout_behind_another() -> None:
     late = [(line.at - T0, line.ref) for line in engine.history("w") if line.status == "TIMED_OUT"]
     assert late == [(6_000, "b"), (6_000, "a")]
     again(engine)
+
+
+LIMITED = {"name": "a", "concurrentExecLimit": 1, "retryCount": 0}
+RATED = {"name": "a", "rateLimitPerFrequency": 1, "rateLimitFrequencyInSeconds": 10, "retryCount": 0}
+
+
+@pytest.mark.parametrize("options", [LIMITED, RATED], ids=["slots", "rate"])
+@pytest.mark.parametrize("workflow_id", ["a", "w"])
+@pytest.mark.parametrize("span", [0, 1_000])
+def test_a_slot_given_at_the_instant_in_which_it_was_asked_for_again(options: Json, workflow_id: str, span: int) -> None:
+    """A task that waited is paused, resumed, asks again and is let in: it asks before the slot is read, whatever their names."""
+    engine = lived()
+    definition = version(1, node("a", taskDefinition=options))
+    engine.start(definition, workflow_id="first")
+    engine.start(definition, workflow_id=workflow_id)
+    (first,) = engine.poll("a")
+    engine.pause(workflow_id)
+    engine.advance(f"{span}ms")
+    engine.resume(workflow_id)
+    engine.advance("10s" if options is RATED else "0s")
+    engine.update_task(TaskResult(workflow_id=first.workflow_id, task_id=first.task_id, status=TaskStatus.COMPLETED))
+    engine.settle()
+    assert engine.get(workflow_id).task("a").status is TaskStatus.SCHEDULED
+    replayed = replay(engine.admin.export(workflow_id))
+    assert timeline(replayed.engine, workflow_id) == timeline(engine, workflow_id)
+    replayed.engine.close()
+
+
+@pytest.mark.parametrize("workflow_id", ["v", "x"])
+def test_an_execution_let_in_at_the_instant_in_which_it_asked_again(workflow_id: str) -> None:
+    """The same of an execution that waits for its turn."""
+    engine = lived()
+    config = {"rateLimitKey": "all", "concurrentExecLimit": 1}
+    definition = WorkflowDef.from_json({"name": "flow", "version": 1, "tasks": [node("a")], "rateLimitConfig": config})
+    engine.start(definition, workflow_id="first")
+    engine.start(definition, workflow_id=workflow_id)
+    engine.pause(workflow_id)
+    engine.resume(workflow_id)
+    engine.terminate("first")
+    engine.settle()
+    assert engine.get(workflow_id).task("a").status is TaskStatus.SCHEDULED
+    replayed = replay(engine.admin.export(workflow_id))
+    assert timeline(replayed.engine, workflow_id) == timeline(engine, workflow_id)
+    replayed.engine.close()
