@@ -44,7 +44,7 @@ _ENDING: Final = frozenset(
 _WHOLE: Final = frozenset({EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.CHILD_REOPENED})
 
 #: Events that a limit has written, which name it.
-OF_LIMITS: Final = frozenset({EventKind.GRANTED, EventKind.WINDOW_MOVES})
+_OF_LIMITS: Final = frozenset({EventKind.GRANTED, EventKind.WINDOW_MOVES})
 
 
 def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
@@ -61,7 +61,7 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
             wanted.everything = True
         elif event.kind is EventKind.MIGRATE and len(events) == 1:
             wanted.everything = wanted.inbox = True
-        elif event.kind in OF_LIMITS and not event.data.absent:
+        elif event.kind in _OF_LIMITS and not event.data.absent:
             _add_limit(wanted, event)
         if event.ref is None:
             continue

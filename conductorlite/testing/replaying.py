@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from conductorlite.decide.changeset.reader import Barriers
 from conductorlite.decide.changeset.view import Bounds
-from conductorlite.decide.prefetch import OF_LIMITS
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.turn_types import Start
 from conductorlite.model import attrs
@@ -37,6 +36,9 @@ _TURNS: Final = 10_000
 
 #: Timers that have an effect while an execution is paused.
 _UNPAUSED: Final = frozenset({EventKind.WAIT_ENDS, EventKind.WORKFLOW_TIMEOUT})
+
+#: What a limit answers, as the journal has it, to who asked in a turn before.
+_LET_IN: Final = ("take ", "stands ")
 
 #: An event that leads to nothing but the instant it was posted at.
 _NUDGE: Final = "replay"
@@ -203,15 +205,14 @@ class _Player:
     def act(self, workflow_id: str, turn: Sequence[ReplayStep], end: int) -> None:
         """Take turns until the step's lines are there, or nothing moves any more."""
         todo, started = self.from_outside(workflow_id, turn)
-        self.ask(workflow_id, turn, todo)
+        self.ask(workflow_id, turn)
         for _ in range(_TURNS):
             nudged = [*self.nudge(workflow_id, turn[0]), *todo]
             self.turns.events = () if started is not None else self.chosen(workflow_id, turn)
             now = self.row(workflow_id) or _NOBODY
             before = now.fence
             lines = self.exported.histories[workflow_id][now.history_seq : end]
-            slots = [answer for line in lines for answer in parse(line.cause or "{}").get("slots", ())]
-            self.turns.admissions = tuple(tuple(answer) for answer in slots)
+            self.turns.admissions = tuple(tuple(answer) for answer in _slots(lines))
             self.turns.cut = tuple(tuple(cut) for line in lines for cut in parse(line.cause or "{}").get("cut", ()))
             try:
                 reached = self.turns.one(workflow_id, nudged, started)
@@ -243,19 +244,24 @@ class _Player:
                 found.append(event)
         return found, started
 
-    def ask(self, workflow_id: str, turn: Sequence[ReplayStep], todo: Sequence[Event]) -> None:
-        """Have what a limit lets in ask for its slot first: it did so in a turn before, which led to no line."""
-        first = min((event.order for event in todo if event.kind in OF_LIMITS), default=None)
-        if first is None:
+    def ask(self, workflow_id: str, turn: Sequence[ReplayStep]) -> None:
+        """Have what is let in ask for its slot first: it did in a turn before, without a line, maybe by a clock set back since."""
+        acts = [act for step in turn for act, admitted, *_ in _slots(step.lines) if admitted]
+        asking = {act.removeprefix("ask ") for act in acts if act.startswith("ask ")}
+        let_in = {act.partition(" ")[2] for act in acts if act.startswith(_LET_IN)} - asking
+        if not let_in:
             return
-        answered = {answer[0] for step in turn for line in step.lines for answer in parse(line.cause or "{}").get("slots", ())}
         with self.engine.backend.reading() as view:
             due = [event for event in view.inbox(workflow_id) if event.kind is EventKind.ADMISSION and not event.held]
-        late = [event for event in due if first < event.order and event.due_at <= self.clock.now()]
-        self.turns.events = [event for event in late if f"ask {event.ref or ''}" not in answered]
-        self.turns.admissions = ()
-        if self.turns.events and not self.records(workflow_id):
-            self.turns.one(workflow_id, ())
+        found = [event for event in due if event.due_at <= turn[0].at and (event.ref or "") in let_in]
+        if found:
+            clock = self.clock.now()
+            self.clock.set(max(clock, *(event.due_at for event in found)))
+            self.turns.admissions = ()
+            self.turns.events = found
+            if not self.records(workflow_id):
+                self.turns.one(workflow_id, ())
+            self.clock.set(clock)
 
     def nudge(self, workflow_id: str, step: ReplayStep) -> list[Event]:
         """What makes the turn stamp its lines later than the clock, where something without a line had done so."""
@@ -431,6 +437,11 @@ class _Player:
                 void = tuple(event.event_id for event in inbox if event.sender != workflow_id and not event.held)
                 if row is not None and void:
                     tx.apply(Decision(workflow=row, consumed=void))
+
+
+def _slots(lines: Sequence[HistoryEvent]) -> list[Any]:
+    """What limits answered in these lines."""
+    return [answer for line in lines for answer in parse(line.cause or "{}").get("slots", ())]
 
 
 _NOBODY: Final = Workflow(workflow_id="", name="", version=0, definition_hash="", fence=-1)

@@ -195,3 +195,27 @@ def test_an_execution_let_in_at_the_instant_in_which_it_asked_again(workflow_id:
     replayed = replay(engine.admin.export(workflow_id))
     assert timeline(replayed.engine, workflow_id) == timeline(engine, workflow_id)
     replayed.engine.close()
+
+
+def test_a_slot_given_behind_a_clock_that_was_set_back() -> None:
+    """A retry asked when its delay was over; then the clock was set back, and the slot given."""
+    engine = lived()
+    options = {"name": "a", "concurrentExecLimit": 1, "retryCount": 1, "retryLogic": "FIXED", "retryDelaySeconds": 4}
+    definition = version(1, node("a", taskDefinition=options))
+    engine.start(definition, workflow_id="w")
+    (task,) = engine.poll("a")
+    engine.start(definition, workflow_id="second")
+    engine.update_task(TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.FAILED))
+    (second,) = engine.poll("a")
+    assert second.workflow_id == "second"
+    engine.advance("4s")
+    clock = engine.clock
+    assert isinstance(clock, LooseClock)
+    clock.set_back(3_000)
+    engine.update_task(TaskResult(workflow_id="second", task_id=second.task_id, status=TaskStatus.COMPLETED))
+    engine.settle()
+    line = next(line for line in engine.history("w") if "GRANTED" in (line.cause or ""))
+    assert (line.at, json.loads(line.cause or "{}")["clock"]) == (T0 + 4_000, T0 + 1_000)
+    replayed = replay(engine.admin.export("w"))
+    assert timeline(replayed.engine, "w") == timeline(engine, "w")
+    replayed.engine.close()
