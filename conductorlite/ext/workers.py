@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from conductorlite.ext.http import http_worker
-from conductorlite.ext.kafka import kafka_worker
-from conductorlite.ext.sinks import Sink, checked_sinks, event_worker
+from conductorlite.ext.sinks import Sink, checked_sinks, event_worker, kafka_worker
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.texts import Span, to_span

@@ -9,7 +9,7 @@ import pytest
 from rest_kit import Ask, asking
 
 from conductorlite import Engine, EngineConfig, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.model.reading import structured
+from conductorlite.model.codec import structured
 
 
 @pytest.fixture

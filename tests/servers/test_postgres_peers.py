@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import Engine, TaskResult, TaskStatus, WorkflowDef
-from conductorlite.ext.postgres.peers import Peers
+from conductorlite.ext.postgres.presence import Peers
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b", "c")]})
 

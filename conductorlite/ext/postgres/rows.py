@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, Final, cast
 
 from conductorlite.ext.postgres.own_rows import OwnRows
-from conductorlite.ext.postgres.peers import Peers
+from conductorlite.ext.postgres.presence import Peers
 from conductorlite.ext.postgres.search import UNINDEX, PostgresIndex, key_of_document
 from conductorlite.ext.postgres.statements import (
     EVENTS,
@@ -70,7 +70,7 @@ class PostgresReads(RowReads):
         found = self._execute(WORKFLOW, (workflow_id,))
         if self._ahead and self._asked is None:
             events, tasks = self._execute(EVENTS, (workflow_id, _FEW + 1)), self._execute(TASKS, (workflow_id, _FEW + 1))
-            self._asked = (workflow_id, cast(Cursor, events), cast(Cursor, tasks))
+            self._asked = (workflow_id, cast("Cursor", events), cast("Cursor", tasks))
         row = found.fetchone()
         if row is None:
             return None
@@ -142,7 +142,7 @@ class PostgresReads(RowReads):
 
     def index(self) -> Any:
         """The index in the store's schema."""
-        return PostgresIndex(cast(Connection, self._connection))
+        return PostgresIndex(cast("Connection", self._connection))
 
     def _file_bytes(self) -> tuple[int, int]:
         return self._execute(FILE_BYTES).fetchone()[0], 0
@@ -225,7 +225,7 @@ class PostgresWrites(PostgresReads, RowWrites):
         return number
 
     def _sent(self, statement: str, row: Row) -> Cursor:
-        return cast(Cursor, self._execute(statement, row))
+        return cast("Cursor", self._execute(statement, row))
 
     def _change(self, statement: str, row: Row, refusal: ConductorliteError) -> None:
         self._dirty = True

@@ -7,11 +7,11 @@ from typing import Any, Final
 from conductorlite.engine.control import blocking_task
 from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
+from conductorlite.model.codec import structured
 from conductorlite.model.definitions import StartWorkflowRequest, TaskType
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.policies import derive_id
-from conductorlite.model.reading import structured
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import task, workflow

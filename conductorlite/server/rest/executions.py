@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.model import attrs
+from conductorlite.model.codec import structured
 from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.model.errors import Conflict, DefinitionNotFound, ExecutionNotFound, TaskNotFound
 from conductorlite.model.executions import Workflow
-from conductorlite.model.reading import structured
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import found, summary, task, workflow
