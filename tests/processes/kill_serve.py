@@ -84,9 +84,8 @@ def _made_start_by_grpc() -> Callable[[str], str] | None:
     try:
         import grpc
 
-        from conductorlite.server.grpc.contract import message_class
-        from conductorlite.server.grpc.conversion import filled, read
-        from conductorlite.server.grpc.methods import METHODS
+        from conductorlite.server.grpc.app import METHODS
+        from conductorlite.server.grpc.messages import filled, message_class, read
     except ImportError:
         return None
     method = next(one for one in METHODS if one.name == "StartWorkflow")

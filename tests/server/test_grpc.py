@@ -17,10 +17,8 @@ pytest.importorskip("google.protobuf")
 
 import grpc
 
-from conductorlite.server.grpc.app import grpc_served
-from conductorlite.server.grpc.contract import message_class
-from conductorlite.server.grpc.conversion import filled, read
-from conductorlite.server.grpc.methods import METHODS
+from conductorlite.server.grpc.app import METHODS, grpc_served
+from conductorlite.server.grpc.messages import filled, message_class, read
 from conductorlite.server.safety import Role, Safety
 
 SERVICES: Final = {method.service.rpartition(".")[2]: method.service for method in METHODS}

@@ -24,10 +24,10 @@ from conductorlite.engine.polling import Asker
 from conductorlite.model.errors import EngineClosed
 from conductorlite.server.rest import rest_app
 from conductorlite.server.rest.app import needed
-from conductorlite.server.rest.groups import Groups
 from conductorlite.server.rest.operations import Place
 from conductorlite.server.rest.routes import OPERATIONS
 from conductorlite.server.safety import Role
+from conductorlite.server.waiting import Groups
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
 TYPES: dict[type, str] = {bool: "b", int: "n", float: "n", str: "s", list: "a", dict: "o"}
@@ -171,7 +171,7 @@ def _step(ref: str, kind: str = "SIMPLE") -> WorkflowTask:
 def test_what_was_asked_before_the_end_is_answered(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the thread that takes reports and polls gets to it only after that; what is asked later is refused."""
     begun: list[Callable[[], None]] = []
-    monkeypatch.setattr("conductorlite.server.rest.groups.started", lambda run, name: begun.append(run))
+    monkeypatch.setattr("conductorlite.server.waiting.started", lambda run, name: begun.append(run))
 
     async def asked() -> None:
         groups = Groups(engine, lambda tasks: None)
@@ -191,7 +191,7 @@ def test_what_was_asked_before_the_end_is_answered(engine: Engine, monkeypatch: 
 def test_what_is_polled_for_who_goes_at_that_moment_is_given_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """The answer is there, and its client's call is canceled before it has seen it."""
     begun: list[Callable[[], None]] = []
-    monkeypatch.setattr("conductorlite.server.rest.groups.started", lambda run, name: begun.append(run))
+    monkeypatch.setattr("conductorlite.server.waiting.started", lambda run, name: begun.append(run))
     engine.register(_flow("w", _step("a")))
     engine.start("w")
     left: list[str] = []

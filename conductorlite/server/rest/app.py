@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import Any, Final
 
 from conductorlite.model.errors import (
@@ -31,27 +30,14 @@ from conductorlite.model.errors import (
 from conductorlite.runtime.aio.engine import AsyncEngine
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.executions import no_such
-from conductorlite.server.rest.openapi import document
-from conductorlite.server.rest.operations import Found, Operation, Refused, find, operation, table
-from conductorlite.server.rest.routes import OPERATIONS
+from conductorlite.server.rest.operations import Found, Operation, Refused, find
+from conductorlite.server.rest.routes import TABLE
 from conductorlite.server.rest.tasks import Polled
-from conductorlite.server.rest.waiting import Waiting
 from conductorlite.server.safety import App, Guard, Receive, Role, Safety, Scope, Send
+from conductorlite.server.waiting import Waiting
 
 __all__ = ["beside", "needed", "rest_app"]
 
-
-@cache
-def _document() -> dict[str, Any]:
-    return document(OPERATIONS)
-
-
-def api_docs(engine: Engine) -> dict[str, Any]:
-    """The OpenAPI document of all operations."""
-    return _document()
-
-
-_TABLE: Final = table((*OPERATIONS, operation("GET", "/api-docs", api_docs)))
 
 #: A HEAD is answered as a GET is, by a server that leaves out the body.
 _METHODS: Final = {"HEAD": "GET"}
@@ -105,7 +91,7 @@ def beside(api: App, pages: App) -> App:
 def needed(method: str, path: str) -> Role | None:
     """The role that a request needs; READ for what there is not."""
     method = _METHODS.get(method, method)
-    found = find(_TABLE, path, method)
+    found = find(TABLE, path, method)
     return found.operations[method].role if found is not None and method in found.operations else Role.READ
 
 
@@ -160,7 +146,7 @@ class _Rest:
 
 def _found(path: str, method: str) -> tuple[Operation, Found]:
     method = _METHODS.get(method, method)
-    found = find(_TABLE, path, method)
+    found = find(TABLE, path, method)
     if found is None:
         raise Refused(404, f"No static resource {path.strip('/')}.")
     if method not in found.operations:

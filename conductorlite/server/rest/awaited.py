@@ -18,7 +18,7 @@ from conductorlite.server.rest.documents import task, workflow
 from conductorlite.server.rest.executions import started
 from conductorlite.server.rest.operations import NO_BODY, Refused
 from conductorlite.server.rest.tasks import status_of
-from conductorlite.server.rest.waiting import Waiting
+from conductorlite.server.waiting import Waiting
 
 __all__ = ["execute", "signal", "signal_sync", "tried_out", "try_out"]
 

@@ -1,4 +1,4 @@
-"""Conductor's operations, one row each: method, path, and what is called.
+"""Conductor's operations, one row each: method, path, and what is called; those on the server itself; their OpenAPI document.
 
 `empty` is the status of an answer without a body (200 unless said). Who polls or changes something needs the role WRITE, who sets
 the whole server right ADMIN.
@@ -6,17 +6,121 @@ the whole server right ADMIN.
 
 from __future__ import annotations
 
-from typing import Final
+import inspect
+from functools import cache
+from typing import Any, Final, get_args, get_origin
 
+import conductorlite
 import conductorlite.server.rest.awaited as awaited
 import conductorlite.server.rest.definitions as definitions
 import conductorlite.server.rest.executions as executions
-import conductorlite.server.rest.services as services
 import conductorlite.server.rest.tasks as tasks
-from conductorlite.server.rest.operations import Operation, operation
+from conductorlite.model.errors import InvalidInput, StorageError
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.runtime.engine import Engine
+from conductorlite.server.rest.operations import NO_BODY, Operation, Parameter, Place, Refused, Text, operation, table
 from conductorlite.server.safety import Role
 
-__all__ = ["OPERATIONS"]
+__all__ = ["OPERATIONS", "TABLE"]
+
+Json = dict[str, Any]
+
+# ---------------------------------------------------------------------- queues of statuses, administration
+
+
+#: Statuses for which Conductor has a queue.
+_QUEUED: Final = {"COMPLETED": TaskStatus.COMPLETED, "FAILED": TaskStatus.FAILED}
+
+
+def update_first(engine: Engine, workflow_id: str, task_ref_name: str, status: str, body: Json = NO_BODY) -> None:
+    """Report on the open task of a reference."""
+    if status not in _QUEUED:
+        raise Refused(400, f"There is no queue for handling {status} status")
+    engine.signal(workflow_id, body, task=task_ref_name, status=_QUEUED[status])
+
+
+def update_by_id(engine: Engine, workflow_id: str, task_id: str, status: str, body: Json = NO_BODY) -> None:
+    """Report on a task by its id."""
+    update_first(engine, workflow_id, task_id, status, body)
+
+
+def queue_names(engine: Engine) -> Json:
+    """The queues of statuses: none, for a report is a verb here."""
+    return {}
+
+
+def queue_status_sizes(engine: Engine) -> Json:
+    """What waits in the queues of statuses: nothing."""
+    return {}
+
+
+def admin_config(engine: Engine) -> Json:
+    """What kind of engine answers; no setting that could be a secret."""
+    return {"version": conductorlite.__version__, "semantics": engine.config.semantics.value}
+
+
+def admin_tasks(engine: Engine, tasktype: str, start: int = 0, count: int = 100) -> list[Any]:
+    """The open tasks of a type."""
+    if "'" in tasktype:
+        raise InvalidInput("a task type has no quotation mark")
+    query = f"taskDefName = '{tasktype}' AND status IN (SCHEDULED, IN_PROGRESS, PENDING)"
+    results: list[Any] = tasks.search_tasks_v2(engine, start, count, query=query)["results"]
+    return results
+
+
+def admin_queues(engine: Engine, verbose: bool = False) -> Json:
+    """How many tasks wait in each queue."""
+    return tasks.queue_all_verbose(engine) if verbose else {**tasks.queue_all(engine)}
+
+
+def sweep(engine: Engine, workflow_id: str) -> str:
+    """Take an execution's turn, if anything is due."""
+    engine.admin.decide(workflow_id)
+    return f"true.{workflow_id}"
+
+
+def repair(engine: Engine, workflow_id: str) -> str:
+    """Set right what does not hold of an execution; whether anything was."""
+    return "true" if engine.admin.repair(workflow_id).done else "false"
+
+
+def environment(engine: Engine) -> list[Json]:
+    """What `${workflow.env.NAME}` stands for."""
+    return [{"name": name, "value": value} for name, value in sorted(engine.core.turns.environment.items())]
+
+
+def environment_value(engine: Engine, key: str) -> str | None:
+    """What one `${workflow.env.NAME}` stands for; nothing if it is not set."""
+    return engine.core.turns.environment.get(key)
+
+
+def secret_names(engine: Engine) -> list[str]:
+    """None: the provider of secrets is asked for one at a time, and not by this server."""
+    return []
+
+
+def health(engine: Engine) -> Json:
+    """Whether the store can be read."""
+    try:
+        engine.tasks.poll_data("")
+        healthy, said = True, {}
+    except StorageError as error:
+        healthy, said = False, {"error": type(error).__name__}
+    one = {"healthy": healthy, "name": "store", "details": said}
+    return {"healthResults": [one], "suppressedHealthResults": [], "healthy": healthy}
+
+
+def version(engine: Engine) -> str:
+    """Which conductorlite answers."""
+    return conductorlite.__version__
+
+
+def context(engine: Engine) -> str:
+    """Settings for Conductor's own pages: none."""
+    return ""
+
+
+# ---------------------------------------------------------------------- the table
 
 _WRITE: Final = Role.WRITE
 _ADMIN: Final = Role.ADMIN
@@ -104,35 +208,110 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("GET", "/api/event/{event}", definitions.event_handlers_of),
     operation("DELETE", "/api/event/{name}", definitions.remove_event_handler),
     # -- scheduler
-    operation("GET", "/api/scheduler/admin/pause", services.pause_all, role=_ADMIN),
-    operation("GET", "/api/scheduler/admin/requeue", services.requeue_all, role=_ADMIN),
-    operation("GET", "/api/scheduler/admin/resume", services.resume_all, role=_ADMIN),
-    operation("PUT", "/api/scheduler/bulk/pause", services.pause_schedules),
-    operation("PUT", "/api/scheduler/bulk/resume", services.resume_schedules),
-    operation("GET", "/api/scheduler/nextFewSchedules", services.next_few),
-    operation("GET", "/api/scheduler/schedules", services.schedules),
-    operation("POST", "/api/scheduler/schedules", services.save_schedule),
-    operation("GET", "/api/scheduler/schedules/search", services.search_schedules),
-    operation("GET", "/api/scheduler/schedules/{name}", services.schedule),
-    operation("DELETE", "/api/scheduler/schedules/{name}", services.remove_schedule),
-    operation("PUT", "/api/scheduler/schedules/{name}/pause", services.pause_schedule),
-    operation("PUT", "/api/scheduler/schedules/{name}/resume", services.resume_schedule),
-    operation("GET", "/api/scheduler/search/executions", services.schedule_executions),
+    operation("GET", "/api/scheduler/admin/pause", definitions.pause_all, role=_ADMIN),
+    operation("GET", "/api/scheduler/admin/requeue", definitions.requeue_all, role=_ADMIN),
+    operation("GET", "/api/scheduler/admin/resume", definitions.resume_all, role=_ADMIN),
+    operation("PUT", "/api/scheduler/bulk/pause", definitions.pause_schedules),
+    operation("PUT", "/api/scheduler/bulk/resume", definitions.resume_schedules),
+    operation("GET", "/api/scheduler/nextFewSchedules", definitions.next_few),
+    operation("GET", "/api/scheduler/schedules", definitions.schedules),
+    operation("POST", "/api/scheduler/schedules", definitions.save_schedule),
+    operation("GET", "/api/scheduler/schedules/search", definitions.search_schedules),
+    operation("GET", "/api/scheduler/schedules/{name}", definitions.schedule),
+    operation("DELETE", "/api/scheduler/schedules/{name}", definitions.remove_schedule),
+    operation("PUT", "/api/scheduler/schedules/{name}/pause", definitions.pause_schedule),
+    operation("PUT", "/api/scheduler/schedules/{name}/resume", definitions.resume_schedule),
+    operation("GET", "/api/scheduler/search/executions", definitions.schedule_executions),
     # -- queue, admin, and what stands alone
-    operation("GET", "/api/queue/", services.queue_names),
-    operation("GET", "/api/queue/size", services.queue_status_sizes),
-    operation("POST", "/api/queue/update/{workflowId}/task/{taskId}/{status}", services.update_by_id),
-    operation("POST", "/api/queue/update/{workflowId}/{taskRefName}/{status}", services.update_first),
-    operation("GET", "/api/admin/config", services.admin_config, role=_ADMIN),
-    operation("POST", "/api/admin/consistency/verifyAndRepair/{workflowId}", services.repair, role=_ADMIN),
-    operation("GET", "/api/admin/queues", services.admin_queues),
-    operation("POST", "/api/admin/sweep/requeue/{workflowId}", services.sweep),
-    operation("GET", "/api/admin/task/{tasktype}", services.admin_tasks),
-    operation("GET", "/api/secrets", services.secret_names),
-    operation("GET", "/api/environment", services.environment, role=_ADMIN),
-    operation("GET", "/api/environment/{key}", services.environment_value, role=_ADMIN),
-    operation("GET", "/api/health", services.health),
-    operation("GET", "/health", services.health),
-    operation("GET", "/api/version", services.version),
-    operation("GET", "/context.js", services.context),
+    operation("GET", "/api/queue/", queue_names),
+    operation("GET", "/api/queue/size", queue_status_sizes),
+    operation("POST", "/api/queue/update/{workflowId}/task/{taskId}/{status}", update_by_id),
+    operation("POST", "/api/queue/update/{workflowId}/{taskRefName}/{status}", update_first),
+    operation("GET", "/api/admin/config", admin_config, role=_ADMIN),
+    operation("POST", "/api/admin/consistency/verifyAndRepair/{workflowId}", repair, role=_ADMIN),
+    operation("GET", "/api/admin/queues", admin_queues),
+    operation("POST", "/api/admin/sweep/requeue/{workflowId}", sweep),
+    operation("GET", "/api/admin/task/{tasktype}", admin_tasks),
+    operation("GET", "/api/secrets", secret_names),
+    operation("GET", "/api/environment", environment, role=_ADMIN),
+    operation("GET", "/api/environment/{key}", environment_value, role=_ADMIN),
+    operation("GET", "/api/health", health),
+    operation("GET", "/health", health),
+    operation("GET", "/api/version", version),
+    operation("GET", "/context.js", context),
 )
+
+# ---------------------------------------------------------------------- the OpenAPI document, made of signatures
+
+_TYPES: Final = {str: "string", Text: "string", int: "integer", bool: "boolean", dict: "object", list: "array"}
+
+
+@cache
+def _document() -> Json:
+    paths: dict[str, Json] = {}
+    for one in OPERATIONS:
+        paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
+    info = {"title": "Conductor's REST API, by conductorlite", "version": conductorlite.__version__}
+    return {"openapi": "3.0.1", "info": info, "paths": paths, "components": {"schemas": {"Error": _ERROR}}}
+
+
+_ERROR: Final[Json] = {
+    "type": "object",
+    "required": ["status", "message", "retryable"],
+    "properties": {
+        "status": {"type": "integer"},
+        "message": {"type": "string"},
+        "retryable": {"type": "boolean"},
+        "validationErrors": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"path": {"type": "string"}, "message": {"type": "string"}}},
+        },
+    },
+}
+
+
+def _operation(one: Operation) -> Json:
+    group = one.path.removeprefix("/api").strip("/").partition("/")[0]
+    said: Json = {
+        "tags": [group],
+        "operationId": f"{one.name}_{one.method}" if group == "health" else one.name,
+        "summary": inspect.getdoc(one.function),
+        "parameters": [_parameter(each) for each in one.parameters if each.place is not Place.BODY],
+        "responses": {
+            "200": {"description": "OK", "content": {"*/*": {"schema": {}}}},
+            **({str(one.empty): {"description": "Nothing"}} if one.empty != 200 else {}),
+            "default": {
+                "description": "What is wrong",
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+            },
+        },
+    }
+    for body in (each for each in one.parameters if each.place is Place.BODY):
+        kind = "text/plain" if body.type is Text else "application/json"
+        said["requestBody"] = {"required": body.demanded, "content": {kind: {"schema": _schema(body.type)}}}
+    return said
+
+
+def _parameter(one: Parameter) -> Json:
+    schema = {"type": "array", "items": _schema(one.type)} if one.many else _schema(one.type)
+    if not one.demanded and one.default is not None and not one.many:
+        schema["default"] = one.default
+    return {"name": one.name, "in": one.place.value, "required": one.demanded, "schema": schema}
+
+
+def _schema(kind: Any) -> Json:
+    schema: Json = {"type": _TYPES[get_origin(kind) or kind]}
+    if schema["type"] == "array":
+        schema["items"] = _schema(get_args(kind)[0]) if get_args(kind) and get_args(kind)[0] in _TYPES else {}
+    if schema["type"] == "integer":
+        schema["format"] = "int64"
+    return schema
+
+
+def api_docs(engine: Engine) -> Json:
+    """The OpenAPI document of all operations."""
+    return _document()
+
+
+#: Where the operations are found by their paths, and the document of them, which does not speak of itself.
+TABLE: Final = table((*OPERATIONS, operation("GET", "/api-docs", api_docs)))

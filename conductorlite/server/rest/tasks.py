@@ -13,9 +13,8 @@ from conductorlite.model.executions import PollData, Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import found, is_message, log_lines, summary, task
-from conductorlite.server.rest.groups import Given
 from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text, in_full
-from conductorlite.server.rest.waiting import Waiting
+from conductorlite.server.waiting import Given, Waiting
 
 __all__ = [
     "Polled",
