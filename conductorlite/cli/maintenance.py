@@ -382,7 +382,7 @@ def lint(setting: Setting, sources: tuple[str, ...], workers: tuple[str, ...], s
             known[source] = _definition(source, crew)
         except InvalidDefinition as error:
             found += [(source, problem) for problem in error.problems]
-    from conductorlite.flows.contracts import contracts_of
+    from conductorlite.flows.schemas import contracts_of
     from conductorlite.plan.lint import lint as problems_of
 
     contracts = contracts_of(crew) if [*crew] else None

@@ -5,7 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from conductorlite.flows.build import as_is
-from conductorlite.flows.flow import Flow, flow
+from conductorlite.flows.flow import (
+    Flow,
+    event,
+    flow,
+    human,
+    inline,
+    join,
+    node,
+    reason,
+    set_variables,
+    start,
+    status,
+    sub,
+    terminate,
+    variable,
+    wait,
+)
 from conductorlite.flows.forms import (
     Attempt,
     Loop,
@@ -19,21 +35,6 @@ from conductorlite.flows.forms import (
     parallel,
     repeat,
     when,
-)
-from conductorlite.flows.steps import (
-    event,
-    human,
-    inline,
-    join,
-    node,
-    reason,
-    set_variables,
-    start,
-    status,
-    sub,
-    terminate,
-    variable,
-    wait,
 )
 from conductorlite.flows.tasks import Backoff, TaskFunction, task
 

@@ -1,12 +1,13 @@
-"""What annotations say, and their JSON Schemas: as inputSchema and outputSchema have it, what `runtime.values` reads.
+"""What annotations say: JSON Schemas, as inputSchema and outputSchema have it, and the contracts `lint` follows references with.
 
-Source of the form: JSON Schema 2020-12. A record that holds itself is a `$ref`; what has no schema of its own allows anything.
+Both say what `runtime.values` reads. Source of the form: JSON Schema 2020-12. A record that holds itself is a `$ref`; what has no
+schema of its own allows anything.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -18,10 +19,11 @@ from typing import Any, Final, Literal, NotRequired, Required, Union, get_args, 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SchemaDef
 from conductorlite.model.executions import TaskResult
-from conductorlite.runtime.registry import signature
+from conductorlite.plan.lint import Contract
+from conductorlite.runtime.registry import Worker, Workers, signature
 from conductorlite.runtime.values import is_record, plain
 
-__all__ = ["hints", "input_schema", "is_whole", "output_schema", "returnable", "returned", "schema_of"]
+__all__ = ["contracts_of", "fields_of", "hints", "input_schema", "is_whole", "output_schema", "returnable", "returned", "schema_of"]
 
 _SCALARS: Final[dict[Any, dict[str, Any]]] = {
     str: {"type": "string"},
@@ -64,6 +66,16 @@ def is_whole(kind: Any) -> bool:
         return all(map(is_whole, arms))
     origin = get_origin(kind) or kind
     return kind in (Any, object, None, type(None)) or is_record(kind) or origin in (dict, Mapping)
+
+
+def fields_of(kind: Any) -> list[str] | None:
+    """The fields of a record, which may be none too; None for a map."""
+    kind = returnable(kind)[0] if len(returnable(kind)) == 1 else kind
+    if attrs.has(kind):
+        return [field.name for field in attrs.fields(kind)]
+    if hasattr(kind, "model_fields"):
+        return list(kind.model_fields)
+    return list(get_type_hints(kind)) if isinstance(kind, type) and get_type_hints(kind) else None
 
 
 def schema_of(kind: Any) -> dict[str, Any]:
@@ -159,3 +171,57 @@ def _of_fields(kind: Any, defs: dict[str, Any]) -> dict[str, Any]:
         known = {one.name: known.get(one.name, Any) for one in fields}
     schema = {"type": "object", "properties": {name: _schema(hint, defs) for name, hint in known.items()}}
     return schema | ({"required": required} if required else {})
+
+
+def contracts_of(workers: Workers) -> dict[str, Contract]:
+    """A contract for each task type that a set of workers carries out."""
+    return {worker.task_type: _contract(worker) for worker in workers}
+
+
+def _contract(worker: Worker) -> Contract:
+    signature = worker.signature
+    kind = returned(worker.function)
+    anything = signature.whole is not None or signature.parameters is None
+    fields = _fields(kind)
+    return Contract(
+        takes=None if anything else sorted(signature.parameters or ()),
+        required=sorted(signature.required),
+        readers=signature.readers if signature.whole is None else {},
+        gives=None if fields is None else list(fields),
+        choices={name: found for name, kind in (fields or {}).items() if (found := _choices(kind)) is not None},
+        task_def=worker.task_def,
+    )
+
+
+def _fields(kind: Any) -> dict[str, Any] | None:
+    """The fields of an output and their kinds; None where there may be any."""
+    if kind is type(None):
+        return {}
+    if kind is Any or TaskResult in (kind, *get_args(kind)):
+        return None
+    if not is_whole(kind):
+        return {"result": kind}
+    fields: dict[str, Any] = {}
+    for arm in returnable(kind):
+        names = None if arm is Any else fields_of(arm)
+        if names is None:
+            return None
+        fields |= {name: hints(arm).get(name, Any) for name in names}
+    return fields
+
+
+def _choices(kind: Any) -> Collection[str] | None:
+    """The texts by which a SWITCH knows the values of a kind; None where there are too many."""
+    found: list[str] = []
+    for arm in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
+        if arm is bool:
+            found += ["true", "false"]
+        elif arm is type(None):
+            found.append("null")
+        elif get_origin(arm) is Literal:
+            found += [str(plain(value)) for value in get_args(arm)]
+        elif isinstance(arm, type) and issubclass(arm, Enum):
+            found += [str(plain(value)) for value in arm]
+        else:
+            return None
+    return found

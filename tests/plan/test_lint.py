@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from conductorlite import Workers, WorkflowDef, validate
-from conductorlite.flows.contracts import contracts_of
+from conductorlite.flows.schemas import contracts_of
 from conductorlite.plan.lint import lint
 
 TESTS = Path(__file__).parents[1]
