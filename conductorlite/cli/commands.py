@@ -25,7 +25,7 @@ _COMMANDS: Final = {
     ("queries", "LOOKING"): "list show history logs watch export explain agenda limits check diagram to-python",
     ("maintenance", "VALIDATING"): "validate",
     ("driving", "DRIVING"): "worker drive copy",
-    ("serving", "SERVING"): "serve",
+    ("driving", "SERVING"): "serve",
     ("maintenance", "LINTING"): "lint",
     ("maintenance", "MOVING"): "diff migrate",
     ("operations", "MESSAGES"): "publish events handlers",

@@ -39,7 +39,7 @@ from conductorlite.store.documents import Document
 from conductorlite.store.ports import Backend, IndexDAO, IndexEntry, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import Change, Feed, FeedKind
 
-__all__ = ["COUNTED", "Batch", "Documents", "Feeder", "IndexHealth", "Progress", "belongs", "read"]
+__all__ = ["COUNTED", "Batch", "Documents", "Feeder", "IndexHealth", "OwnFeeder", "Progress", "read"]
 
 #: Executions indexed at once, and documents after which no further one is read.
 _BATCH: Final = 200
@@ -124,7 +124,8 @@ def external_feeds(view: ReadingTransaction) -> Feeds:
 
 def searched(feeds: Feeds, identity: str, position: int) -> FeedKind | None:
     """The feed that goes on where the searched index stands."""
-    return next((kind for kind, feed in feeds.items() if belongs(feed, identity, position)), None)
+    found = (kind for kind, one in feeds.items() if one.reader == identity and position in (one.position, one.position + 1))
+    return next(found, None)
 
 
 class Feeder:
@@ -391,6 +392,106 @@ def _entry(view: ReadingTransaction, change: Change, documents: Sequence[Documen
     return IndexEntry(workflow_id=change.workflow_id, version=change.version, documents=documents, whole=replaced)
 
 
-def belongs(feed: Feed, identity: str, position: int) -> bool:
-    """Whether a feed goes on where the index stands."""
-    return feed.reader == identity and position in (feed.position, feed.position + 1)
+#: Documents of one commit.
+_AT_ONCE: Final = 200
+
+
+class OwnFeeder:
+    """Feeds the index in the store's own file. Used by several threads and processes at once: the second one reads again."""
+
+    def __init__(self, backend: Backend, documents: Documents) -> None:
+        self._backend = backend
+        self._documents = documents
+        #: Whether it is fed when there is nothing else to do: from the first search on, until that fails.
+        self.used = False
+
+    def fill(self, progress: Progress | None = None) -> None:
+        """Index all that was committed before; raises StorageErrors."""
+        try:
+            self._fill(progress)
+        except StorageCorrupt as error:
+            log_store("the store's own index is rebuilt", error)
+            self.reset()
+            self._fill(progress)
+
+    def _fill(self, progress: Progress | None) -> None:
+        done, total = 0, 0
+        if progress is not None:
+            with self._backend.reading() as view:
+                total = view.behind(FeedKind.OWN, sys.maxsize)
+            progress(done, total)
+        batch = self._batch(0)
+        while not batch.last:
+            done += len(batch.changes)
+            if progress is not None:
+                progress(min(done, total), total)
+            batch = self._batch(batch.after)
+        if progress is not None:
+            progress(total, total)
+
+    def feed(self) -> bool:
+        """Index a batch; whether there was anything. Raises StorageErrors."""
+        batch = self._batch(0)
+        return bool(batch.changes) or not batch.last
+
+    def feed_when_idle(self) -> bool:
+        """Index a batch, if it is searched; whether there was anything."""
+        try:
+            return self.used and self.feed()
+        except StorageError as error:
+            log_store("what has changed was not indexed", error)
+            self.used = False
+            return False
+
+    def reset(self) -> None:
+        """Empty it and begin again."""
+        with self._backend.reading() as view:
+            feed = view.feed(FeedKind.OWN)
+        self._begin(feed)
+
+    def _begin(self, feed: Feed | None) -> None:
+        """Begin again, unless another engine has done so since that feed was read."""
+        with self._backend.writing() as tx:
+            index = tx.index()
+            if index is not None and tx.feed(FeedKind.OWN) == feed:
+                tx.begin_feed(FeedKind.OWN, index.form)
+
+    def _batch(self, after: int) -> Batch:
+        with self._backend.reading() as view:
+            index, feed = view.index(), view.feed(FeedKind.OWN)
+            if index is None:
+                return Batch(last=True)
+            begun = feed is not None and feed.reader == index.form
+            batch = read(view, FeedKind.OWN, after, self._documents) if begun else Batch()
+        if not begun:
+            self._begin(feed)
+        for part in _parts(batch):
+            with self._backend.writing() as tx:
+                index = tx.index()
+                if index is None or tx.feed(FeedKind.OWN) != feed:  # another was first, with what may be newer
+                    return Batch()
+                for change, documents, first, _ in part:
+                    # What was removed meanwhile is pending, and must not come back until then.
+                    if change.fence is None or tx.workflow(change.workflow_id) is not None:
+                        if first and (change.since is None or not documents):  # it takes the place of all that is known
+                            index.remove([change.workflow_id])
+                        index.put(documents)
+                tx.mark_indexed(FeedKind.OWN, [change for change, _, _, last in part if last], batch.last)
+                feed = tx.feed(FeedKind.OWN)
+        return batch
+
+
+def _parts(batch: Batch) -> Iterator[list[tuple[Change, Sequence[Document], bool, bool]]]:
+    """A batch in short commits, with whether documents are the first, and the last, of their change."""
+    part: list[tuple[Change, Sequence[Document], bool, bool]] = []
+    size = 0
+    for change, documents in zip(batch.changes, batch.documents, strict=True):
+        cuts = [documents[n : n + _AT_ONCE] for n in range(0, len(documents), _AT_ONCE)] or [()]
+        for n, cut in enumerate(cuts, 1):
+            part.append((change, cut, n == 1, n == len(cuts)))
+            size += len(cut)
+            if size >= _AT_ONCE:
+                yield part
+                part, size = [], 0
+    if part:
+        yield part

@@ -15,9 +15,8 @@ from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import AgendaEntry, TaskLog, Workflow
-from conductorlite.pages.execution import ExecutionView, execution_page
 from conductorlite.pages.markup import Document
-from conductorlite.pages.store import StoreView, store_page
+from conductorlite.pages.views import ExecutionView, StoreView, execution_page, store_page
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter
 

@@ -26,10 +26,9 @@ from itertools import chain, groupby, islice
 from typing import Final, TypeVar
 
 from conductorlite.engine.config import EngineConfig, Part
-from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, Progress, external_feeds, searched
+from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, OwnFeeder, Progress, external_feeds, searched
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.logs import log_store
-from conductorlite.engine.own_feed import OwnFeeder
 from conductorlite.engine.turn_types import pages, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs

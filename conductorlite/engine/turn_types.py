@@ -14,9 +14,11 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from conductorlite.engine.logs import log_listener
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
@@ -49,6 +51,7 @@ __all__ = [
     "ExtraWrite",
     "Joined",
     "Listener",
+    "Observer",
     "Start",
     "Taking",
     "TurnResult",
@@ -58,6 +61,7 @@ __all__ = [
     "execution_pages",
     "missing",
     "new_event",
+    "notify",
     "pages",
     "refuse_callers",
     "refuse_rejected",
@@ -439,3 +443,32 @@ def archived_workflow(found: Unpacked) -> Workflow:
         raise StorageCorrupt(f"the definition {min(absent)} of {row.workflow_id} is missing")
     made = {digest: WorkflowDef.from_json(found.definitions[digest]) for digest in grafts}
     return attrs.evolve(row, definition=WorkflowDef.from_json(found.definitions[row.definition_hash]), made=made)
+
+
+class Observer(Protocol):
+    """Added to `Turns.observers`. Its methods are called in threads of the engine, and must be quick.
+
+    What `committed` and the beginning of `working` raise is logged, and nothing else happens.
+    """
+
+    def committed(self, decision: Decision) -> None:
+        """A turn was committed by this engine: its rows and history, once."""
+
+    def carried(self) -> str | None:
+        """The `traceparent` (W3C Trace Context) that an execution carries which the calling code starts."""
+
+    def working(self, task: Task) -> AbstractContextManager[object]:
+        """Around the function that carries out a task, in its thread or coroutine."""
+
+    def headers(self) -> Mapping[str, str]:
+        """What a request carries that the calling function makes."""
+
+
+def notify(decision: Decision, listeners: Sequence[Listener], observers: Sequence[Observer]) -> None:
+    """Have all see a turn that was committed; what one raises is logged."""
+    calls = [partial(listener, decision.workflow, decision.history) for listener in listeners]
+    for call in (*calls, *(partial(observer.committed, decision) for observer in observers)):
+        try:
+            call()
+        except Exception as error:
+            log_listener(decision.workflow, error)

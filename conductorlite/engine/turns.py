@@ -27,7 +27,6 @@ from conductorlite.engine.decisions import Parking, polls_in_vain
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision
-from conductorlite.engine.observers import Observer, notify
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
@@ -39,10 +38,12 @@ from conductorlite.engine.turn_types import (
     Deadly,
     ExtraWrite,
     Listener,
+    Observer,
     Start,
     Taking,
     TurnResult,
     called_by,
+    notify,
     refuse_rejected,
 )
 from conductorlite.model import attrs

@@ -107,7 +107,7 @@ def _derived(size: int, *parts: object) -> int:
 
 
 class _Telemetry:
-    """The observer: see `conductorlite.engine.observers`."""
+    """The observer: see `conductorlite.engine.turn_types`."""
 
     def __init__(self, engine: Verbs, tracer: trace.Tracer, meter: metrics.Meter) -> None:
         self._engine, self._tracer = engine, tracer

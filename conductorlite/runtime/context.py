@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from conductorlite.engine.observers import Observer
+from conductorlite.engine.turn_types import Observer
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.errors import NotFound, Parked
 from conductorlite.model.executions import Task, Workflow

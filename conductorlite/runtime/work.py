@@ -35,11 +35,10 @@ from conductorlite.model.later import made
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
-from conductorlite.runtime.feeding import Feeding
+from conductorlite.runtime.external import Feeding, MessageSources
 from conductorlite.runtime.idle import GLANCE_MS, Rest, WaitGraph
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
-from conductorlite.runtime.sources import MessageSources
 from conductorlite.runtime.workshop import Call, HandOut, Workshop
 from conductorlite.store.ports import EventSource
 

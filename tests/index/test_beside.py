@@ -14,7 +14,7 @@ from orders import ORDER, agrees, place, workers
 
 from conductorlite import Engine
 from conductorlite.errors import InvariantBroken
-from conductorlite.runtime import feeding
+from conductorlite.runtime import external
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import MemoryIndex
@@ -129,7 +129,7 @@ def test_feeding_costs_the_path_of_a_turn_no_statement(tmp_path: Path) -> None:
 
 def test_closing_does_not_wait_for_a_server_that_hangs(tmp_path: Path, index: Hanging, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch in hand is left: the index may know it or not, and the next feeder goes on from there."""
-    monkeypatch.setattr(feeding, "_LEAVES_S", 0)
+    monkeypatch.setattr(external, "_LEAVES_S", 0)
     path = lay_empty_store(tmp_path / "store.db")
     with real(path, index) as one:
         place(one, 1, 3)
@@ -167,7 +167,7 @@ def test_a_broken_invariant_ends_the_driver(tmp_path: Path) -> None:
 
 def test_a_thread_that_has_nothing_to_do_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is begun again when there is something; where none can be begun, the index is fed later."""
-    monkeypatch.setattr(feeding, "_STAYS_S", 0)
+    monkeypatch.setattr(external, "_STAYS_S", 0)
     with real(lay_empty_store(tmp_path / "store.db"), MemoryIndex()) as one:
         for n in range(1, 4):
             place(one, n, n + 1)

@@ -15,8 +15,8 @@ import pytest
 from orders import ORDER, agrees, answers, engine, place
 
 from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite.engine import index_feed
 from conductorlite.engine import index_feed as feeding
-from conductorlite.engine import own_feed
 from conductorlite.errors import InvalidInput, StorageError, StorageUnavailable
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, IndexEntry
@@ -130,7 +130,7 @@ def test_an_index_that_comes_later(tmp_path: Path, index: MemoryIndex | None, ba
         assert one.admin.index_health() == feeding.IndexHealth(complete=False, behind=0)
     monkeypatch.setattr(feeding, "_BATCH", batch)
     monkeypatch.setattr(feeding, "_DOCUMENTS", 3)
-    monkeypatch.setattr(own_feed, "_AT_ONCE", 2)
+    monkeypatch.setattr(index_feed, "_AT_ONCE", 2)
     with engine(SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL"), index=index) as one:
         assert one.search("status = COMPLETED", size=0).total_hits == before[1][0]
         health = one.admin.index_health()

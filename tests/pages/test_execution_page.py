@@ -31,7 +31,7 @@ from conductorlite.errors import ExecutionNotFound
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Explanation, Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.pages.execution import ExecutionView, execution_page
+from conductorlite.pages.views import ExecutionView, execution_page
 from conductorlite.plan.tree import walk
 from conductorlite.testing.strategies import definitions
 

@@ -17,7 +17,7 @@ from page_kit import read
 from test_execution_page import hostile, wide
 
 from conductorlite import Engine
-from conductorlite.pages.execution import execution_page
+from conductorlite.pages.views import execution_page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
