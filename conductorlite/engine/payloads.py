@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from conductorlite.decide.changeset.reader import Barriers
 from conductorlite.engine.residents import Known
@@ -22,15 +21,10 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload, size_of
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
-from conductorlite.model.later import made, pattern
+from conductorlite.model.later import hashlib, pattern
 from conductorlite.model.texts import error_text
 from conductorlite.store.ports import Backend, PayloadCodec, PayloadStorage, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import OrphanPayload, StoredPayload
-
-if TYPE_CHECKING:
-    import hashlib
-else:
-    hashlib = made(lambda: import_module("hashlib"))
 
 __all__ = ["PayloadStore", "PayloadSweep", "PayloadsRequired", "TurnMemo", "as_unavailable"]
 

@@ -9,18 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductorlite.language.regexes import BoundedPattern
 from conductorlite.language.values import Json, java_double
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed
-from conductorlite.model.later import module, pattern
-
-if TYPE_CHECKING:
-    import decimal
-else:
-    decimal = module("decimal")
+from conductorlite.model.later import decimal, pattern
 
 __all__ = ["OPERATORS", "Budget", "Compare", "Members", "Refused", "to_decimal"]
 

@@ -23,20 +23,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import MAX_KEY
 from conductorlite.model.errors import InvalidExpression, InvalidInput, Problem
-from conductorlite.model.later import module, pattern
+from conductorlite.model.later import calendar, pattern, zoneinfo
 from conductorlite.model.schedules import CronSchedule, WorkflowSchedule
-
-if TYPE_CHECKING:
-    import calendar
-    import zoneinfo
-else:
-    calendar = module("calendar")
-    zoneinfo = module("zoneinfo")
 
 __all__ = ["Cron", "crons_of", "following", "latest", "next_after", "next_instant", "parse_cron", "problems", "zone_of"]
 
@@ -409,11 +402,9 @@ def _identity(schedule: WorkflowSchedule) -> Iterator[Problem]:
     if not request.name and request.workflow_def is None:
         yield Problem(path="$.startWorkflowRequest.name", message="is missing")
     if not 0 <= request.priority <= 99:
-        message = f"{request.priority} is not between 0 and 99"
-        yield Problem(path="$.startWorkflowRequest.priority", message=message)
+        yield Problem(path="$.startWorkflowRequest.priority", message=f"{request.priority} is not between 0 and 99")
     if request.idempotency_key is not None and not 0 < len(request.idempotency_key) <= MAX_KEY:
-        message = f"is not a text of 1 to {MAX_KEY} characters"
-        yield Problem(path="$.startWorkflowRequest.idempotencyKey", message=message)
+        yield Problem(path="$.startWorkflowRequest.idempotencyKey", message=f"is not a text of 1 to {MAX_KEY} characters")
     if str(request.extra.get("externalInputPayloadStoragePath") or "").strip():
         # Kept like any property we do not know, it would start without an input, day by day.
         message = "is not read here, for an upload is swept: give the input itself"

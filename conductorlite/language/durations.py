@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductorlite.model.errors import InvalidExpression
-from conductorlite.model.later import module, pattern
-
-if TYPE_CHECKING:
-    import zoneinfo
-else:
-    zoneinfo = module("zoneinfo")
+from conductorlite.model.later import pattern, zoneinfo
 
 __all__ = ["parse_duration", "parse_until"]
 

@@ -82,15 +82,11 @@ def compile_schema(schema: SchemaDef) -> SchemaCheck:
     """Compile a schema of type JSON; raises InvalidExpression with what is wrong with it, MissingExtra without the extra."""
     if importlib.util.find_spec("jsonschema") is None:
         raise MissingExtra("schema", "enforcing a schema")
-    document = dict(schema.data or {})
-    return _compiled(schema.name or str(document.get("title") or "schema")[:60], canonical(document))
-
-
-def _compiled(name: str, text: str) -> SchemaCheck:
     from jsonschema.exceptions import SchemaError
     from referencing import Registry
 
-    document = json.loads(text)
+    document = json.loads(canonical(dict(schema.data or {})))
+    name = schema.name or str(document.get("title") or "schema")[:60]
     dialect = _dialects().get(str(document.get("$schema", _LATEST)).rstrip("#"))
     if dialect is None:
         raise InvalidExpression(f"$.$schema: {str(document['$schema'])[:80]!r} is not a dialect that is known")
@@ -213,9 +209,7 @@ def _size(value: Any, whole: bool) -> int:
     """How much there is to look at: the entries of a map or list, all the way down for what is compared as a whole."""
     if not isinstance(value, dict | list):
         return 0
-    if not whole:
-        return len(value)
-    return len(json.dumps(value)) // 16
+    return len(json.dumps(value)) // 16 if whole else len(value)
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
@@ -285,10 +279,6 @@ def _described(error: Any) -> str:
         return f"{path}: required: {', '.join(repr(name) for name in wanted if name not in error.instance)} missing"
     if rule == "additionalProperties" and wanted is False:
         return f"{path}: {rule}: {error.message}"
-    simple = not isinstance(wanted, dict) and not any(isinstance(one, dict | list) for one in _listed(wanted))
+    simple = not any(isinstance(one, dict | list) for one in (wanted if isinstance(wanted, list) else [wanted]))
     shown = json.dumps(wanted, ensure_ascii=False) if simple else ""
     return f"{path}: breaks {rule}" + (f" {shown if len(shown) <= 80 else shown[:79] + '…'}" if shown else "")
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []

@@ -11,18 +11,12 @@ import json
 import json.encoder
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput, StorageCorrupt
-from conductorlite.model.later import made
+from conductorlite.model.later import hashlib
 from conductorlite.model.texts import type_name
-
-if TYPE_CHECKING:
-    import hashlib
-else:
-    hashlib = made(lambda: import_module("hashlib"))
 
 __all__ = [
     "EMPTY",

@@ -1,4 +1,7 @@
-"""What is made or imported when it is first used, and not when a module is imported that may need it."""
+"""What is made or imported when it is first used, and not when a module is imported that may need it.
+
+Modules of the standard library that few programs need, or late, are imported from here: they stand for themselves.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,18 @@ import re
 from collections.abc import Callable
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import calendar as calendar
+    import dataclasses as dataclasses
+    import decimal as decimal
+    import hashlib as hashlib
+    import heapq as heapq
+    import inspect as inspect
+    import shutil as shutil
+    import traceback as traceback
+    import zoneinfo as zoneinfo
 
 __all__ = ["functions", "made", "module", "pattern"]
 
@@ -59,3 +73,11 @@ def _function(home: str, name: str) -> Callable[..., Any]:
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """A regular expression that is compiled when it is first used."""
     return cast("re.Pattern[str]", _Kept(partial(re.compile, text, flags)))
+
+
+if not TYPE_CHECKING:
+    calendar, dataclasses, decimal, inspect, shutil, traceback, zoneinfo = map(
+        module, ("calendar", "dataclasses", "decimal", "inspect", "shutil", "traceback", "zoneinfo")
+    )
+    # Their functions are called in every turn, and are kept.
+    hashlib, heapq = (made(partial(import_module, name)) for name in ("hashlib", "heapq"))

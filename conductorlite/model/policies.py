@@ -12,18 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import RetryLogic, Semantics, TaskDef, TaskType, TimeoutPolicy, WorkflowTask
-from conductorlite.model.later import made
+from conductorlite.model.later import hashlib
 from conductorlite.model.limits import NO_LIMIT, Terms
-
-if TYPE_CHECKING:
-    import hashlib
-else:
-    hashlib = made(lambda: import_module("hashlib"))
 
 __all__ = ["LONGEST_DELAY_MS", "TaskPolicy", "derive_id", "jitter", "retry_delay", "task_limit", "task_policy"]
 

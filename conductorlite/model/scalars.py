@@ -9,15 +9,10 @@ from __future__ import annotations
 import json
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from conductorlite.model import attrs
-from conductorlite.model.later import module
-
-if TYPE_CHECKING:
-    import decimal
-else:
-    decimal = module("decimal")
+from conductorlite.model.later import decimal
 
 __all__ = [
     "ALWAYS_WRITTEN",

@@ -8,7 +8,7 @@ than an event is written as a character code. The same definition and rows give 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from conductorlite.model import attrs
@@ -81,10 +81,6 @@ class _Chart:
     def text(self) -> str:
         for task in () if self.workflow is None else self.workflow.tasks:
             self.rows.setdefault(task.base_ref, []).append(task)
-        for number, node in enumerate(_tasks(self.definition.tasks), 1):
-            self.nodes.setdefault(node.task_reference_name, f"t{number}")
-            if node.fork_tasks:
-                self.forks.add(f"t{number}")
         title = f"{_safe(self.definition.name)} v{self.definition.version}"
         self.lines.append(f'  start(["{title}"])')
         for source, label in self.sequence(self.definition.tasks, [("start", None)], "  "):
@@ -109,6 +105,9 @@ class _Chart:
     def task(self, task: WorkflowTask, entries: list[_Exit], indent: str) -> list[_Exit]:
         self.drawn += 1
         node = f"t{self.drawn}"
+        self.nodes.setdefault(task.task_reference_name, node)
+        if task.fork_tasks:
+            self.forks.add(node)
         if task.type == TaskType.DO_WHILE:
             return self.loop(task, node, entries, indent)
         self.node(task, node, indent)
@@ -178,24 +177,6 @@ class _Chart:
             self.lines.append(f'    d{number}["{_safe(ref)}<br/>{_safe(rows[-1].task_type)}<br/>{state_in_words(rows)}"]')
             self.colour(f"d{number}", rows[-1].status)
         self.lines.append("  end")
-
-
-def _tasks(tasks: Sequence[WorkflowTask]) -> Iterator[WorkflowTask]:
-    """Every task in the order in which it is drawn: each before what it contains."""
-    for task in tasks:
-        yield task
-        for branch in _inner(task):
-            yield from _tasks(branch)
-
-
-def _inner(task: WorkflowTask) -> list[Sequence[WorkflowTask]]:
-    if task.type == TaskType.DO_WHILE:
-        return [task.loop_over]
-    if task.fork_tasks:
-        return list(task.fork_tasks)
-    if task.type in (TaskType.SWITCH, TaskType.DECISION):
-        return [*task.decision_cases.values(), task.default_case]
-    return []
 
 
 def kind_and_subject(task: WorkflowTask) -> tuple[str, str]:

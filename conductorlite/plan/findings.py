@@ -19,10 +19,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final, TypeVar
 
 from conductorlite.model import attrs
-from conductorlite.model.definitions import LOOP_DELIMITER, SchemaDef, TaskDef, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import LOOP_DELIMITER, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem, Severity
 from conductorlite.model.later import pattern
-from conductorlite.model.scalars import step_path
+from conductorlite.model.scalars import property_name, step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, branches, walk
 
@@ -32,13 +32,12 @@ __all__ = [
     "blank",
     "check_dynamic_fork",
     "check_exclusive_join",
+    "check_extras",
     "check_fork",
     "check_join",
     "check_names",
     "check_served",
-    "check_task_def_extras",
     "check_type_name",
-    "check_workflow_extras",
     "conditional_on",
     "find_predecessors",
     "has_input",
@@ -138,7 +137,7 @@ def check_names(scope: Scope, findings: Findings) -> None:
             findings.error(f"{node.path}.name", "is empty")
         _check_reference(node, scope, findings)
         check_type_name(node.task.type, f"{node.path}.type", findings)
-        _check_task_extras(node.task, node.path, findings)
+        check_extras(node.task, node.path, findings)
 
 
 def _check_reference(node: TreePosition, scope: Scope, findings: Findings) -> None:
@@ -167,44 +166,25 @@ def check_type_name(name: str, path: str, findings: Findings) -> None:
         findings.warn(path, f"{name!r} is taken for the type of a worker; {_MEANT[_folded(name)]} may be meant")
 
 
-def check_workflow_extras(defn: WorkflowDef, path: str, findings: Findings) -> None:
-    """Warn of each unknown property of the workflow itself."""
-    _unknown(defn.extra, path, findings)
-    _schema_extras(defn.input_schema, f"{path}.inputSchema", findings)
-    _schema_extras(defn.output_schema, f"{path}.outputSchema", findings)
-    if defn.rate_limit_config is not None:
-        _unknown(defn.rate_limit_config.extra, f"{path}.rateLimitConfig", findings)
-    if defn.cache_config is not None:
-        _unknown(defn.cache_config.extra, f"{path}.cacheConfig", findings)
+#: Fields whose objects keep properties of their own that we do not know.
+_PARTS: Final = ("input_schema", "output_schema", "rate_limit_config", "sub_workflow_param", "cache_config")
 
 
-def check_task_def_extras(task_def: TaskDef, path: str, findings: Findings) -> None:
-    """Warn of each unknown property of a task definition."""
-    _unknown(task_def.extra, path, findings)
-    _schema_extras(task_def.input_schema, f"{path}.inputSchema", findings)
-    _schema_extras(task_def.output_schema, f"{path}.outputSchema", findings)
-
-
-def _check_task_extras(task: WorkflowTask, path: str, findings: Findings) -> None:
+def check_extras(thing: WorkflowDef | TaskDef | WorkflowTask, path: str, findings: Findings) -> None:
+    """Warn of each unknown property of a definition or a task, and of those of what is in it."""
     # Conductor 2 wrote the type a second time under this name: an echo, not a mistake.
-    echoed = task.extra.get("workflowTaskType") == task.type
-    extra = {key: value for key, value in task.extra.items() if not (echoed and key == "workflowTaskType")}
-    _unknown(extra, path, findings)
-    if task.sub_workflow_param is not None:
-        _unknown(task.sub_workflow_param.extra, f"{path}.subWorkflowParam", findings)
-    if task.cache_config is not None:
-        _unknown(task.cache_config.extra, f"{path}.cacheConfig", findings)
-    for status, events in task.on_state_change.items():
+    echoed = isinstance(thing, WorkflowTask) and thing.extra.get("workflowTaskType") == thing.type
+    _unknown([key for key in thing.extra if not (echoed and key == "workflowTaskType")], path, findings)
+    for field in _PARTS:
+        part = getattr(thing, field, None)
+        if part is not None:
+            _unknown(part.extra, f"{path}.{property_name(field)}", findings)
+    for status, events in thing.on_state_change.items() if isinstance(thing, WorkflowTask) else ():
         for index, event in enumerate(events):
             _unknown(event.extra, step_path(step_path(f"{path}.onStateChange", status), index), findings)
 
 
-def _schema_extras(schema: SchemaDef | None, path: str, findings: Findings) -> None:
-    if schema is not None:
-        _unknown(schema.extra, path, findings)
-
-
-def _unknown(extra: Mapping[str, Any], path: str, findings: Findings) -> None:
+def _unknown(extra: Iterable[str], path: str, findings: Findings) -> None:
     for key in extra:
         findings.warn(step_path(path, key), "is not a property Conductor knows; it is kept, without effect")
 

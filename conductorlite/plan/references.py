@@ -30,6 +30,11 @@ _OTHERS: Final = frozenset({"env", "secrets"})
 #: Names that are looked for among those known; a definition with more has other troubles.
 _SUGGESTIONS: Final = 50
 
+#: What of a sub-workflow's parameters is resolved.
+_OF_SUB_WORKFLOW: Final = {
+    "name": "name", "priority": "priority", "task_to_domain": "taskToDomain", "idempotency_key": "idempotencyKey",
+}  # fmt: skip
+
 
 def check_references(scope: Scope, findings: Findings) -> None:
     """Roots, members and places of what is read; what names nothing resolves to null at run time.
@@ -61,10 +66,8 @@ def templates_of(node: TreePosition) -> Iterator[tuple[Any, str]]:
     params = task.sub_workflow_param
     if params is not None:
         path = f"{path}.subWorkflowParam"
-        yield params.name, f"{path}.name"
-        yield params.priority, f"{path}.priority"
-        yield params.task_to_domain, f"{path}.taskToDomain"
-        yield params.idempotency_key, f"{path}.idempotencyKey"
+        for field, name in _OF_SUB_WORKFLOW.items():
+            yield getattr(params, field), f"{path}.{name}"
         yield params.idempotency_strategy, f"{path}.idempotencyStrategy"
         if isinstance(params.workflow_definition, str):
             yield params.workflow_definition, f"{path}.workflowDefinition"
@@ -243,13 +246,9 @@ def _texts_of(node: TreePosition) -> Iterator[tuple[Any, str, bool]]:
     ):
         if text is not None:
             yield text, f"{path}.{name}", False
-    params = task.sub_workflow_param
-    if params is not None:
-        path = f"{path}.subWorkflowParam"
-        yield params.name, f"{path}.name", False
-        yield params.idempotency_key, f"{path}.idempotencyKey", False
-        yield params.task_to_domain, f"{path}.taskToDomain", False
-        yield params.priority, f"{path}.priority", False
+    if task.sub_workflow_param is not None:
+        for field, name in _OF_SUB_WORKFLOW.items():
+            yield getattr(task.sub_workflow_param, field), f"{path}.subWorkflowParam.{name}", False
 
 
 def _reaches_workers(task: WorkflowTask, key: str) -> bool:

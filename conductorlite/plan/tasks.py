@@ -20,9 +20,9 @@ from conductorlite.plan.findings import (
     blank,
     check_dynamic_fork,
     check_exclusive_join,
+    check_extras,
     check_fork,
     check_join,
-    check_task_def_extras,
     has_input,
     input_value,
     is_expression,
@@ -132,7 +132,7 @@ def check_task_def(task_def: TaskDef, path: str, findings: Findings, *, embedded
         findings.warn(f"{path}.backoffScaleFactor", "is 1, so the delays of EXPONENTIAL_BACKOFF never grow")
     if not embedded and task_def.timeout_policy is not TimeoutPolicy.ALERT_ONLY:
         _check_timeouts(task_def, path, findings)
-    check_task_def_extras(task_def, path, findings)
+    check_extras(task_def, path, findings)
 
 
 def _check_timeouts(task_def: TaskDef, path: str, findings: Findings) -> None:
@@ -160,15 +160,23 @@ def check_transform(node: TreePosition, scope: Scope, findings: Findings) -> Non
 
 
 def _check_script(node: TreePosition, name: str, compile_: Callable[[str], object], findings: Findings) -> None:
+    script = _script_of(node, name, "it", findings)
+    if script is not None:
+        findings.tried(f"{node.path}.inputParameters.{name}", compile_, script)
+
+
+def _script_of(node: TreePosition, name: str, needed: str, findings: Findings) -> str | None:
+    """The script in a task's input, unless it is known at run time only; what is wrong with it is added."""
     script, path = input_value(node.task, name), f"{node.path}.inputParameters.{name}"
     if script is None:
-        findings.error(path, f"is missing: {node.task.type} needs it")
+        findings.error(path, f"is missing: {node.task.type} needs {needed}")
     elif not isinstance(script, str):
         findings.error(path, "must be a text")
     elif blank(script):
-        findings.error(path, f"is empty: {node.task.type} needs it")
+        findings.error(path, f"is empty: {node.task.type} needs {needed}")
     elif "${" not in script:
-        findings.tried(path, compile_, script)
+        return script
+    return None
 
 
 #: Types that steer the flow: a compensation is one step and nothing follows it.
@@ -321,21 +329,16 @@ def check_switch(node: TreePosition, scope: Scope, findings: Findings) -> None:
 
 def check_inline(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """An INLINE has a script in its input, of a language that is known, that compiles where it is all there already."""
-    task, path = node.task, f"{node.path}.inputParameters"
-    evaluator, script = input_value(task, "evaluatorType"), input_value(task, "expression")
+    path = f"{node.path}.inputParameters"
+    script = _script_of(node, "expression", "an expression", findings)
+    evaluator = input_value(node.task, "evaluatorType")
     evaluator = "javascript" if evaluator is None else evaluator
-    if script is None:
-        findings.error(f"{path}.expression", "is missing: INLINE needs an expression")
-    elif not isinstance(script, str):
-        findings.error(f"{path}.expression", "must be a text")
-    elif blank(script):
-        findings.error(f"{path}.expression", "is empty: INLINE needs an expression")
     if is_expression(evaluator):
         return
     if not isinstance(evaluator, str) or evaluator not in conditions.EVALUATORS:
         known = ", ".join(sorted(conditions.EVALUATORS))
         findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
-    elif isinstance(script, str) and not blank(script) and "${" not in script:
+    elif script is not None:
         findings.tried(f"{path}.expression", compile_condition, script, evaluator)
 
 

@@ -25,7 +25,7 @@ from conductorlite.model.definitions import MAX_KEY, SchemaDef, TaskDef, TaskTyp
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.later import functions, module, pattern
 from conductorlite.model.scalars import MAX_NESTING, property_name, step_path
-from conductorlite.plan.findings import Findings, Scope, blank, check_names, check_served, check_workflow_extras
+from conductorlite.plan.findings import Findings, Scope, blank, check_extras, check_names, check_served
 from conductorlite.plan.references import check_references, check_secrets
 from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_limit
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, walk
@@ -166,7 +166,7 @@ def _check_definition(
         by_ref.setdefault(node.task.task_reference_name, node)
     scope = Scope(defn=defn, path=path, nodes=nodes, by_ref=by_ref, environment=environment)
     _check_workflow(defn, path, findings)
-    check_workflow_extras(defn, path, findings)
+    check_extras(defn, path, findings)
     check_names(scope, findings)
     for node in nodes:
         check_task(node, scope, findings)

@@ -25,7 +25,7 @@ from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Document, Payload
 from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
-from conductorlite.model.later import functions, module
+from conductorlite.model.later import functions, inspect, traceback
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import cut, error_text, printable, type_name
 from conductorlite.model.threads import Cache
@@ -33,13 +33,8 @@ from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.registry import Worker
 
 if TYPE_CHECKING:
-    import inspect
-    import traceback
-
     from conductorlite.runtime.values import plain
 else:
-    inspect = module("inspect")
-    traceback = module("traceback")
     (plain,) = functions("conductorlite.runtime.values", "plain")
 
 __all__ = [

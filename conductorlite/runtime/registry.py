@@ -19,17 +19,14 @@ from conductorlite.model import attrs
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
 from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
-from conductorlite.model.later import functions, module
+from conductorlite.model.later import functions, inspect
 from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
 from conductorlite.plan.validate import validate_task_def
 from conductorlite.runtime.context import TaskContext
 
 if TYPE_CHECKING:
-    import inspect
-
     from conductorlite.runtime.values import Reader, is_record, reader
 else:
-    inspect = module("inspect")
     is_record, reader = functions("conductorlite.runtime.values", "is_record", "reader")
 from collections.abc import Sequence
 from typing import ParamSpec

@@ -33,18 +33,11 @@ from typing import (
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
-from conductorlite.model.later import module
+from conductorlite.model.later import dataclasses, decimal
 from conductorlite.model.scalars import Wrong, shown
 
 if TYPE_CHECKING:
     from cattrs import Converter
-
-if TYPE_CHECKING:
-    import dataclasses
-    import decimal
-else:
-    decimal = module("decimal")
-    dataclasses = module("dataclasses")
 
 __all__ = ["Reader", "is_record", "plain", "reader"]
 

@@ -9,8 +9,7 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import Report
@@ -31,7 +30,7 @@ from conductorlite.model.errors import (
     StorageError,
 )
 from conductorlite.model.executions import Task, TaskResult
-from conductorlite.model.later import made
+from conductorlite.model.later import heapq
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
@@ -41,11 +40,6 @@ from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
 from conductorlite.runtime.workshop import Call, HandOut, Workshop
 from conductorlite.store.ports import EventSource
-
-if TYPE_CHECKING:
-    import heapq
-else:
-    heapq = made(lambda: import_module("heapq"))
 
 __all__ = ["Reports", "Work"]
 

@@ -7,14 +7,15 @@ What a search asks, read and checked: query, free text, sort, page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
+from operator import ge, gt, le, lt
 from typing import Any, Final, Generic, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput, InvalidQuery
 from conductorlite.model.texts import InNotebook, printable
-from conductorlite.store.documents import Cell, Document, Kind, Phrase, Subject, contains, free_text
+from conductorlite.store.documents import Cell, Document, Field, Kind, Phrase, Subject, contains, free_text
 from conductorlite.store.query import And, Compare, Condition, Not, Or, Value, parse_query
 
 __all__ = [
@@ -158,21 +159,14 @@ def _holds(document: Document, condition: Condition) -> bool:
         return any(_holds(document, part) for part in condition.parts)
     if isinstance(condition, Not):
         return not _holds(document, condition.part)
-    return any(_compares(value, condition) for value in _values(document, condition))
+    return any(_compares(value, condition) for value in _values(document, condition.field))
 
 
-def _values(document: Document, condition: Compare) -> Iterable[Cell]:
-    field = condition.field
+def _values(document: Document, field: Field) -> Iterator[Cell]:
     if field.kind in (Kind.PATH, Kind.MANY):
-        return _inside(document, field.path)
-    value = document.fields.get(field.name)
-    return () if value is None else (value,)
-
-
-def _inside(document: Document, wanted: str) -> Iterator[Cell]:
-    for path, value in document.values:
-        if path == wanted:
-            yield value
+        yield from (value for path, value in document.values if path == field.path)
+    elif field.name in document.fields:
+        yield document.fields[field.name]
 
 
 def _compares(value: Cell, condition: Compare) -> bool:
@@ -189,17 +183,14 @@ def _compares(value: Cell, condition: Compare) -> bool:
     return _stands(value, operator, wanted)
 
 
+_ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+
+
 def _stands(value: Cell, operator: str, wanted: Value) -> bool:
     """How a value stands to another of its kind."""
-    if isinstance(value, str) and isinstance(wanted, str):
-        return _ordered((value > wanted) - (value < wanted), operator)
-    if isinstance(value, int | float) and isinstance(wanted, int | float):
-        return _ordered((value > wanted) - (value < wanted), operator)
-    return False
-
-
-def _ordered(sign: int, operator: str) -> bool:
-    return {"<": sign < 0, "<=": sign <= 0, ">": sign > 0, ">=": sign >= 0}[operator]
+    texts = isinstance(value, str) and isinstance(wanted, str)
+    numbers = isinstance(value, int | float) and isinstance(wanted, int | float)
+    return (texts or numbers) and _ORDERS[operator](value, wanted)
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -18,17 +18,12 @@ import sqlite3
 import threading
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductorlite.model.errors import AlreadyExists, PayloadLost, StorageCorrupt, StorageReadOnly
-from conductorlite.model.later import module
+from conductorlite.model.later import shutil
 from conductorlite.store.payloads import PRIVATE, make_private
 from conductorlite.store.sqlite.connections import Settings, open_reader, translated
-
-if TYPE_CHECKING:
-    import shutil
-else:
-    shutil = module("shutil")
 
 __all__ = ["Reserve", "copy"]
 

@@ -21,18 +21,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from conductorlite.model.later import made
+from conductorlite.model.later import hashlib
 from conductorlite.model.threads import Mutex
 from conductorlite.store.tables import Life
-
-if TYPE_CHECKING:
-    import hashlib
-else:
-    hashlib = made(lambda: import_module("hashlib"))
 
 __all__ = ["FileMarks", "Presences", "SQLitePresence", "this_kernel"]
 
