@@ -227,19 +227,18 @@ def executed(changeset: Changeset, ref: str) -> None:
         if is_last_compensation(changeset, task):
             end_compensated(changeset)
     else:
-        _leave(changeset, node, task)
+        _leave(changeset, node, task, changeset.owner(task) if node.scopes else None)
 
 
-def _leave(changeset: Changeset, node: Node, task: Task) -> None:
+def _leave(changeset: Changeset, node: Node, task: Task, owner: Task | None) -> None:
     # Only now: a JOIN that this task's own end has scheduled counted it as live.
     for join in changeset.joins_of(task) if node.joins else ():
         one_less(changeset, join)
-    owner = changeset.owner(task) if node.scopes else None
     if owner is None:
         if changeset.workflow.open == 0:
             complete_workflow(changeset)
     elif owner.open == 0:
-        scope_is_empty(changeset, owner.ref)
+        scope_is_empty(changeset, owner)
 
 
 #: Raised when the same events would be decided otherwise; stored with each execution.
@@ -397,9 +396,9 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
             changeset.follow(task, node.successor, task.iterations)
             return 1
     task.executed = True
-    changeset.count(task, -1)
+    owner = changeset.count(task, -1)
     if node.joins or node.scopes or not changeset.workflow.open:
-        _leave(changeset, node, task)
+        _leave(changeset, node, task, owner)
     return _PLAIN_STEPS
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut, patience
-from conductorlite.language.values import Json
+from conductorlite.language.values import AtOnce, Json
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.later import pattern
@@ -44,6 +44,10 @@ class Condition(Protocol):
     def foreign(self) -> bool:
         """Whether an interpreter carries it out, and not closures of our own, which are soon done."""
 
+    @property
+    def at_once(self) -> AtOnce | None:
+        """What mostly answers it without being asked where, when and for whom; None where only `evaluate` does."""
+
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; raises ExpressionFailed for errors in the script and for a spent budget.
 
@@ -59,14 +63,15 @@ class _Parameter:
     text: str
     names: frozenset[str]
     everything: bool = False
+    at_once: AtOnce = attrs.field(eq=False, repr=False)
     foreign: bool = False
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
-        return values.get(self.text)
+        return self.at_once(values)
 
 
 def _parameter(text: str) -> Condition:
-    return _Parameter(text=text, names=frozenset((text,)))
+    return _Parameter(text=text, names=frozenset((text,)), at_once=lambda values: values.get(text))
 
 
 def _javascript(text: str) -> Condition:
@@ -119,6 +124,7 @@ class _Function:
     names: frozenset[str]
     everything: bool
     foreign: bool
+    at_once: AtOnce | None = attrs.field(eq=False, repr=False)
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         try:
@@ -134,7 +140,9 @@ def compile_function(body: str) -> Condition:
     """
     try:
         inner = compile_condition(f"{_BEFORE}{body}{_AFTER}")
-        return _Function(condition=inner, names=inner.names, everything=inner.everything, foreign=inner.foreign)
+        return _Function(
+            condition=inner, names=inner.names, everything=inner.everything, foreign=inner.foreign, at_once=inner.at_once
+        )
     except InvalidExpression as error:
         raise InvalidExpression(_in_its_own_words(str(error))) from None
 

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
-from conductorlite.language.subset import Outside, Subset, compile_subset
-from conductorlite.language.values import Json
+from conductorlite.language.subset import compile_subset
+from conductorlite.language.values import AtOnce, Json, Outside
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.later import pattern
@@ -42,25 +42,25 @@ _LINE: Final = pattern(r"<input>:(\d+)(?::(\d+))?")
 
 @attrs.frozen(kw_only=True)
 class Script:
-    """A compiled script; `subset` is what answers it in this process where it can."""
+    """A compiled script; `at_once` is the subset, which answers it in this process where it can."""
 
     text: str
     names: frozenset[str]
     everything: bool
     java: bool
     limits: Limits
-    subset: Subset | None
+    at_once: AtOnce | None = attrs.field(eq=False, repr=False)
 
     @property
     def foreign(self) -> bool:
         """Whether QuickJS carries it out; the subset leaves it only values that it does not know."""
-        return self.subset is None
+        return self.at_once is None
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; see `Condition.evaluate`."""
-        if self.subset is not None:
+        if self.at_once is not None:
             try:
-                return self.subset.evaluate(values)
+                return self.at_once(values)
             except Outside:
                 pass
         given = values if self.everything else {name: values[name] for name in values if name in self.names}
@@ -92,7 +92,7 @@ class JavaScript:
         """Check the syntax; raises InvalidExpression with the place."""
         subset = compile_subset(text) if self.quick else None
         if subset is not None:
-            return Script(text=text, names=subset.names, everything=False, java=False, limits=self.limits, subset=subset)
+            return Script(text=text, names=subset.names, everything=False, java=False, limits=self.limits, at_once=subset.evaluate)
         if len(text) > _MAX_TEXT:
             raise InvalidExpression(f"the script is longer than {_MAX_TEXT:,} characters")
         try:
@@ -105,7 +105,7 @@ class JavaScript:
                 raise InvalidExpression(_syntax(said)) from None
         names, everything = _reads(text)
         java = _JAVA.search(text) is not None
-        return Script(text=text, names=names, everything=everything, java=java, limits=self.limits, subset=None)
+        return Script(text=text, names=names, everything=everything, java=java, limits=self.limits, at_once=None)
 
 
 def _result(answer: str) -> Json:

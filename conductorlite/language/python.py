@@ -192,6 +192,7 @@ class PythonScript:
     everything: bool
     limits: PythonLimits
     foreign: bool = True
+    at_once: None = None
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; see `Condition.evaluate`."""

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from conductorlite.language.values import Json
+from conductorlite.language.values import Json, Outside
 from conductorlite.model.later import pattern
 
 __all__ = ["Outside", "Subset", "compile_subset"]
@@ -48,10 +48,6 @@ _INHERITED: Final = frozenset(
 _WORDS: Final = frozenset({"$", "if", "else", "return", "function", "true", "false", "null", "undefined"})
 
 
-class Outside(Exception):
-    """The text, or an operation on the values at hand, is QuickJS's; internal."""
-
-
 class _Undefined:
     __slots__ = ()
 
@@ -72,7 +68,10 @@ class Subset(NamedTuple):
 
     def evaluate(self, values: _Values) -> Json:
         """The answer as JSON; raises Outside."""
-        answer = self.run(values)
+        answer: Json = self.run(values)
+        kind = type(answer)
+        if kind is bool or kind is int or kind is str:
+            return answer
         if answer is _UNDEFINED or answer is _EMPTY or answer is None:
             return None
         if isinstance(answer, list | dict):
@@ -220,8 +219,7 @@ class _Parser:
         token = self._peek()
         self._at += 1
         if token.kind in ("number", "text"):
-            value = _literal(token)
-            return lambda values: value
+            return _Constant(_literal(token))
         if token.text == "(":
             inner = self._expression()
             self._take(")")
@@ -230,8 +228,7 @@ class _Parser:
             return self._path()
         if token.text not in _CONSTANTS:
             raise Outside
-        constant = _CONSTANTS[token.text]
-        return lambda values: constant
+        return _Constant(_CONSTANTS[token.text])
 
     def _path(self) -> _Closure:
         keys: list[str | int] = []
@@ -282,6 +279,18 @@ def _literal(token: _Token) -> str | int | float:
     return _number(float(token.text)) if "." in token.text else int(token.text)
 
 
+class _Constant:
+    """What is the same whatever the values are; an operation does not call the one at its right."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self, values: _Values) -> Any:
+        return self.value
+
+
 def _nothing(values: _Values) -> Any:
     return _EMPTY
 
@@ -319,10 +328,14 @@ def _chosen(test: _Closure, yes: _Closure, no: _Closure, without: _Undefined) ->
 
 
 def _read(name: str, keys: list[str | int]) -> _Closure:
+    path = [(key, str(key)) for key in (name, *keys)]
+
     def run(values: _Values) -> Any:
-        value: Any = _member(values, name)
-        for key in keys:
-            value = _member(value, key)
+        value: Any = values
+        for key, text in path:
+            # Mostly it is there, in a map.
+            found = value.get(text) if type(value) is dict else None
+            value = _member(value, key) if found is None else found
         kind = type(value)
         if kind is float or (kind is int and not -_EXACT <= value <= _EXACT):
             return _number(value)
@@ -346,6 +359,8 @@ def _member(value: Any, key: str | int) -> Any:
 
 
 def _truth(value: Any) -> bool:
+    if type(value) is bool:
+        return value
     return value is not _UNDEFINED and (isinstance(value, list | dict) or bool(value))
 
 
@@ -377,7 +392,13 @@ def _or(left: _Closure, right: _Closure) -> _Closure:
 
 
 def _operation(operate: Callable[[Any, Any], Any]) -> Callable[[_Closure, _Closure], _Closure]:
-    return lambda left, right: lambda values: operate(left(values), right(values))
+    def compiled(left: _Closure, right: _Closure) -> _Closure:
+        if isinstance(right, _Constant):
+            constant = right.value
+            return lambda values: operate(left(values), constant)
+        return lambda values: operate(left(values), right(values))
+
+    return compiled
 
 
 def _arithmetic(operate: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
@@ -406,7 +427,9 @@ def _plus(left: Any, right: Any) -> Any:
 
 def _compared(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
     def run(left: Any, right: Any) -> Any:
-        if not _numbers(left, right) and not (type(left) is type(right) is str and left.isascii() and right.isascii()):
+        if not (type(left) is type(right) is int or _numbers(left, right)) and not (
+            type(left) is type(right) is str and left.isascii() and right.isascii()
+        ):
             raise Outside
         return compare(left, right)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -17,9 +17,11 @@ __all__ = [
     "MISSING",
     "TASK_MEMBERS",
     "WORKFLOW_MEMBERS",
+    "AtOnce",
     "Json",
     "MappingSource",
     "Missing",
+    "Outside",
     "Source",
     "integer_text",
     "java_double",
@@ -29,6 +31,13 @@ __all__ = [
 
 #: A JSON value: dict, list, str, int, float, bool or None.
 Json: TypeAlias = Any
+
+#: What answers a condition by closures of our own: soon, and by its values alone. Raises Outside.
+AtOnce: TypeAlias = Callable[[Mapping[str, Json]], Json]
+
+
+class Outside(Exception):
+    """A text, or what it does with the values at hand, is its interpreter's; internal."""
 
 
 #: What `${workflow.…}` and `${<task>.…}` can name, beside `workflow.env` and `workflow.secrets`.

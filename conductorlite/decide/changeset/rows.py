@@ -248,16 +248,17 @@ class Changeset(Admissions):
         if live is not was_live and self.counting:
             self.count(task, live - was_live)
 
-    def count(self, task: Task, change: int) -> None:
-        """Have what counts a task, the workflow or a scope around it, count as many live tasks more; raises InvariantBroken."""
+    def count(self, task: Task, change: int) -> Task | None:
+        """Have what counts a task count as many live tasks more: a scope around it, which is answered, or the workflow (None).
+
+        Raises InvariantBroken.
+        """
         owner = self.owner(task) if task.grafts or self.plan.nodes[task.base_ref].scopes else None
-        if owner is None:
-            count = self._row.open = self._row.open + change
-        else:
-            row: Any = self.own(owner)
-            count = row.open = row.open + change
+        row: Any = self._row if owner is None else self.own(owner)
+        count = row.open = row.open + change
         if count < 0:
             raise InvariantBroken(f"{'workflow' if owner is None else owner.ref}: counts {count} live tasks")
+        return None if owner is None else row
 
     def drop(self, tasks: list[Task]) -> None:
         """Delete ended tasks that are kept no longer, with all their attempts; the journal still records them."""

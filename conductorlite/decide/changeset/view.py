@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.reader import Barriers, PayloadField, Reader
-from conductorlite.language.values import Json
+from conductorlite.language.conditions import Condition
+from conductorlite.language.values import Json, Outside
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed, copied
 from conductorlite.model.canonical import Payload, encoded, parse
@@ -17,6 +18,7 @@ from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLos
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
 from conductorlite.model.later import module
 from conductorlite.model.limits import Limit
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node, Plan
 
 if TYPE_CHECKING:
@@ -45,6 +47,10 @@ class Bounds:
 
 #: Characters that no hard barrier refuses, whatever they are: the least one is 1 KB.
 SMALL: Final = 256
+
+
+#: Python finds a global faster than a member of an enumeration.
+_IN_PROGRESS: Final = TaskStatus.IN_PROGRESS
 
 
 class LostInput(InvalidInput):
@@ -291,6 +297,16 @@ class View:
         last = self.history[-1]
         self.history[-1] = changed(last, cause=encoded({**parse(last.cause or "{}"), name: entries}))
 
+    def answer(self, condition: Condition, values: Mapping[str, Json], seed: str) -> Json:
+        """What a condition answers: worked out here where that follows from its values alone, else asked as `evaluated` does."""
+        at_once = condition.at_once
+        if at_once is not None:
+            try:
+                return at_once(values)
+            except Outside:
+                pass
+        return self.evaluated(seed, values, lambda: condition.evaluate(values, now=self.now, seed=seed))
+
     def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
         """What a script answers that is seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when
         a record is replayed, on a machine of any speed; whatever else it raises goes on.
@@ -307,12 +323,13 @@ class View:
         A compensation is the workflow's. So is a task of a scope that is over: it was retried on its own, after a loop that
         bore its failure.
         """
-        scopes = self.node(task).scopes
-        if not scopes:
+        node = self.plan_of(task.grafts).nodes[task.base_ref] if task.grafts else self.plan.nodes[task.base_ref]
+        if not node.scopes:
             return None
-        scope, depth = scopes[-1]
-        row = self.known(printed_ref(scope, task.iterations[:depth]))
-        return row if row.live else None
+        scope, depth = node.scopes[-1]
+        ref = printed_ref(scope, task.iterations[:depth]) if depth else scope
+        row = self.last.get(ref) or self.known(ref)
+        return row if row.status is _IN_PROGRESS or row.live else None
 
     def joins_of(self, task: Task) -> list[str]:
         """Printed references of the JOINs that count the task."""

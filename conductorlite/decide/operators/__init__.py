@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.rows import PUT_OFF, Changeset
 from conductorlite.decide.changeset.view import LostInput
-from conductorlite.decide.operators.do_while import next_round, schedule_loop
+from conductorlite.decide.operators.do_while import go_round, schedule_loop
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.join import branches_ended, schedule_exclusive_join, schedule_fork, schedule_join
 from conductorlite.decide.operators.worker import schedule_worker, start_deadlines, total_timeout_at
@@ -316,10 +316,9 @@ def begin_retry(changeset: Changeset, task: Task) -> None:
         changeset.beginning = None
 
 
-def scope_is_empty(changeset: Changeset, ref: str) -> None:
+def scope_is_empty(changeset: Changeset, task: Task) -> None:
     """Nothing is live any more in a loop's round, or in the branches of a dynamic fork: go on."""
-    task = changeset.known(ref)
     if changeset.node(task).collects:
         branches_ended(changeset, task)
     else:
-        next_round(changeset, ref)
+        go_round(changeset, task)

@@ -13,13 +13,15 @@ from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import ExpressionContext, loop_output, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.conditions import is_true
+from conductorlite.language.templates import Template
 from conductorlite.language.values import MISSING, Json
+from conductorlite.model.canonical import Payload
 from conductorlite.model.errors import ExpressionFailed, InvalidInput
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
-__all__ = ["next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_round", "with_rounds"]
+__all__ = ["go_round", "next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_round", "with_rounds"]
 
 #: Rounds that may follow each other while nothing is waited for, of all loops together: past that they never end.
 _MOST_AT_ONCE: Final = 10_000
@@ -36,7 +38,11 @@ def schedule_loop(changeset: Changeset, node: Node, iterations: tuple[int, ...])
 
 def next_round(changeset: Changeset, ref: str) -> None:
     """Enter the next round, or end the loop."""
-    loop = changeset.known(ref)
+    go_round(changeset, changeset.known(ref))
+
+
+def go_round(changeset: Changeset, loop: Task) -> None:
+    """The same for the row of a loop."""
     if loop.status.terminal or loop.open:
         return
     if loop.failed_child is not None:
@@ -45,7 +51,7 @@ def next_round(changeset: Changeset, ref: str) -> None:
     node = changeset.node(loop)
     changeset.strict = True
     try:
-        items = _items(changeset, node, loop)
+        items = None if node.items is None else _items(changeset, node.items, node, loop)
         again = _again(changeset, node, loop, items)
     except (ExpressionFailed, InvalidInput) as error:
         changeset.strict = False
@@ -54,7 +60,8 @@ def next_round(changeset: Changeset, ref: str) -> None:
         return
     finally:
         changeset.strict = False
-    _forget(changeset, node, loop)
+    if "keepLastN" in node.task.input_parameters:
+        _forget(changeset, node, loop)
     if not again:
         _end(changeset, loop, TaskStatus.COMPLETED, None)
         return
@@ -64,14 +71,19 @@ def next_round(changeset: Changeset, ref: str) -> None:
         return
     number = loop.round + 1
     output = {"iteration": number}
-    if items is not None:
-        output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
-    kept = changeset.payload(output)
-    problem = changeset.refusal("task_output", kept)
-    if problem is not None:
-        _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, problem)
-        return
-    changeset.put(loop, round=number, output=kept)
+    if items is None and changeset.lost is None:
+        kept = Payload(f'{{"iteration":{number}}}')
+        kept.value, kept.flat = output, True
+    else:
+        if items is not None:
+            output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
+        kept = changeset.payload(output)
+        problem = changeset.refusal("task_output", kept)
+        if problem is not None:
+            _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, problem)
+            return
+    row: Any = changeset.own(loop)  # its status stays, and so does what counts it
+    row.round, row.output = number, kept
     changeset.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
     _schedule_body(changeset, node, loop, number)
 
@@ -135,11 +147,9 @@ def _schedule_body(changeset: Changeset, node: Node, loop: Task, number: int) ->
         changeset.follow(loop, node.body, (*loop.iterations, number))
 
 
-def _items(changeset: Changeset, node: Node, loop: Task) -> list[Json] | None:
-    """The list the loop runs over, resolved again as in Conductor; None when it runs on a condition only."""
-    if node.items is None:
-        return None
-    value = node.items.render(ExpressionContext(changeset, node.items.reads, loop.task_id))
+def _items(changeset: Changeset, items: Template, node: Node, loop: Task) -> list[Json]:
+    """The list the loop runs over, resolved again as in Conductor."""
+    value = items.render(ExpressionContext(changeset, items.reads, loop.task_id))
     if value is None and "_items" in node.task.input_parameters:
         value = changeset.value(loop.input).get("_items")
     if value is None:
@@ -154,22 +164,26 @@ def _again(changeset: Changeset, node: Node, loop: Task, items: list[Json] | Non
         return True
     if node.condition is None:
         return items is not None
-    seed = f"{loop.task_id}:{loop.round}"
-    condition, values = node.condition, _values(changeset, node, loop, items)
-    return is_true(changeset.evaluated(seed, values, lambda: condition.evaluate(values, now=changeset.now, seed=seed)))
+    answer = changeset.answer(node.condition, _values(changeset, node, loop, items), f"{loop.task_id}:{loop.round}")
+    return answer if type(answer) is bool else is_true(answer)
 
 
 def _values(changeset: Changeset, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:
     """What the condition sees: fresh inputParameters, the loop's output under its own name, each task's under its."""
     condition = node.condition
-    values: dict[str, Any] = dict(node.template.render(ExpressionContext(changeset, node.template.reads, loop.task_id)))
+    values: dict[str, Any] = {}
+    if node.task.input_parameters or node.task.task_definition is not None:
+        values = node.template.render(ExpressionContext(changeset, node.template.reads, loop.task_id))
     if items is not None and loop.round:
         values |= {"loopIndex": loop.round - 1, "loopItem": items[loop.round - 1]}
     names = None if condition is None or condition.everything else condition.names
     if names is None or node.ref in names:
         values[node.ref] = changeset.value(loop.output)
+    read = node.inside if names is None else node.inside & names
+    if not read:
+        return values
     source = ExpressionContext(changeset, node.template.reads)
-    for ref in sorted(node.inside if names is None else node.inside & names):
+    for ref in sorted(read):
         output = source.member(ref, "output")
         if output is not MISSING:
             values[ref] = output
@@ -190,7 +204,7 @@ def set_round(changeset: Changeset, loop: Task, number: int) -> dict[str, Any]:
     """Fields of a loop that goes on in a round that has begun already, as they were in that round."""
     node = changeset.node(loop)
     output: dict[str, Any] = {"iteration": number}
-    items = _items(changeset, node, loop)
+    items = None if node.items is None else _items(changeset, node.items, node, loop)
     if items is not None and number <= len(items):
         output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
     if number != loop.round:

@@ -106,11 +106,12 @@ class ExpressionContext:
         return roots
 
     def _wants_rounds(self, task: Task) -> bool:
-        if task.round == 0 or task.status.terminal:
+        if task.status.terminal:
             return False
-        return any(
-            root == task.base_ref and member == "output" and key not in _LOOP_KEYS for root, member, key in self._reads.steps
-        )
+        for root, member, key in self._reads.steps:  # in no generator: it is asked in every round
+            if key not in _LOOP_KEYS and root == task.base_ref and member == "output":
+                return True
+        return False
 
 
 def _workflow_member(changeset: Changeset, member: str) -> Json:

@@ -170,8 +170,7 @@ def _case(
         if node.condition is None:
             raise ExpressionFailed(f"the {node.task.type} has no expression")
         task_id = changeset.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
-        condition = node.condition
-        return to_text(changeset.evaluated(task_id, values, lambda: condition.evaluate(values, now=changeset.now, seed=task_id)))
+        return to_text(changeset.answer(node.condition, values, task_id))
     except ExpressionFailed as error:
         changeset.create_ended(
             node,
