@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from conductorlite.decide.changeset.view import Bounds
     from conductorlite.engine.config import EngineConfig
     from conductorlite.errors import ResultTimeout, WorkflowFailed
-    from conductorlite.ext.secrets import EnvironmentSecrets
+    from conductorlite.ext import EnvironmentSecrets
     from conductorlite.flows import flow, task
     from conductorlite.model.clock import Clock, SystemClock, VirtualClock
     from conductorlite.model.definitions import (
@@ -118,7 +118,7 @@ _HOMES: Final = {
     "CronSchedule": "model.schedules",
     "Engine": "runtime.engine",
     "EngineConfig": "engine.config",
-    "EnvironmentSecrets": "ext.secrets",
+    "EnvironmentSecrets": "ext",
     "EventAction": "model.handlers",
     "EventHandler": "model.handlers",
     "Explanation": "model.executions",

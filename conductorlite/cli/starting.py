@@ -22,7 +22,7 @@ from conductorlite.cli.shared import (
     read_workers,
     with_system_workers,
 )
-from conductorlite.ext.secrets import EnvironmentSecrets
+from conductorlite.ext import EnvironmentSecrets
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.model.documents import workflow_to_json

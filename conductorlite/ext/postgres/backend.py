@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, final
 
 from conductorlite.ext.postgres.lock import PostgresLock
-from conductorlite.ext.postgres.own_rows import Part
 from conductorlite.ext.postgres.presence import Peers, PostgresPresence, Presences
-from conductorlite.ext.postgres.rows import PostgresReads, PostgresWrites
+from conductorlite.ext.postgres.rows import Part, PostgresReads, PostgresWrites
 from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, lock_of
 from conductorlite.ext.postgres.wire import Connection, connect, parted
 from conductorlite.model.errors import (

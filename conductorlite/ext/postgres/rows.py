@@ -2,16 +2,22 @@
 
 The rows of a turn are sent without a look at what became of each. A statement that may find another turn to have been first fails
 then by itself, so that those after it are not carried out, whatever was sent already.
+
+An application's own rows are written in one commit with what the engine writes. Its statements end no transaction and change no
+table of ours, which are in a schema of their own. One that fails is undone by itself. They are psycopg's: `%s` for parameters, its
+types, its errors.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
-from conductorlite.ext.postgres.own_rows import OwnRows
+import psycopg
+
 from conductorlite.ext.postgres.presence import Peers
 from conductorlite.ext.postgres.search import UNINDEX, PostgresIndex, key_of_document
 from conductorlite.ext.postgres.statements import (
@@ -30,15 +36,16 @@ from conductorlite.ext.postgres.statements import (
 from conductorlite.ext.postgres.wire import Connection, Cursor
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision, Event, Message
-from conductorlite.model.errors import AlreadyExists, ConductorliteError, FencedOut, InvariantBroken
+from conductorlite.model.errors import AlreadyExists, ConductorliteError, FencedOut, InvalidInput, InvariantBroken
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.threads import Block
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite import tables
 from conductorlite.store.sqlite.rows import Row, event_of, message_of, task_of, workflow_of, workflow_row
 from conductorlite.store.sqlite.transactions import RowReads, RowWrites
-from conductorlite.store.tables import FeedKind
+from conductorlite.store.tables import FeedKind, Parameters, Rows
 
-__all__ = ["PostgresReads", "PostgresWrites"]
+__all__ = ["OwnRows", "Part", "PostgresReads", "PostgresWrites"]
 
 #: Numbers of so many executions are remembered.
 _NUMBERS: Final = 10_000
@@ -260,3 +267,88 @@ class PostgresWrites(PostgresReads, RowWrites):
         """Take an execution that is not stored any more out of the index in the store's schema."""
         for statement in UNINDEX:
             self._execute(statement, (key_of_document(workflow_id, None), workflow_id))
+
+
+#: Where the application's tables are looked for.
+_THEIRS: Final = 'SET LOCAL search_path = "$user", public'
+
+_NEVER: Final = {
+    **dict.fromkeys(("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"), "the transaction is the block's to end"),
+    **dict.fromkeys(("SAVEPOINT", "RELEASE"), "a part that is undone by itself is a block of `transaction()` inside this one"),
+    **dict.fromkeys(("SET", "RESET", "DISCARD", "PREPARE", "DEALLOCATE", "LISTEN", "UNLISTEN"), "the connection is the engine's"),
+}
+_COMMENTS: Final = re.compile(r"\s+|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_CHANGES: Final = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE|TRUNCATE|ALTER|DROP|CREATE|GRANT|REVOKE|LOCK|COPY)\b", re.IGNORECASE)
+
+
+@final
+class OwnRows:
+    """An application's statements in one transaction."""
+
+    __slots__ = ("_ours", "_schema", "_wire")
+
+    def __init__(self, wire: Connection, schema: str) -> None:
+        self._wire, self._schema = wire, schema
+        self._ours = re.compile(rf'(?<![\w"$])("{schema}"|{schema})\s*\.', re.IGNORECASE)
+
+    def execute(self, statement: str, parameters: Parameters = ()) -> Rows:
+        """Carry out one statement; raises InvalidInput for one that is not the application's, and what psycopg raises."""
+        # A text without parameters may be several statements, unless the answer is to be in bytes.
+        binary = not parameters and ";" in statement
+        return self._carried_out(statement, lambda cursor: cursor.execute(statement, parameters or None, binary=binary or None))
+
+    def executemany(self, statement: str, parameters: Iterable[Parameters]) -> Rows:
+        """The same for each of several parameters."""
+        return self._carried_out(statement, lambda cursor: cursor.executemany(statement, list(parameters)))
+
+    def _carried_out(self, statement: str, carry_out: Callable[[psycopg.Cursor[Any]], object]) -> Rows:
+        begins = 0
+        while (blank := _COMMENTS.match(statement, begins)) is not None:
+            begins = blank.end()
+        word = re.split(r"\W", statement[begins:], maxsplit=1)[0].upper()
+        if word in _NEVER:
+            raise InvalidInput(f"{word} cannot be carried out here: {_NEVER[word]}")
+        if self._ours.search(statement) and _CHANGES.search(statement):
+            raise InvalidInput(f"the tables of the schema {self._schema!r} are the engine's")
+        with self._wire.plain() as connection, connection.transaction(), connection.cursor() as cursor:
+            cursor.execute(_THEIRS)
+            carry_out(cursor)
+            rows = Rows(
+                cursor.fetchall() if cursor.description else (),
+                rowcount=-1 if cursor.description else cursor.rowcount,
+                lastrowid=None,
+                columns=[column.name for column in cursor.description or ()],
+            )
+            cursor.execute(f"SET LOCAL search_path = {self._schema}".encode())
+        return rows
+
+
+@final
+class Part(Block[Any]):
+    """The block of a change inside an application's transaction."""
+
+    __slots__ = ("_open", "_wire", "_writes")
+
+    def __init__(self, writes: Any, wire: Connection) -> None:
+        self._writes, self._wire, self._open = writes, wire, False
+
+    def begin(self) -> Any:
+        """Set the savepoint."""
+        self._open = True
+        self._wire.execute("SAVEPOINT part")
+        return self._writes
+
+    def end(self, error: BaseException | None) -> None:
+        """Keep the part for the commit of the whole, or undo it; raises for the first of its statements that failed."""
+        try:
+            if error is None:
+                self._wire.execute("RELEASE part").fetchall()
+                self._open = False
+        finally:
+            self.undo()
+
+    def undo(self, error: BaseException | None = None) -> None:
+        """Undo it, unless it has ended."""
+        if self._open:
+            self._open = False
+            self._wire.abandon("ROLLBACK TO part", "RELEASE part")
