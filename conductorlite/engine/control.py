@@ -13,11 +13,11 @@ from conductorlite.engine.config import EngineConfig, Part, intercepted
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
 from conductorlite.engine.registry import Embedded
 from conductorlite.engine.starts import StartTurns
-from conductorlite.engine.turn_types import ExtraWrite, Start, TurnResult, missing, new_event
+from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, TurnResult, missing, new_event
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.clock import Clock
+from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import EventKind, Outcome, name_at
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest
@@ -25,6 +25,7 @@ from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, Ke
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.later import functions
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import Span, to_span
 from conductorlite.store.ports import ReadingTransaction
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 else:
     given_path, uploaded = functions("conductorlite.engine.uploads", "given_path", "uploaded")
 
-__all__ = ["Control", "ascending_ids", "blocking_task", "open_task", "refuse_parked"]
+__all__ = ["Begin", "Control", "ascending_ids", "blocking_task", "open_task", "refuse_parked"]
+
+#: Has a first turn taken, with workers that are free for what it offers, if any are to have it.
+Begin = Callable[[Callable[[Taking | None], object]], None]
 
 #: Definitions remembered as they were started last.
 _DEFINITIONS: Final = 100
@@ -95,20 +99,31 @@ class Control(Part):
         request: StartWorkflowRequest,
         *,
         workflow_id: str | None,
-        first: int | None,
-        now: int,
+        at: Instant | None,
+        delay: Span | None,
         path: str | None = None,
+        begin: Begin | None = None,
     ) -> str:
-        """Start an execution whose first task is due at `first` (None: now); returns its id. See `Engine.start`.
+        """Start an execution whose first task is due `at` an instant, or after a `delay`; returns its id. See `Engine.start`.
 
-        `path` is what was uploaded as its input.
+        `path` is what was uploaded as its input. `begin` is called with what takes the first turn.
         """
+        now = self._clock.now()
+        if at is not None and delay is not None:
+            raise InvalidInput("give `at` or `delay`, not both")
+        first = to_instant(at) if at is not None else None if delay is None else now + to_span(delay)
         with intercepted(self._config.start_interceptors, request) as request:
-            return self._started(request, workflow_id, first, now, path)
+            return self._started(request, workflow_id, first, now, path, begin)
         raise _swallowed(request)
 
     def _started(
-        self, request: StartWorkflowRequest, workflow_id: str | None, first: int | None, now: int, path: str | None
+        self,
+        request: StartWorkflowRequest,
+        workflow_id: str | None,
+        first: int | None,
+        now: int,
+        path: str | None,
+        begin: Begin | None,
     ) -> str:
         given, path = Payload.of(dict(request.input), where="input"), given_path(path)
         if path is not None and given != EMPTY:
@@ -123,7 +138,10 @@ class Control(Part):
             begins = self._begins(request, embedded, workflow_id or self.new_id(), given, now)
             row = begins.workflow
             event = new_event(row.workflow_id, EventKind.START, now, None if first is None else {"at": first})
-            self._turns.run_turn(row.workflow_id, [event], started=begins)
+            if begin is None:
+                self._turns.run_turn(row.workflow_id, [event], started=begins)
+            else:
+                begin(lambda taking: self._turns.run_turn(row.workflow_id, [event], started=begins, taking=taking))
         except KeyTaken as taken:
             if request.idempotency_strategy is IdempotencyStrategy.RETURN_EXISTING:
                 return taken.workflow_id

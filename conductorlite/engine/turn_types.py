@@ -204,13 +204,13 @@ class Taking:
         """
         self.polls, self.taken, self.at = {}, [], None
         free = self.free
-        if len(offered) == 1:  # as mostly: what a turn offers is of the queue whose worker is free because of it
-            (message,) = offered
-            if message.due_at <= now and self.most > 0 and self.again == {message.queue} and free.get(message.queue, 0) > 0:
+        if len(offered) == 1 and self.most > 0 and free.get(offered[0].queue, 0) > 0:
+            (message,) = offered  # as mostly: what a turn offers is of the queue whose worker is free because of it
+            if message.due_at <= now and (not self.again or self.again == {message.queue}):
                 others = first(message.queue, 1)
                 if not others:
                     return [] if others is None else [self.poll(message, now)]
-            if now < message.due_at <= self.until and self.most > 0 and free.get(message.queue, 0) > 0:
+            if now < message.due_at <= self.until:
                 due = alone_until(message.due_at, message.queue, free)
                 if due is not None and is_done_until(message.due_at, due):
                     self.at = message.due_at

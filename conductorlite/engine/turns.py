@@ -313,7 +313,7 @@ class Turns(Parking):
                     return self._decide_and_commit(workflow_id, events, memo, inside=inside)
                 except FencedOut as error:
                     self.fenced_out += 1
-                    self.residents.refused(memo.known)
+                    self.residents.refused(None if memo.unoffered is not None else memo.known)
                     if isinstance(error, TurnLost) and (token := self._locking.acquire(workflow_id, events)) is None:
                         break
                     memo.now, memo.token = None, token

@@ -187,7 +187,7 @@ class Flow(Generic[P, R]):
         In another flow: `name`, `undo`, `optional` and `retries`, as in `TaskFunction.options`. For `engine.start`:
         `workflow_id`, `correlation_id`, `priority`, `idempotency_key` and the other options of a start.
         """
-        known = inspect.signature(Engine._start).parameters.keys() - {"self", "workflow", "input"}
+        known = inspect.signature(Engine._start).parameters.keys() - {"self", "awaited", "workflow", "input"}
         for option in starting:
             if option not in known:
                 raise BuildError(f"{self!r}: there is no option {option!r}{did_you_mean(option, known)}")

@@ -273,22 +273,26 @@ class Engine(Verbs, InNotebook):
         again. A flow takes no `timeout`, its arguments are the function's own: `start(…).result("5s")`. Raises as both do.
         """
         timeout = options.pop("timeout", None) if isinstance(workflow, str | WorkflowDef) else None
-        return self._begun(workflow, args, options, once=True).result(timeout)
+        return self._begun(workflow, args, options, once=True, awaited=True).result(timeout)
 
-    def _begun(self, workflow: Any, args: Iterable[Any], options: Mapping[str, Any], *, once: bool = False) -> Run[Any]:
+    def _begun(
+        self, workflow: Any, args: Iterable[Any], options: Mapping[str, Any], *, once: bool = False, awaited: bool = False
+    ) -> Run[Any]:
         usual = {"idempotency_strategy": IdempotencyStrategy.RETURN_EXISTING} if once else {}
         if isinstance(workflow, str | WorkflowDef):
-            return Run(self, self._start(workflow, *args, **{**usual, **options}))
+            return Run(self, self._start(awaited, workflow, *args, **{**usual, **options}))
         if not hasattr(workflow, "starting"):
             raise InvalidInput(f"start() takes a flow, a definition or a registered name, not {workflow!r:.80}")
         given = workflow.starting(*args, **options)
         self.workers.include(workflow)
         if workflow.definitions:
             self._turns.registry.ensure(workflow.definitions)
-        return Run(self, self._start(**{**usual, **given}), workflow.read)
+        return Run(self, self._start(awaited, **{**usual, **given}), workflow.read)
 
     def _start(
         self,
+        awaited: bool,
+        /,
         workflow: str | WorkflowDef,
         input: Mapping[str, Any] | None = None,
         *,
@@ -304,9 +308,6 @@ class Engine(Verbs, InNotebook):
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         external_input_payload_storage_path: str | None = None,
     ) -> str:
-        now = self.clock.now()
-        if at is not None and delay is not None:
-            raise InvalidInput("give `at` or `delay`, not both")
         request = StartWorkflowRequest(
             name=workflow if isinstance(workflow, str) else workflow.name,
             version=version,
@@ -322,9 +323,10 @@ class Engine(Verbs, InNotebook):
         workflow_id = self.core.control.start(
             request,
             workflow_id=workflow_id,
-            first=to_instant(at) if at is not None else None if delay is None else now + to_span(delay),
-            now=now,
+            at=at,
+            delay=delay,
             path=external_input_payload_storage_path,
+            begin=None if not awaited else lambda turn: self.driver.handing.begin(self.driver.drive(timeout=0), turn),
         )
         self._news.log()
         return workflow_id

@@ -25,7 +25,7 @@ from conductorlite.runtime.idle import GLANCE_MS, Standby, next_stored
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving
 from conductorlite.runtime.work import Work
-from conductorlite.runtime.workshop import QUICK_MS, Call
+from conductorlite.runtime.workshop import BATCH, QUICK_MS, Call
 from conductorlite.store.ports import EventSource
 
 __all__ = ["Driver"]
@@ -50,9 +50,6 @@ _REPORTS: Final = 200
 
 #: Executions whose turns share one write at most: others wait for it.
 _GROUP: Final = 64
-
-#: Offered tasks taken at once.
-_BATCH: Final = 64
 
 
 class Driver(Work):
@@ -158,6 +155,8 @@ class Driver(Work):
             else:
                 with Leaving():
                     ended = self._run_real(until, deadline, forever)
+            if self.handing.handed:
+                self.handing.give_back()
             self.engine.core.driven.look(self.clock.now(), last=True)
             return ended
         finally:
@@ -249,7 +248,7 @@ class Driver(Work):
     def _work(self) -> bool:
         """Do what is ready now; whether anything was."""
         self.engine.core.driven.look(self.clock.now())
-        self.handing.most, self.handing.threads = _BATCH, True
+        self.handing.most, self.handing.threads = BATCH, True
         busy = self._collect()
         busy = self._beats_due() or busy
         busy = self._take_turn(self.clock.now(), _GROUP) or busy
@@ -302,7 +301,7 @@ class Driver(Work):
         try:
             handed = self.handing.handed
             if not handed:
-                handed.extend(self.handing.take(_BATCH, threads=True))
+                handed.extend(self.handing.take(BATCH, threads=True))
             found = bool(handed)
             self._run_here()
             while not self._stopping and (len(handed) > 1 or (handed and not self._runs_here())):
@@ -439,10 +438,7 @@ class Driver(Work):
     def _drain(self) -> None:
         """Wait for running functions, extending their leases, up to the workers' drain time; then abandon them."""
         self.handing.most = 0
-        handed = [task for _, task in self.handing.handed]
-        self.handing.handed.clear()
-        with suppress(StorageError):  # else they are given back when the engine is closed
-            self.engine.core.holding.give_back(handed)
+        self.handing.give_back()
         deadline = self.clock.now() + self.workers.drain_ms
         while (len(self.workshop) or len(self.reports)) and self.clock.now() < deadline:
             seen = self.engine.core.turns.commits

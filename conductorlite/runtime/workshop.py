@@ -6,14 +6,14 @@ Which offered tasks a driver takes for its workers: as many as may run, every ty
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from conductorlite.engine.keys import POLLS_MS, PollWrite
 from conductorlite.engine.polling import Hand, said
-from conductorlite.engine.turn_types import Taking, called_by
+from conductorlite.engine.turn_types import Taking, called_by, caller_of
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -29,7 +29,7 @@ from conductorlite.runtime.registry import Worker, Workers
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["COROUTINES", "QUICK_MS", "THREADS", "Call", "HandOut", "Workshop"]
+__all__ = ["BATCH", "COROUTINES", "QUICK_MS", "THREADS", "Call", "HandOut", "Workshop"]
 
 #: Threads for worker functions when the user sets no bound.
 THREADS: Final = 32
@@ -242,6 +242,9 @@ class Workshop:
         self._loop.close()
 
 
+#: Offered tasks taken at once.
+BATCH: Final = 64
+
 #: Tasks handed over one after another before every worker is asked for in its turn.
 _IN_A_ROW: Final = 64
 
@@ -372,6 +375,36 @@ class HandOut:
             until=self.until,
             write_at=self._polled,
         )
+
+    def begin(self, drive: AbstractContextManager[bool], turn: Callable[[Taking | None], object]) -> None:
+        """Take the turn that an execution begins with, for a caller who will drive, or wait for who does, until it has ended.
+
+        If nobody else drives, that turn hands the first tasks over as the turn of a report does.
+        """
+        turns = self._engine.core.turns
+        if turns.joined.decisions is not None or caller_of(turns) is not None:
+            turn(None)
+            return
+        with drive as driving:
+            taking = None
+            if driving:
+                virtual = self._engine.clock.virtual
+                self.most, self.threads, self.until = 1 if virtual else BATCH, not virtual, -1
+                taking = self.taking(())
+            try:
+                turn(taking)
+            except BaseException:
+                if taking is not None and taking.taken:
+                    self._engine.core.polling.give_up(task for task, _ in taking.taken)
+                raise
+            self.receive(taking)
+
+    def give_back(self) -> None:
+        """Give back what was handed over and not begun: nobody drives on. What cannot be now, is when the engine is closed."""
+        handed = [task for _, task in self.handed]
+        self.handed.clear()
+        with suppress(StorageError):
+            self._engine.core.holding.give_back(handed)
 
     def served(self) -> dict[str, Worker]:
         """The workers by the queues of this engine's owner that they take from."""

@@ -75,14 +75,14 @@ def opened(contest: Contest, function: Callable[..., Any] = step, *, counting: b
 
 
 def chains(contest: Contest) -> None:
-    """Chains of ten, one at a time."""
+    """Chains of ten, one at a time, each begun by who waits for it."""
     ten = chain(10)
     with opened(contest) as engine:
-        engine.start(ten, {"i": 1}).result()
+        engine.start_and_wait(ten, {"i": 1})
         begun = engine.backend.commits()
         with contest.measured(contest.count * 10):
             for n in range(contest.count):
-                engine.start(ten, {"i": n}).result()
+                engine.start_and_wait(ten, {"i": n})
         contest.tell(commits=engine.backend.commits() - begun)
 
 
@@ -280,8 +280,7 @@ def counts(contest: Contest) -> None:
     ten = chain(10)
     with opened(contest, counting=True) as engine:
         for n in range(60):
-            engine.start(ten, {"i": n})
-            engine.settle()
+            engine.start_and_wait(ten, {"i": n})
         backend: Any = engine.backend
         with backend.writing() as tx:  # the connection that writes; nothing is written
             writer = tx._execute.__self__ if hasattr(tx, "_execute") else backend._writer
@@ -289,8 +288,7 @@ def counts(contest: Contest) -> None:
         writer.execute("PRAGMA wal_autocheckpoint = 0")
         backend.counts.reset()
         for n in range(contest.count):
-            engine.start(ten, {"i": n})
-            engine.settle()
+            engine.start_and_wait(ten, {"i": n})
         statements, commits = backend.counts.statements, backend.counts.commits
         pages, trees = logged(Path(contest.path + "-wal"), writer)
         calls: list[int] = [0]
@@ -300,8 +298,7 @@ def counts(contest: Contest) -> None:
 
         sys.setprofile(called)
         for n in range(5):
-            engine.start(ten, {"i": n})
-            engine.settle()
+            engine.start_and_wait(ten, {"i": n})
         sys.setprofile(None)
     steps = contest.count * 10
     contest.tell(
