@@ -6,11 +6,12 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.engine.config import EngineConfig, Part, intercepted
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
+from conductorlite.engine.payloads import given_path, uploaded
 from conductorlite.engine.registry import Embedded
 from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, TurnResult, missing, new_event
@@ -23,15 +24,9 @@ from conductorlite.model.decisions import EventKind, Outcome, name_at
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest
 from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.model.executions import Task, Workflow
-from conductorlite.model.later import functions
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.store.ports import ReadingTransaction
-
-if TYPE_CHECKING:
-    from conductorlite.engine.uploads import given_path, uploaded
-else:
-    given_path, uploaded = functions("conductorlite.engine.uploads", "given_path", "uploaded")
 
 __all__ = ["Begin", "Control", "ascending_ids", "blocking_task", "open_task", "refuse_parked"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,13 +10,17 @@ from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.holders import Holding
+from conductorlite.engine.payloads import PayloadSweep, location
 from conductorlite.engine.polling import Polling
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.reports import Reports
+from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.decisions import name_at
-from conductorlite.model.executions import AgendaEntry, Workflow
+from conductorlite.model.errors import TaskNotFound
+from conductorlite.model.executions import AgendaEntry, PollData, Task, TaskLog, Workflow
+from conductorlite.model.texts import Span, to_span
 from conductorlite.store.ports import IndexDAO, WritingTransaction
 
 if TYPE_CHECKING:
@@ -26,10 +30,10 @@ if TYPE_CHECKING:
     from conductorlite.engine.limits import Limits
     from conductorlite.engine.schedules import Schedules, Timetable
     from conductorlite.engine.search import Search
-    from conductorlite.engine.tasks import Tasks
-    from conductorlite.engine.uploads import Payloads
+    from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
+    from conductorlite.store.tables import ExternalStorageLocation
 
-__all__ = ["Core", "Nouns", "wake_schedule"]
+__all__ = ["Core", "Nouns", "Payloads", "Tasks", "wake_schedule"]
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -66,6 +70,101 @@ class Core:
         return self.searching if self.index is not None or "searching" in self.__dict__ else None
 
 
+class Tasks(Service):
+    """Verbs on attempts at tasks: found by their ids, their logs and leases, their queues, and who polls."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__(core.turns, core.config)
+        self._core = core
+
+    def extend_lease(self, task: Task) -> bool:
+        """Say that the worker of a polled task is alive: its response timeout starts again.
+
+        Returns False when the attempt has ended or is not in progress any more. Raises TaskNotFound when the execution was
+        removed, ExecutionArchived, StaleLease when another worker holds it, and Parked: then nothing times out, and a report will
+        be kept.
+        """
+        return self._core.reports.sign_of_life(task, self._clock.now())
+
+    def log(self, task: Task, *lines: str) -> None:
+        """Keep lines of text with a task, stamped now; for an execution that was removed or archived meanwhile they are dropped."""
+        self._core.reports.log(task, lines)
+
+    def get(self, task_id: str) -> Task:
+        """One attempt by its id; raises TaskNotFound, also for one of an archived execution: `get` has those."""
+        with self._backend.reading() as view:
+            task = view.task_by_id(task_id)
+        if task is None:
+            raise TaskNotFound(f"there is no task {task_id!r} (those of an archived execution are in what `get` returns)")
+        return self._core.reports.with_payloads(task)
+
+    def logs(self, task_id: str, *, workflow_id: str | None = None) -> Sequence[TaskLog]:
+        """What workers logged for an attempt; for one of an archived execution its `workflow_id` is needed."""
+        with self._backend.reading() as view:
+            if workflow_id is None or view.workflow(workflow_id) is not None or view.archived(workflow_id) is None:
+                return view.logs(task_id)
+            return [entry for entry in unarchived(view, workflow_id).logs if entry.task_id == task_id]
+
+    def search(
+        self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
+    ) -> SearchResult[TaskSummary]:
+        """Attempts that answer a query, of all executions: as `Engine.search`, with the fields of tasks; raises as it does."""
+        from conductorlite.store.documents import TASKS
+        from conductorlite.store.search import asked
+
+        return self._core.searching.tasks(asked(TASKS, query, free_text, start, size, sort))
+
+    def search_workflows(
+        self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
+    ) -> SearchResult[WorkflowSummary]:
+        """Executions of which some attempt answers a query on the fields of tasks; `sort` is by fields of executions.
+
+        Raises as `Engine.search` does.
+        """
+        from conductorlite.store.documents import TASKS, WORKFLOWS
+        from conductorlite.store.search import asked
+
+        within = asked(TASKS, query, free_text, 0, 0, "")
+        return self._core.searching.workflows(attrs.evolve(asked(WORKFLOWS, "", "*", start, size, sort), with_task=within))
+
+    def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
+        """The last poll of each task type in each domain, or of one type; in order of type, then domain.
+
+        Exact to a second: a worker's polls for one type and domain are written at most that often.
+        """
+        with self._backend.reading() as view:
+            return view.poll_data(task_type)
+
+    def queue_sizes(self) -> Mapping[str, int]:
+        """How many tasks wait in each queue (`type` or `domain:type`), those with a delay included; reads every queue."""
+        with self._backend.reading() as view:
+            return view.queue_sizes()
+
+
+class Payloads(Service):
+    """Verbs on the payload storage."""
+
+    def sweep(self, grace: Span = "1d") -> PayloadSweep:
+        """Delete what is in the payload storage and no execution refers to: what crashes and refused turns have left.
+
+        What was put there, or noticed there for the first time, less than `grace` ago by the engine's
+        clock stays: its turn may be about to be committed. `grace=0` is for when no other process uses the store. The storage must
+        belong to this store alone. Raises PayloadUnavailable; what was deleted until then stays deleted.
+        """
+        return self._turns.payload_store.sweep(self._clock.now(), to_span(grace))
+
+    def location(self, path: str = "", operation: str = "READ", payload_type: str | None = None) -> ExternalStorageLocation:
+        """Where the payload of a `path` can be read, or with WRITE a new one uploaded: a URI, signed where the storage can.
+
+        To upload, leave `path` empty and give the `payload_type`, WORKFLOW_INPUT for a start or TASK_OUTPUT for a report, write one
+        JSON object to the URI, and report the path that is returned. It is read then, once; `sweep` deletes the upload
+        when its grace time, counted from here, is over. With the path of an upload, WRITE gives a URI for it again; what is stored
+        already cannot be overwritten. Raises InvalidInput for a path, operation or type that cannot be, PayloadUnavailable, also
+        when the store keeps everything itself, and StorageErrors. Source of the rule: Conductor's `getExternalStorageLocation`.
+        """
+        return location(self._turns.payload_store, path, operation, payload_type, self._clock.now())
+
+
 class Nouns(Service):
     """The services of an engine."""
 
@@ -85,9 +184,7 @@ class Nouns(Service):
     @cached_property
     def tasks(self) -> Tasks:
         """Tasks of any execution."""
-        from conductorlite.engine.tasks import Tasks
-
-        return Tasks(self._turns, self._config, self.core.reports, self.core.searching)
+        return Tasks(self.core)
 
     @cached_property
     def schedules(self) -> Schedules:
@@ -113,8 +210,6 @@ class Nouns(Service):
     @cached_property
     def payloads(self) -> Payloads:
         """The payload storage."""
-        from conductorlite.engine.uploads import Payloads
-
         return Payloads(self._turns, self._config)
 
     @cached_property

@@ -5,10 +5,17 @@ No object is lost and none stays for ever, whichever process dies at whichever m
 notes it as *loose* for its execution, at the engine's time; the commit that refers to it takes the note back. An object is deleted
 inside a write transaction, and only when no execution refers to it and no note is younger than the grace time: a process that is
 about to put it has noted so before, or will put it afterwards. Removing an execution notes what it referred to as loose, long ago.
+
+An upload is stored by a client, under a path of its own that no one can guess. What is reported by its path is read once, and is
+from then on a document like any other: small, it stays in the store, large, it is stored in the payload storage under its hash, and
+no one can change it any more. The upload itself is noted as loose when its path is given out, and swept after the grace time,
+reported or not: a client whose report was lost can report again until then. Source of the rule: Conductor's external payload
+storage.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -18,15 +25,15 @@ from conductorlite.decide.changeset.reader import Barriers
 from conductorlite.engine.residents import Known
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, stored_pages
 from conductorlite.model import attrs
-from conductorlite.model.canonical import ExternalPayload, Payload, size_of
+from conductorlite.model.canonical import MAX_SIZE, ExternalPayload, Payload, parse, size_of
 from conductorlite.model.decisions import Decision
-from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadUnavailable
+from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadTooLarge, PayloadUnavailable
 from conductorlite.model.later import hashlib, pattern
-from conductorlite.model.texts import error_text
+from conductorlite.model.texts import error_text, printable
 from conductorlite.store.ports import Backend, PayloadCodec, PayloadStorage, ReadingTransaction, WritingTransaction
-from conductorlite.store.tables import OrphanPayload, StoredPayload
+from conductorlite.store.tables import ExternalStorageLocation, OrphanPayload, StoredPayload
 
-__all__ = ["PayloadStore", "PayloadSweep", "PayloadsRequired", "TurnMemo", "as_unavailable"]
+__all__ = ["PayloadStore", "PayloadSweep", "PayloadsRequired", "TurnMemo", "as_unavailable", "given_path", "location", "uploaded"]
 
 #: Loose payloads, or objects of a listing, that are looked at in one transaction.
 _PAGE: Final = 200
@@ -35,6 +42,17 @@ _PAGE: Final = 200
 _OURS: Final = pattern(r"([0-9a-f]{2}/[0-9a-f]{64}|(workflow|task)/(input|output)/[0-9a-f]{32})\.json[A-Za-z0-9_.-]*")
 
 _KEY_ID: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
+
+
+#: Folders of Conductor's payload types.
+_FOLDERS: Final = {
+    "WORKFLOW_INPUT": "workflow/input",
+    "WORKFLOW_OUTPUT": "workflow/output",
+    "TASK_INPUT": "task/input",
+    "TASK_OUTPUT": "task/output",
+}
+
+_NAME: Final = pattern(r"[0-9a-f]{32}\.json")
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -260,3 +278,75 @@ def as_unavailable(what: str) -> Iterator[None]:
 def _pages(found: Iterator[StoredPayload]) -> Iterator[list[StoredPayload]]:
     while page := list(islice(found, _PAGE)):
         yield page
+
+
+# ---------------------------------------------------------------------- put there by clients
+
+
+def location(payload_store: PayloadStore, path: str, operation: str, payload_type: str | None, now: int) -> ExternalStorageLocation:
+    """Where a document can be read or uploaded; see `Payloads.location`."""
+    storage = _storage(payload_store)
+    if payload_type is not None and payload_type not in _FOLDERS:
+        raise InvalidInput(f"payload type {printable(payload_type, 80)!r} is none of {', '.join(_FOLDERS)}")
+    if operation != "WRITE":
+        return storage.location(operation, path)
+    if payload_type is None:
+        raise InvalidInput(f"to WRITE a document say its payload type: {', '.join(_FOLDERS)}")
+    # No one can guess it: a client that knows the path of an upload can report it.
+    key = path or f"{_FOLDERS[payload_type]}/{os.urandom(16).hex()}.json"
+    if not _is_upload(key, payload_type):
+        raise InvalidInput(
+            f"{printable(path, 80)!r} is no path of an upload ({payload_type}); with an empty path you are given one"
+        )
+    found = storage.location(operation, key)
+    with payload_store.backend.writing() as tx:
+        tx.mark_orphan([OrphanPayload(key=key, workflow_id="", at=now)])
+    return found
+
+
+def given_path(path: object) -> str | None:
+    """The path in a report or a start, None for a blank one; raises InvalidInput when it is no text."""
+    if path is None:
+        return None
+    if type(path) is not str:
+        raise InvalidInput(f"the path of a payload is a text, not {printable(path, 80)}")
+    return path.strip() or None
+
+
+def uploaded(payload_store: PayloadStore, path: str, payload_type: str) -> dict[str, Any]:
+    """The document that a client has put where a location said, for a start or report of that type.
+
+    Raises InvalidInput when the path is none that is given out for the type, when nothing is stored there, or no JSON object,
+    PayloadTooLarge when it is past what any barrier lets pass (`MAX_SIZE` bytes), and PayloadUnavailable.
+    """
+    if not _is_upload(path, payload_type):
+        raise InvalidInput(
+            f"{printable(path, 80)!r} is no path of an upload ({payload_type}): `engine.payloads.location` gives one"
+        )
+    storage = _storage(payload_store)
+    try:
+        with as_unavailable(f"upload {path} could not be fetched"):
+            size = storage.size(path)
+            data = b"" if size > MAX_SIZE else storage.get(path)
+    except PayloadLost as lost:
+        raise InvalidInput(f"nothing was uploaded: {lost}") from None
+    if max(size, len(data)) > MAX_SIZE:
+        limit = MAX_SIZE // 1024
+        raise PayloadTooLarge(
+            f"the upload {path} has {max(size, len(data))} bytes, more than the {MAX_SIZE} bytes ({limit} KB) that are read"
+        )
+    document = parse(data, where=f"upload {path}")
+    if not isinstance(document, dict):
+        raise InvalidInput(f"upload {path}: it must be a JSON object, not {type(document).__name__}")
+    return document
+
+
+def _is_upload(path: object, payload_type: str) -> bool:
+    folder, _, name = path.rpartition("/") if type(path) is str else ("", "", "")
+    return folder == _FOLDERS[payload_type] and _NAME.fullmatch(name) is not None
+
+
+def _storage(payload_store: PayloadStore) -> PayloadStorage:
+    if payload_store.storage is None:
+        raise PayloadUnavailable("this engine has no payload storage")
+    return payload_store.storage

@@ -13,10 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import refuse_parked
+from conductorlite.engine.payloads import given_path, uploaded
 from conductorlite.engine.turn_types import Asked, Taking, TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
@@ -36,17 +37,11 @@ from conductorlite.model.errors import (
     TaskNotFound,
 )
 from conductorlite.model.executions import Task, TaskLog, TaskResult
-from conductorlite.model.later import functions
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
 from conductorlite.model.texts import REASON_LENGTH, cut, error_text, printable
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Node
 from conductorlite.store.ports import SecretProvider, WritingTransaction
-
-if TYPE_CHECKING:
-    from conductorlite.engine.uploads import given_path, uploaded
-else:
-    given_path, uploaded = functions("conductorlite.engine.uploads", "given_path", "uploaded")
 
 __all__ = ["RAW_LENGTH", "Report", "Reports", "Secrecy", "cut_line", "cut_result", "kept_result", "raw_lines"]
 

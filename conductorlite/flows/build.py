@@ -1,4 +1,9 @@
-"""The flow that is being built: its blocks of steps, what each is called, and what may be read where.
+"""The flow that is being built: what stands for a value meanwhile, its blocks of steps, their names, and what may be read where.
+
+A call of a task, of another flow, or of a form such as `human` gives a `Reference` where the running workflow will have a value.
+Its attributes and items are references too; as a text it is Conductor's `${...}`. Compared, it gives a `Comparison`, which
+`when`, `match` and loops take. It has no value of its own: what would need one (`if`, a loop, arithmetic) raises BuildError,
+which says what to write instead.
 
 A block is a sequence of tasks: the flow's own, a branch of a fork, a case, the body of a loop. A `with` of a form opens one
 inside its task, and puts it into that task when it closes. Names are those of what is called (`book_flight`); a second step of
@@ -10,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import sys
 import textwrap
@@ -17,9 +23,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import CodeType, FrameType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
-from conductorlite.flows.references import Comparison, Reference, Step
 from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
@@ -28,7 +33,218 @@ from conductorlite.model.threads import carried
 from conductorlite.runtime.registry import Workers
 from conductorlite.runtime.values import plain
 
-__all__ = ["Block", "Build", "More", "as_is", "building", "called_as", "current", "needed"]
+__all__ = [
+    "Block",
+    "Build",
+    "Comparison",
+    "More",
+    "Reference",
+    "Step",
+    "as_is",
+    "building",
+    "called_as",
+    "current",
+    "names_of",
+    "needed",
+]
+
+
+@attrs.define(slots=True, eq=False)
+class Step:
+    """One node of a flow that is being built, as references see it: its reference name, and the block it stands in."""
+
+    ref: str
+    block: Any
+
+
+def _compared(operator: str) -> Any:
+    return lambda reference, other: Comparison.of(reference, operator, other)
+
+
+class Reference:
+    """A path into what the running workflow knows: `${book.output.airport}`; `step` is None for the workflow's own values."""
+
+    __slots__ = ("_path", "_step", "_whole")
+
+    _path: str
+    _step: Step | None
+    _whole: bool
+
+    def __init__(self, path: str, step: Step | None, whole: bool = True) -> None:
+        object.__setattr__(self, "_path", path)
+        object.__setattr__(self, "_step", step)
+        #: Whether it stands for one value; a path with a wildcard gives a list, of which no part can be named.
+        object.__setattr__(self, "_whole", whole)
+
+    def __getattr__(self, name: str) -> Reference:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self._below(f".{name}" if name.isidentifier() and name.isascii() else f"[{_quoted(name)}]", name)
+
+    def __getitem__(self, key: str | int) -> Reference:
+        if isinstance(key, Reference):
+            raise BuildError(f"{self}[{key}]: a key is known when the flow is built; look it up in a task")
+        if isinstance(key, int) and not isinstance(key, bool):
+            return self._below(f"[{key}]", key)
+        if isinstance(key, str):
+            return self._below(f".{key}" if key.isidentifier() and key.isascii() else f"[{_quoted(key)}]", key)
+        raise BuildError(f"{self}[{key!r}]: a key is a text or a number; cut lists in a task")
+
+    def _below(self, step: str, key: object) -> Reference:
+        if not self._whole:
+            raise BuildError(f"{self}: is one list of results; give it whole to a task, which picks {key!r}")
+        return Reference(self._path + step, self._step)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise BuildError(f"{self}.{name}: what a step gives cannot be changed; return another value from a task")
+
+    def __str__(self) -> str:
+        return f"${{{self._path}}}"
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise BuildError(f"{self}: cannot be formatted as {spec!r} while the flow is built; format it in a task")
+        return str(self)
+
+    def __repr__(self) -> str:
+        return f"<reference {self}>"
+
+    def __hash__(self) -> int:
+        return hash((self._path, id(self._step)))
+
+    __eq__, __ne__, __lt__, __le__, __gt__, __ge__ = map(_compared, ("==", "!=", "<", "<=", ">", ">="))
+
+    def __invert__(self) -> Any:
+        return ~Comparison.of(self, "==", True)
+
+    def __and__(self, other: object) -> Any:
+        return Comparison.of(self, "==", True) & other
+
+    def __or__(self, other: object) -> Any:
+        return Comparison.of(self, "==", True) | other
+
+    __rand__, __ror__ = __and__, __or__
+
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304
+        _no_truth(self)
+
+    def __iter__(self) -> NoReturn:
+        raise BuildError(f"{self}: has no items while the flow is built; write `each(items, task)`, or `with over(items) as item:`")
+
+    def __len__(self) -> NoReturn:
+        raise BuildError(f"{self}: has no length while the flow is built; count in a task")
+
+    def __contains__(self, item: object) -> NoReturn:
+        raise BuildError(f"{self}: has no items while the flow is built; look in a task, and write `when(task(...))`")
+
+    def __call__(self, *given: object, **named: object) -> NoReturn:
+        raise BuildError(f"{self}: a value of a step has no methods while the flow is built; call them in a task")
+
+    def __await__(self) -> NoReturn:
+        raise BuildError(f"{self}: a flow awaits nothing, each step waits for those it takes values from; remove `await`")
+
+    def _computed(self, *_: object) -> NoReturn:
+        raise BuildError(f"{self}: cannot be computed with while the flow is built; write a task, or `inline(...)`")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = (
+        _computed
+    )
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __pos__ = __abs__ = __int__ = __float__ = __index__ = __round__ = _computed
+
+
+def _no_truth(what: object) -> NoReturn:
+    raise BuildError(
+        f"{what}: is neither true nor false while the flow is built; write `with when(...):` instead of `if`, and `&`, `|`, `~` "
+        "instead of `and`, `or`, `not`"
+    )
+
+
+def _quoted(name: str) -> str:
+    if "'" in name or "\\" in name:
+        raise BuildError(f"{name!r}: cannot be written in a reference; rename the field in a task")
+    return f"'{name}'"
+
+
+@attrs.frozen(slots=True, eq=False, repr=False)
+class Comparison:
+    """A condition as JavaScript, in which references stand as numbered places: {0}, {1}."""
+
+    script: str
+    references: tuple[Reference, ...]
+
+    @classmethod
+    def of(cls, left: Reference, operator: str, right: object) -> Comparison:
+        """`left operator right`; null is compared loosely, so that nothing found is null."""
+        if isinstance(right, Comparison):
+            raise BuildError(f"{left} {operator} ({right}): put brackets around each comparison: (a == 1) & (b == 2)")
+        strict = f"{operator}=" if operator in ("==", "!=") and right is not None else operator
+        if isinstance(right, Reference):
+            return cls(f"{{0}} {strict} {{1}}", (left, right))
+        return cls(f"{{0}} {strict} {_literal(left, right)}", (left,))
+
+    def _joined(self, operator: str, other: object) -> Comparison:
+        if isinstance(other, Reference):
+            other = Comparison.of(other, "==", True)
+        if not isinstance(other, Comparison):
+            raise BuildError(f"{self} {operator} {other!r}: is no condition of references")
+        shift = len(self.references)
+        there = _replaced(other.script, lambda place: f"{{{place + shift}}}")
+        return Comparison(f"({self.script}) {operator} ({there})", self.references + other.references)
+
+    def __and__(self, other: object) -> Comparison:
+        return self._joined("&&", other)
+
+    def __or__(self, other: object) -> Comparison:
+        return self._joined("||", other)
+
+    def __eq__(self, other: object) -> NoReturn:
+        raise BuildError(f"{self}: is compared with another condition; join conditions with `&` and `|`")
+
+    def __invert__(self) -> Comparison:
+        return Comparison(f"!({self.script})", self.references)
+
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304
+        _no_truth(self)
+
+    def __str__(self) -> str:
+        return _replaced(self.script, lambda place: str(self.references[place]))
+
+    def written(self, names: Mapping[str, str], prefix: str = "$.") -> str:
+        """The script, each reference replaced by its name in `names`, by path."""
+        return _replaced(self.script, lambda place: prefix + names[self.references[place]._path])
+
+
+def _literal(left: Reference, value: object) -> str:
+    made = plain(value)
+    if not isinstance(made, str | int | float | bool | type(None)):
+        raise BuildError(
+            f"{left}: is compared with {value!r:.60}; compare with a text, a number, true, false or None, or in a task"
+        )
+    return json.dumps(made).replace("{", "\\u007b").replace("}", "\\u007d")
+
+
+def _replaced(script: str, made: Any) -> str:
+    parts = script.split("{")
+    return parts[0] + "".join(made(int(part.split("}", 1)[0])) + part.split("}", 1)[1] for part in parts[1:])
+
+
+_NOT_IN_NAMES: Final = frozenset({"output", "input", "workflow", "result"})
+
+
+def names_of(references: tuple[Reference, ...]) -> dict[str, str]:
+    """A short name for each path, for the input of the task that evaluates a condition: `amount` for `${workflow.input.amount}`."""
+    names: dict[str, str] = {}
+    for reference in references:
+        if reference._path in names:
+            continue
+        words = ["".join(c for c in word if c.isalnum() or c == "_") for word in reference._path.replace("[", ".").split(".")]
+        good = [word for word in words if word.isidentifier() and word.isascii() and word not in _NOT_IN_NAMES] or ["value"]
+        name, more = good[-1], 2
+        while name in names.values():
+            name, more = f"{good[-1]}_{more}", more + 1
+        names[reference._path] = name
+    return names
+
 
 _CURRENT: Final[ContextVar[Build | None]] = ContextVar("conductorlite_flow", default=None)
 
@@ -175,7 +391,11 @@ class Build:
     def written(self, value: object) -> Any:
         """A value as JSON, each reference as `${...}`; raises BuildError for one that cannot be read here."""
         if isinstance(value, Reference):
-            self._check(value)
+            step = value._step
+            if step is not None:
+                if self._steps.get(step.ref) is not step:
+                    raise BuildError(f"{self.name}: {value} is a value of another flow; give it as an argument")
+                self._visible(step, value)
             return str(value)
         if isinstance(value, _AsIs):
             return value.value
@@ -192,13 +412,6 @@ class Build:
             return [self.written(entry) for entry in value]
         made = plain(value)
         return made if made is value else self.written(made)
-
-    def _check(self, reference: Reference) -> None:
-        step = reference._step
-        if step is not None:
-            if self._steps.get(step.ref) is not step:
-                raise BuildError(f"{self.name}: {reference} is a value of another flow; give it as an argument")
-            self._visible(step, reference)
 
     def _visible(self, step: Step, what: object) -> None:
         """Refuse a step of a block beside the open ones: of another branch, or of a case that is not this one."""
@@ -269,15 +482,11 @@ def needed(build: Build | None) -> AbstractContextManager[None]:
 
 def called_as(name: str, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments of a call by name, in the order of the call; raises BuildError for what is missing, or what there is not."""
-    wrong = [key for key in kwargs if key not in signature.parameters and not _takes_any(signature)]
-    if wrong:
+    takes_any = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in signature.parameters.values())
+    if not takes_any and (wrong := [key for key in kwargs if key not in signature.parameters]):
         raise BuildError(f"{name}: there is no argument {wrong[0]!r}{did_you_mean(wrong[0], signature.parameters)}")
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:
         raise BuildError(f"{name}: {error}") from None
     return {**signature.bind_partial(*args).arguments, **kwargs}
-
-
-def _takes_any(signature: inspect.Signature) -> bool:
-    return any(one.kind is inspect.Parameter.VAR_KEYWORD for one in signature.parameters.values())

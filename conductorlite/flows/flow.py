@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, update_wrapper
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
-from conductorlite.flows.build import Build, More, building, called_as, current, needed
-from conductorlite.flows.references import Reference
+from conductorlite.flows.build import Build, More, Reference, building, called_as, current, needed
 from conductorlite.flows.schemas import fields_of, hints, input_schema, is_whole, output_schema, returned
 from conductorlite.flows.tasks import Backoff, Options, TaskFunction
 from conductorlite.model import attrs

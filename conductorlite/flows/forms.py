@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, TypeVar, cast, overload
 
-from conductorlite.flows.build import Block, Build, More, current
+from conductorlite.flows.build import Block, Build, Comparison, More, Reference, Step, current, names_of
 from conductorlite.flows.flow import Flow
-from conductorlite.flows.references import Comparison, Reference, Step, names_of
 from conductorlite.flows.schemas import is_whole, returned
 from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model import attrs

@@ -17,7 +17,7 @@ from itertools import chain, count
 from math import inf
 from typing import Any, Final, Protocol
 
-from conductorlite.flows.references import Reference
+from conductorlite.flows.build import Reference
 from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.texts import to_span

@@ -11,8 +11,7 @@ from collections.abc import Awaitable, Callable
 from functools import update_wrapper
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
-from conductorlite.flows.build import Build, building, called_as
-from conductorlite.flows.references import Reference
+from conductorlite.flows.build import Build, Reference, building, called_as
 from conductorlite.flows.schemas import input_schema, is_whole, output_schema, returned
 from conductorlite.model import attrs
 from conductorlite.model.definitions import RetryLogic, TimeoutPolicy, WorkflowTask

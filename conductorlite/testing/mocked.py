@@ -9,7 +9,7 @@ from conductorlite.model.definitions import TaskDef, WorkflowDef
 from conductorlite.model.executions import Workflow
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Startable
-from conductorlite.server.rest.awaited import tried_out
+from conductorlite.server.rest.executions import tried_out
 from conductorlite.testing.steps import starting
 
 __all__ = ["run_mocked"]

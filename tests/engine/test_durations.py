@@ -15,8 +15,8 @@ import pytest
 
 import conductorlite
 import conductorlite.engine.admin
+import conductorlite.engine.nouns
 import conductorlite.engine.schedules
-import conductorlite.engine.uploads
 import conductorlite.ext.fsspec
 import conductorlite.ext.sinks
 import conductorlite.ext.workers
@@ -41,7 +41,7 @@ MODULES = [
     conductorlite.store.payloads,
     conductorlite.engine.admin,
     conductorlite.engine.schedules,
-    conductorlite.engine.uploads,
+    conductorlite.engine.nouns,
     conductorlite.model.schedules,
     conductorlite.ext.sinks,
     conductorlite.ext.workers,

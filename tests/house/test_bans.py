@@ -129,7 +129,7 @@ def test_the_interpreter_is_not_asked_for_its_threads() -> None:
 
 def test_nothing_is_drawn_by_chance() -> None:
     """Ids and jitter are derived: only the id of a start, the path of an upload, who holds what and secrets are drawn."""
-    homes = ("engine/control", "engine/uploads", "engine/holders", "store/locks", "server/safety")
+    homes = ("engine/control", "engine/payloads", "engine/holders", "store/locks", "server/safety")
     drawn = [PACKAGE / f"{name}.py" for name in homes]
     found = [
         f"{named(path)}:{line} imports {name}"

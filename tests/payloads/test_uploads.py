@@ -329,7 +329,7 @@ def test_past_the_hard_barrier(new_bench: NewBench, storage: PayloadStorage) -> 
 @ON_MEMORY
 def test_past_what_is_read(new_bench: NewBench, storage: PayloadStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     """An object that no barrier lets pass is not even fetched, and changes nothing."""
-    monkeypatch.setattr("conductorlite.engine.uploads.MAX_SIZE", 9_000)
+    monkeypatch.setattr("conductorlite.engine.payloads.MAX_SIZE", 9_000)
     bench = new_bench(storage)
     paths = {kind: upload(bench, kind, b" " * 9_001) for kind in ("WORKFLOW_INPUT", "TASK_OUTPUT")}
     bench.start(FLOW, {"x": 1})

@@ -9,19 +9,15 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
-from conductorlite.engine.admin import Admin, BulkReport, EngineShare, RepairReport
+from conductorlite.engine.admin import BulkReport, EngineShare, RepairReport
 from conductorlite.engine.config import EngineConfig, one_process
-from conductorlite.engine.definitions import Definitions
-from conductorlite.engine.events import Events
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import Finding
-from conductorlite.engine.limits import Limits, LimitUse
+from conductorlite.engine.limits import LimitUse
+from conductorlite.engine.nouns import Payloads, Tasks
 from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.engine.retention import PruneReport
-from conductorlite.engine.schedules import Schedules
-from conductorlite.engine.tasks import Tasks
 from conductorlite.engine.turn_types import Listener
-from conductorlite.engine.uploads import Payloads
 from conductorlite.model.clock import Clock, Instant
 from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, TaskDef, WorkflowDef
 from conductorlite.model.errors import ConductorliteError
@@ -34,13 +30,18 @@ from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.engine import Engine, Run, Transaction
 from conductorlite.runtime.registry import HasWorkers, Startable
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
-from conductorlite.store.search import TaskSummary
-from conductorlite.store.tables import ExternalStorageLocation, Sizes
+from conductorlite.store.tables import Sizes
 
 if TYPE_CHECKING:
+    from conductorlite.engine.admin import Admin
+    from conductorlite.engine.definitions import Definitions
+    from conductorlite.engine.events import Events
+    from conductorlite.engine.limits import Limits
+    from conductorlite.engine.schedules import Schedules
     from conductorlite.plan.grafts import RunProgress
     from conductorlite.runtime.aio.bridge import Bridge
-    from conductorlite.store.search import SearchResult, WorkflowSummary
+    from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
+    from conductorlite.store.tables import ExternalStorageLocation
 
 
 __all__ = ["AsyncEngine", "AsyncRun"]

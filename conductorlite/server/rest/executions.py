@@ -6,14 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.model import attrs
+from conductorlite.model.clock import VirtualClock
 from conductorlite.model.codec import structured
-from conductorlite.model.definitions import StartWorkflowRequest
-from conductorlite.model.errors import Conflict, DefinitionNotFound, ExecutionNotFound, TaskNotFound
-from conductorlite.model.executions import Workflow
+from conductorlite.model.definitions import StartWorkflowRequest, TaskType
+from conductorlite.model.errors import Conflict, DefinitionNotFound, ExecutionNotFound, InvalidInput, TaskNotFound
+from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import found, summary, task, workflow
-from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, in_full
+from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, in_full, status_of
 
 __all__ = [
     "bulk_pause",
@@ -50,6 +51,8 @@ __all__ = [
     "storage_location",
     "terminate",
     "terminate_remove",
+    "tried_out",
+    "try_out",
 ]
 
 Json = dict[str, Any]
@@ -395,3 +398,95 @@ def bulk_terminate_remove(engine: Engine, body: list[str], archive_workflow: boo
 def bulk_search(engine: Engine, body: list[str], include_tasks: bool = True) -> Json:
     """Executions by their ids."""
     return _bulk(body, lambda one: execution(engine, one, include_tasks))
+
+
+# ---------------------------------------------------------------------- tried out
+
+
+#: Rounds of a trial: each ends every open task that has an output left.
+_ROUNDS: Final = 1_000
+
+
+def try_out(engine: Engine, body: Json) -> Json:
+    """As `tried_out`, in Conductor's JSON."""
+    return workflow(tried_out(engine, body))
+
+
+def tried_out(engine: Engine, body: Json) -> Workflow:
+    """Run a workflow on a clock and a store of its own, each task ending as the body says; the execution as far as it came."""
+    trial = Engine(
+        clock=VirtualClock(engine.clock.now()), config=attrs.evolve(engine.config, lock=None, event_sources=(), ids=None)
+    )
+    with trial:
+        names = engine.definitions.tasks()
+        trial.register(*(engine.definitions.task(name) for name in names))
+        trial.register(*(engine.definitions.workflow(name, version) for name, version in engine.definitions.workflows()))
+        workflow_id = started(trial, structured(body, StartWorkflowRequest))
+        left = {workflow_id: _outputs(body)}
+        for _ in range(_ROUNDS):
+            trial.settle()
+            if trial.status(workflow_id).terminal or not _end_open_tasks(trial, left):
+                break
+        return trial.get(workflow_id, masked=True)
+
+
+@attrs.define(slots=True)
+class _Outputs:
+    """What the tasks of one execution are to put out, by reference, and those of its sub-workflows."""
+
+    tasks: dict[str, list[Json]]
+    below: dict[str, Any]
+
+
+def _outputs(body: Any) -> _Outputs:
+    known = {} if body is None else body
+    tasks, below = (_entries(known, name) for name in ("taskRefToMockOutput", "subWorkflowTestRequest"))
+    if not all(isinstance(mocks, list) and all(isinstance(mock, dict) for mock in mocks) for mocks in tasks.values()):
+        raise InvalidInput("$.taskRefToMockOutput: lists of objects are expected")
+    return _Outputs({ref: list(mocks) for ref, mocks in tasks.items()}, below)
+
+
+def _entries(body: Any, name: str) -> Json:
+    found = body.get(name) if isinstance(body, dict) else body
+    if found is not None and not isinstance(found, dict):
+        raise InvalidInput(f"$.{name}: an object is expected")
+    return found or {}
+
+
+def _end_open_tasks(trial: Engine, left: dict[str, _Outputs]) -> bool:
+    """End every open task that has an output left, and move on to the next instant if there is none; whether anything was done."""
+    done, known = False, len(left)
+    for workflow_id, outputs in list(left.items()):
+        try:
+            row = trial.get(workflow_id)
+        except ExecutionNotFound:
+            continue
+        for one in row.tasks:
+            if one.status.terminal:
+                continue
+            if one.task_type == TaskType.SUB_WORKFLOW and one.sub_workflow_id is not None:
+                left.setdefault(one.sub_workflow_id, _outputs(outputs.below.get(one.base_ref)))
+            mocks = outputs.tasks.get(one.ref) or outputs.tasks.get(one.base_ref)
+            if mocks:
+                done = _ended(trial, one, mocks.pop(0)) or done
+    if done or len(left) > known:
+        return True
+    at = trial.admin.next_wakeup()
+    if at is not None:
+        trial.advance(to=at)
+    return at is not None
+
+
+def _ended(trial: Engine, one: Task, mock: Json) -> bool:
+    output = mock.get("output") or {}
+    if not isinstance(output, dict):
+        raise InvalidInput("output: an object is expected")
+    try:
+        trial.signal(one.workflow_id, output, task=one.task_id, status=status_of(str(mock.get("status") or "COMPLETED")))
+    except (TaskNotFound, Conflict):
+        return False
+    return True
+
+
+def _mock_status(mock: Json) -> TaskStatus:
+    return status_of(str(mock.get("status") or "COMPLETED"))

@@ -19,12 +19,27 @@ from conductorlite.model import attrs
 from conductorlite.model.codec import document_of
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.scalars import property_name
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.server.safety import Role
 
 if TYPE_CHECKING:
     from conductorlite.runtime.engine import Engine
 
-__all__ = ["ANY", "NO_BODY", "Found", "Operation", "Parameter", "Place", "Refused", "Text", "find", "operation", "table"]
+__all__ = [
+    "ANY",
+    "NO_BODY",
+    "Found",
+    "Operation",
+    "Parameter",
+    "Place",
+    "Refused",
+    "Text",
+    "find",
+    "in_full",
+    "operation",
+    "status_of",
+    "table",
+]
 
 
 class Refused(Exception):
@@ -60,6 +75,9 @@ NO_BODY: Final[dict[str, Any]] = {}
 ANY: Final[list[str]] = []
 
 _DEMANDED: Final = inspect.Parameter.empty
+
+#: Statuses that may be reported.
+_REPORTED: Final = frozenset({"IN_PROGRESS", "COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "CANCELED"})
 
 #: What the server takes for a boolean.
 _BOOLEANS: Final = {**dict.fromkeys(("true", "on", "yes", "1"), True), **dict.fromkeys(("false", "off", "no", "0"), False)}
@@ -185,6 +203,13 @@ def _text_of(body: bytes) -> str:
             return text
         return said if isinstance(said, str) else text
     return text
+
+
+def status_of(text: str) -> TaskStatus:
+    """A status that may be reported; raises InvalidInput."""
+    if text not in _REPORTED:
+        raise InvalidInput(f"status: {text!r:.60} is none of {', '.join(sorted(_REPORTED))}")
+    return TaskStatus(text)
 
 
 def in_full(

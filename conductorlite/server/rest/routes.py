@@ -11,7 +11,6 @@ from functools import cache
 from typing import Any, Final, get_args, get_origin
 
 import conductorlite
-import conductorlite.server.rest.awaited as awaited
 import conductorlite.server.rest.definitions as definitions
 import conductorlite.server.rest.executions as executions
 import conductorlite.server.rest.tasks as tasks
@@ -137,7 +136,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("POST", "/api/workflow/bulk/terminate", executions.bulk_terminate),
     operation("DELETE", "/api/workflow/bulk/terminate-remove", executions.bulk_terminate_remove),
     operation("PUT", "/api/workflow/decide/{workflowId}", executions.decide),
-    operation("POST", "/api/workflow/execute/{name}/{version}", awaited.execute, empty=200),
+    operation("POST", "/api/workflow/execute/{name}/{version}", tasks.execute, empty=200),
     operation("GET", "/api/workflow/external-storage-location", executions.storage_location, role=_WRITE),
     operation("GET", "/api/workflow/externalstoragelocation", executions.storage_location, role=_WRITE),
     operation("GET", "/api/workflow/running/{name}", executions.running),
@@ -145,7 +144,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("GET", "/api/workflow/search-by-tasks", executions.search_by_tasks),
     operation("GET", "/api/workflow/search-by-tasks-v2", executions.search_by_tasks_v2),
     operation("GET", "/api/workflow/search-v2", executions.search_v2),
-    operation("POST", "/api/workflow/test", awaited.try_out),
+    operation("POST", "/api/workflow/test", executions.try_out),
     operation("POST", "/api/workflow/{name}", executions.start_named),
     operation("POST", "/api/workflow/{name}/correlated", executions.correlated_with, role=Role.READ),
     operation("GET", "/api/workflow/{name}/correlated/{correlationId}", executions.correlated),
@@ -181,8 +180,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("GET", "/api/tasks/{taskId}", tasks.task_by_id),
     operation("GET", "/api/tasks/{taskId}/log", tasks.logs),
     operation("POST", "/api/tasks/{taskId}/log", tasks.log),
-    operation("POST", "/api/tasks/{workflowId}/{status}/signal", awaited.signal),
-    operation("POST", "/api/tasks/{workflowId}/{status}/signal/sync", awaited.signal_sync),
+    operation("POST", "/api/tasks/{workflowId}/{status}/signal", tasks.signal),
+    operation("POST", "/api/tasks/{workflowId}/{status}/signal/sync", tasks.signal_sync),
     operation("POST", "/api/tasks/{workflowId}/{taskRefName}/{status}", tasks.update_by_reference),
     operation("POST", "/api/tasks/{workflowId}/{taskRefName}/{status}/sync", tasks.update_by_reference_sync),
     # -- metadata

@@ -1,4 +1,4 @@
-"""Operations on tasks: polled, reported on, looked at."""
+"""Operations on tasks: polled, reported on, looked at; and those that wait for an execution's end or for what blocks it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from conductorlite.engine.control import blocking_task
 from conductorlite.engine.polling import Asker
+from conductorlite.model import attrs
+from conductorlite.model.codec import structured
 from conductorlite.model.decisions import queue_name
+from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
-from conductorlite.model.executions import PollData, Task, TaskResult
-from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
+from conductorlite.model.policies import derive_id
 from conductorlite.runtime.engine import Engine
-from conductorlite.server.rest.documents import found, is_message, log_lines, summary, task
-from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text, in_full
+from conductorlite.server.rest.documents import found, is_message, log_lines, summary, task, workflow
+from conductorlite.server.rest.executions import execution, started
+from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text, in_full, status_of
 from conductorlite.server.waiting import Given, Waiting
 
 __all__ = [
     "Polled",
     "batch_poll",
+    "execute",
     "log",
     "logs",
     "poll",
@@ -34,6 +40,8 @@ __all__ = [
     "requeue",
     "search_tasks",
     "search_tasks_v2",
+    "signal",
+    "signal_sync",
     "task_by_id",
     "update_and_poll",
     "update_by_reference",
@@ -125,10 +133,6 @@ def report(engine: Engine, body: Json) -> str:
     return one.task_id
 
 
-#: Statuses that may be reported.
-_REPORTED: Final = frozenset({"IN_PROGRESS", "COMPLETED", "FAILED", "FAILED_WITH_TERMINAL_ERROR", "CANCELED"})
-
-
 def reported(body: Json) -> TaskResult:
     """What a body reports, Conductor's TaskResult; raises InvalidInput."""
     given = {name: value for name, value in body.items() if value is not None}
@@ -149,13 +153,6 @@ def reported(body: Json) -> TaskResult:
         logs=[one.get("log", "") for one in logs],
         external_output_payload_storage_path=_text(given, "externalOutputPayloadStoragePath", None),
     )
-
-
-def status_of(text: str) -> TaskStatus:
-    """A status that may be reported; raises InvalidInput."""
-    if text not in _REPORTED:
-        raise InvalidInput(f"status: {text!r:.60} is none of {', '.join(sorted(_REPORTED))}")
-    return TaskStatus(text)
 
 
 def _text(given: Mapping[str, Any], name: str, default: Any) -> Any:
@@ -204,11 +201,127 @@ def update_by_reference_sync(
     workerid: str | None = None,
 ) -> Json:
     """Report on the open task of a reference; the execution afterwards."""
-    from conductorlite.server.rest.executions import execution
-
     if update_by_reference(engine, workflow_id, task_ref_name, status, body) is None:
         raise Refused(404, f"Found no running task {task_ref_name} of workflow {workflow_id} to update")
     return execution(engine, workflow_id)
+
+
+# ---------------------------------------------------------------------- waiting for what blocks an execution
+
+
+#: Seconds that a call waits at most, whatever it asks for.
+_LONGEST_CALL: Final = 60
+
+_STRATEGIES: Final = ("TARGET_WORKFLOW", "BLOCKING_WORKFLOW", "BLOCKING_TASK", "BLOCKING_TASK_INPUT")
+
+
+async def execute(
+    api: Waiting,
+    name: str,
+    version: int,
+    body: Json,
+    request_id: str | None = None,
+    wait_until_task_ref: str = "",
+    wait_for_seconds: int = 10,
+    return_strategy: str = "TARGET_WORKFLOW",
+) -> Json | None:
+    """Start an execution and wait for its end, for what blocks it, or for one of some tasks to have ended."""
+    _checked(return_strategy)
+    request = attrs.evolve(structured(body, StartWorkflowRequest), name=name, version=version)
+    workflow_id = await api.call(started, api.engine, request)
+    refs = frozenset(one.strip() for one in wait_until_task_ref.split(",") if one.strip())
+    return await _waited(api, workflow_id, refs, wait_for_seconds or 10, return_strategy, request_id)
+
+
+async def signal_sync(
+    api: Waiting,
+    workflow_id: str,
+    status: str,
+    body: Json = NO_BODY,
+    return_strategy: str = "TARGET_WORKFLOW",
+    timeout_millis: int = 5_000,
+) -> Json | None:
+    """Report on the task that blocks an execution, and wait for its end or for what blocks it next."""
+    _checked(return_strategy)
+    await api.call(signal, api.engine, workflow_id, status, body)
+    return await _waited(api, workflow_id, frozenset(), timeout_millis / 1000, return_strategy, None)
+
+
+def signal(engine: Engine, workflow_id: str, status: str, body: Json = NO_BODY) -> None:
+    """Report on the task that blocks an execution; nothing if none does."""
+    reported = status_of(status)
+    try:
+        engine.signal(workflow_id, body, status=reported)
+    except (TaskNotFound, Conflict):
+        engine.status(workflow_id)
+
+
+def _checked(strategy: str) -> None:
+    if strategy not in _STRATEGIES:
+        raise Refused(400, f"returnStrategy: {strategy!r:.60} is none of {', '.join(_STRATEGIES)}")
+
+
+async def _waited(
+    api: Waiting, workflow_id: str, refs: frozenset[str], seconds: float, strategy: str, request_id: str | None
+) -> Json | None:
+    def holds() -> bool:
+        return api.engine.status(workflow_id).terminal or _blocking(api.engine, workflow_id, refs) is not None
+
+    in_time = await api.until(workflow_id, holds, min(max(0, seconds), _LONGEST_CALL))
+    return await api.call(
+        _response,
+        api.engine,
+        workflow_id,
+        refs,
+        strategy,
+        request_id or derive_id(workflow_id, str(api.engine.clock.now())),
+        in_time,
+    )
+
+
+def _blocking(engine: Engine, workflow_id: str, refs: frozenset[str]) -> Task | None:
+    """The task that blocks an execution: a WAIT without an end or a HUMAN, in it or below; or one of these that has ended."""
+    with engine.backend.reading() as view:
+        found = blocking_task(view, workflow_id)
+        if found is not None and found.wait_until is None:
+            return found
+        ended = [view.latest(workflow_id, [ref]).get(ref) for ref in sorted(refs)] if refs else []
+    return next((one for one in ended if one is not None and one.status.terminal), None)
+
+
+def _response(engine: Engine, workflow_id: str, refs: frozenset[str], strategy: str, request_id: str, in_time: bool) -> Json | None:
+    """Conductor's SignalResponse."""
+    target = engine.get(workflow_id, masked=True)
+    blocking = None if target.status.terminal else _blocking(engine, workflow_id, refs)
+    shown = target
+    if strategy != "TARGET_WORKFLOW" and blocking is not None and blocking.workflow_id != workflow_id:
+        shown = engine.get(blocking.workflow_id, masked=True)
+    document = {
+        "responseType": strategy,
+        "targetWorkflowId": workflow_id,
+        "targetWorkflowStatus": target.status.value,
+        "requestId": request_id,
+        "workflowId": shown.workflow_id,
+        "correlationId": shown.correlation_id,
+        "signalTimeout": not in_time,
+        "priority": shown.priority,
+    }
+    if strategy.startswith("BLOCKING_TASK"):
+        if blocking is None:
+            return None
+        document |= _of_task(blocking, shown)
+    else:
+        whole = workflow(shown)
+        document |= {name: whole[name] for name in ("input", "output", "variables", "tasks", "status", "createTime", "updateTime")}
+        document["createdBy"] = shown.created_by
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _of_task(blocking: Task, of: Workflow) -> Json:
+    known = task(blocking, of)
+    wanted = ("taskType", "taskId", "referenceTaskName", "retryCount", "taskDefName", "retriedTaskId", "workflowType", "status")
+    found = {name: known.get(name) for name in (*wanted, "reasonForIncompletion", "updateTime")}
+    return found | {"input": known["inputData"], "output": known["outputData"], "createTime": known["scheduledTime"]}
 
 
 # ---------------------------------------------------------------------- looking
