@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Protocol
 
@@ -181,16 +181,16 @@ class _Parser:
         return test
 
     def _any(self) -> _Test:
-        tests = [self._all()]
-        while self._took("||"):
-            tests.append(self._all())
-        return tests[0] if len(tests) == 1 else lambda item, document: any(test(item, document) for test in tests)
+        return self._joined("||", self._all, any)
 
     def _all(self) -> _Test:
-        tests = [self._one()]
-        while self._took("&&"):
-            tests.append(self._one())
-        return tests[0] if len(tests) == 1 else lambda item, document: all(test(item, document) for test in tests)
+        return self._joined("&&", self._one, all)
+
+    def _joined(self, sign: str, part: Callable[[], _Test], passed: Callable[[Iterable[bool]], bool]) -> _Test:
+        tests = [part()]
+        while self._took(sign):
+            tests.append(part())
+        return tests[0] if len(tests) == 1 else lambda item, document: passed(test(item, document) for test in tests)
 
     def _one(self) -> _Test:
         self._depth += 1

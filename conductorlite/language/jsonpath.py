@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from conductorlite.language.paths import Call, Indexes, Keys, Slice, Wild, split_path
-from conductorlite.language.values import MISSING, to_text
+from conductorlite.language.values import MISSING, double, to_text
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.later import module
@@ -54,7 +54,7 @@ def call(name: str, node: Json, arguments: list[Json]) -> Json:
         if not isinstance(node, list):
             raise ExpressionFailed(f".{name}() needs a list")
         return _item(node, {"first": 0, "last": -1}[name] if name != "index" else _numbers(_all(arguments))[0])
-    return _aggregate(name, [_double(number) for number in _numbers([*items, *_all(arguments)])])
+    return _aggregate(name, [double(number) for number in _numbers([*items, *_all(arguments)])])
 
 
 def _all(arguments: list[Json]) -> list[Json]:
@@ -71,13 +71,6 @@ def _item(items: list[Json], index: float) -> Json:
     if at < 0 and len(items) + at <= 0:  # Jayway does not reach the first item from the end
         raise ExpressionFailed(f"there is no item {at} in a list of {len(items)}")
     return items[at]
-
-
-def _double(number: float) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
 
 
 def _aggregate(name: str, numbers: list[float]) -> Json:

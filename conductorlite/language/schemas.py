@@ -132,7 +132,7 @@ def _bounded(dialect: Any) -> Any:
         "patternProperties": _pattern_properties,
         "additionalProperties": _additional_properties,
         "uniqueItems": _unique_items,
-        "format": _nothing,
+        "format": lambda *_: (),
     }
     keywords = {name: ours.get(name, function) for name, function in dialect.VALIDATORS.items()}
     return validators.extend(dialect, {name: _counted(name, function) for name, function in keywords.items()})
@@ -257,10 +257,6 @@ def _same(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _same(entry) for key, entry in value.items()}
     return [_same(entry) for entry in value] if isinstance(value, list) else value
-
-
-def _nothing(validator: Any, value: Any, instance: Any, schema: Any) -> Iterable[Any]:
-    return ()
 
 
 # ---------------------------------------------------------------------- reporting

@@ -23,6 +23,7 @@ __all__ = [
     "Missing",
     "Outside",
     "Source",
+    "double",
     "integer_text",
     "java_double",
     "json_text",
@@ -216,7 +217,15 @@ def integer_text(value: int) -> str:
     try:
         return str(value)
     except ValueError:  # Python refuses past 4,300 digits, to keep the conversion from being used as a brake
-        return java_double(float("inf") if value > 0 else float("-inf"))
+        return java_double(double(value))
+
+
+def double(value: float) -> float:
+    """A number as Java's double: one that is too large is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def json_text(value: Json) -> str:
@@ -241,7 +250,7 @@ def java_double(value: float) -> str:
         return "NaN"
     sign = "-" if value < 0 or (value == 0 and str(value)[0] == "-") else ""
     value = abs(value)
-    if value == float("inf"):
+    if value == math.inf:
         return f"{sign}Infinity"
     if value == 0:
         return f"{sign}0.0"

@@ -144,7 +144,8 @@ class _Chart:
         return [(node, "done")]
 
     def node(self, task: WorkflowTask, node: str, indent: str) -> None:
-        parts = list(dict.fromkeys([_safe(task.task_reference_name), _kind(task)]))
+        kind = " ".join(_safe(part) for part in kind_and_subject(task) if part)
+        parts = list(dict.fromkeys([_safe(task.task_reference_name), kind]))
         if task.type == TaskType.DO_WHILE:
             over = task.items if (task.items or "").strip() else None
             parts += [f"for each of {_safe(over)}"] if over is not None else []
@@ -192,11 +193,6 @@ def kind_and_subject(task: WorkflowTask) -> tuple[str, str]:
     elif task.type in (TaskType.SWITCH, TaskType.DECISION):
         about = task.expression or task.case_expression or task.case_value_param
     return task.type, about or ""
-
-
-def _kind(task: WorkflowTask) -> str:
-    """The second line of a label."""
-    return " ".join(_safe(part) for part in kind_and_subject(task) if part)
 
 
 def state_in_words(rows: Sequence[Task]) -> str:

@@ -121,7 +121,8 @@ class _Reading:
         hint = self._hint(root, (*scope.by_ref, "workflow"))
         # What its environment or Java itself may know on Conductor is accepted there.
         elsewhere = (bare and root.isupper()) or root in _JAVA
-        if not _is_input(at, reader) or scope.environment is None or self._made or elsewhere:
+        in_input = reader is not None and at.startswith(f"{reader.path}.inputParameters")
+        if not in_input or scope.environment is None or self._made or elsewhere:
             self._findings.warn(at, f"{message}{hint or '; it resolves to null'}")
         else:
             self._findings.error(at, f"{message}{hint}")
@@ -149,10 +150,6 @@ class _Reading:
         if name not in self._suggested:
             self._suggested[name] = did_you_mean(name, known) if len(self._suggested) < _SUGGESTIONS else ""
         return self._suggested[name]
-
-
-def _is_input(at: str, reader: TreePosition | None) -> bool:
-    return reader is not None and at.startswith(f"{reader.path}.inputParameters")
 
 
 def _out_of_reach(reader: TreePosition, target: TreePosition) -> str | None:

@@ -19,6 +19,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final
 
+from conductorlite.language.values import double
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.errors import InvalidQuery
@@ -169,17 +170,10 @@ def cell(value: object) -> Cell | None:
     if isinstance(value, str):
         return value[:MAX_TEXT].replace("\0", "\N{REPLACEMENT CHARACTER}")
     if isinstance(value, int):
-        return value if -_INT64 <= value < _INT64 else _double(value)
+        return value if -_INT64 <= value < _INT64 else double(value)
     if isinstance(value, float):
         return value
     return b"{" if isinstance(value, Mapping) else b"["
-
-
-def _double(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return float("inf") if value > 0 else float("-inf")
 
 
 #: A word that no search can ask for: it keeps phrases from reaching out of one value into the next.

@@ -35,6 +35,7 @@ __all__ = [
     "checked_operation",
     "make_private",
     "open_payloads",
+    "sync_folder",
 ]
 
 PRIVATE: Final = 0o600
@@ -130,7 +131,7 @@ class LocalPayloads:
                 with suppress(OSError):
                     part.unlink()
                 raise
-            _flush(path.parent)
+            sync_folder(path.parent)
 
     @contextmanager
     def _tried(self, what: str) -> Iterator[None]:
@@ -145,7 +146,7 @@ class LocalPayloads:
         missing = [one for one in (folder, *folder.parents) if not one.exists()]
         for one in reversed(missing):
             one.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-            _flush(one.parent)
+            sync_folder(one.parent)
 
     def get(self, key: str) -> bytes:
         """The bytes; raises PayloadLost when there are none."""
@@ -196,7 +197,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, PRIVATE)
 
 
-def _flush(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the entries of a folder last; systems that cannot open one do it by themselves."""
     if os.name == "nt":
         return

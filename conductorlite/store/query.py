@@ -17,6 +17,7 @@ are as in SQL, except that every comparison is either true or false: one with wh
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -204,18 +205,17 @@ class _Parser:
         return self._take()
 
     def either(self) -> Condition:
-        parts = [self._both()]
-        while self.token.keyword == "OR":
-            self._take()
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else Or(tuple(parts))
+        return self._joined("OR", self._both, Or)
 
     def _both(self) -> Condition:
-        parts = [self._each()]
-        while self.token.keyword == "AND":
+        return self._joined("AND", self._each, And)
+
+    def _joined(self, keyword: str, part: Callable[[], Condition], whole: type[And | Or]) -> Condition:
+        parts = [part()]
+        while self.token.keyword == keyword:
             self._take()
-            parts.append(self._each())
-        return parts[0] if len(parts) == 1 else And(tuple(parts))
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else whole(tuple(parts))
 
     def _each(self) -> Condition:
         token = self.token

@@ -22,7 +22,7 @@ from typing import Final
 
 from conductorlite.model.errors import AlreadyExists, PayloadLost, StorageCorrupt, StorageReadOnly
 from conductorlite.model.later import shutil
-from conductorlite.store.payloads import PRIVATE, make_private
+from conductorlite.store.payloads import PRIVATE, make_private, sync_folder
 from conductorlite.store.sqlite.connections import Settings, open_reader, translated
 
 __all__ = ["Reserve", "copy"]
@@ -212,7 +212,7 @@ def copy(settings: Settings, path: str, *, documents: bool) -> None:
             raise
         except OSError:  # a file system without links
             part.rename(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except FileExistsError:
         raise AlreadyExists(f"{target}: another program has put something there meanwhile") from None
     except OSError as error:
@@ -252,11 +252,3 @@ def _copy_documents(path: str, part: Path, folder: Path) -> bool:
             except PayloadLost:
                 whole = False
     return whole
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

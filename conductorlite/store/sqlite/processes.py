@@ -16,7 +16,6 @@ that can be locked is of a process that has died, and what is marked in it is wh
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Iterator
@@ -250,7 +249,7 @@ class FileMarks:
         with self._lock.held():
             mark = self._mark(key)
             for path, file, marks in self._dead(mark) if self._ready() else ():
-                with contextlib.suppress(OSError):
+                with suppress(OSError):
                     for place, found in enumerate(marks):
                         if found == mark:
                             os.pwrite(file, _FREE, place * _SIZE)
@@ -264,10 +263,10 @@ class FileMarks:
             self._slots.clear()
             if file is None or os.getpid() != self._pid:
                 return
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 (self._folder / self._name).unlink()
             os.close(file)
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 self._folder.rmdir()
 
     # -- files ---------------------------------------------------------------------------------------------------------
@@ -278,7 +277,7 @@ class FileMarks:
 
     def _write(self, place: int) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):  # a full disk: this turn goes unmarked
+            with suppress(OSError):  # a full disk: this turn goes unmarked
                 os.pwrite(self._file, self._slots[place], place * _SIZE)
 
     def _ready(self) -> bool:
@@ -294,7 +293,7 @@ class FileMarks:
             problem = str(error)
         self._useless = True
         warning = "%s: turns cannot be marked (%s); one that ends its process will be taken again whenever it is due"
-        with contextlib.suppress(Exception):  # a handler of the user's that raises
+        with suppress(Exception):  # a handler of the user's that raises
             import logging
 
             logging.getLogger("conductorlite").warning(warning, self._folder, problem)
@@ -324,7 +323,7 @@ class FileMarks:
             if name.startswith(mine):
                 continue
             path = self._folder / name
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
                     marks = _marks(file)
@@ -342,7 +341,7 @@ class FileMarks:
     def _sweep(self) -> None:
         """Remove what the dead have left in which nothing is marked, or that is old."""
         for path, file, marks in self._dead(None):
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 old = os.fstat(file).st_mtime + _KEPT_S < (self._folder / self._name).stat().st_mtime
                 if old or all(mark == _FREE for mark in marks):
                     path.unlink()

@@ -17,6 +17,7 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvalidInput, InvariantBroken, StorageCorrupt
@@ -38,7 +39,6 @@ else:
 
 __all__ = ["REMOVE_EXTERNALS", "FeedReads", "FeedWrites", "TableReads", "TableWrites"]
 
-FEED: Final = "SELECT reader, position, complete FROM feeds WHERE n = ?"
 #: What comes later as new is as if it were removed.
 PENDING: Final = (
     "SELECT p.n, p.workflow_id, CASE WHEN t.place IS NULL THEN NULL ELSE w.fence END, w.ended_at IS NULL,"
@@ -67,7 +67,6 @@ _INDEXED: Final = (
     "INSERT INTO indexed (feed, place, fence, live) SELECT CAST(? AS bigint), execution, CAST(? AS bigint), CAST(? AS bigint)"
     " FROM workflows WHERE workflow_id = ? ON CONFLICT (feed, place) DO UPDATE SET fence = excluded.fence, live = excluded.live"
 )
-_COUNT: Final = "UPDATE feeds SET position = position + 1, complete = complete | ? WHERE n = ?"
 _BEGIN: Final = "INSERT INTO feeds (n, reader, position, complete) VALUES (?, ?, 0, 0)"
 _PEND: Final = "INSERT INTO pending (feed, workflow_id) VALUES (?, ?)"
 _PEND_ARCHIVED: Final = "INSERT INTO pending (feed, workflow_id) SELECT CAST(? AS bigint), workflow_id FROM archive"
@@ -141,7 +140,7 @@ class FeedReads(BaseReads):
         return search.SQLiteIndex(self._connection)
 
     def feed(self, kind: FeedKind) -> Feed | None:
-        row = self._connection.execute(FEED, (kind,)).fetchone()
+        row = self._execute("SELECT reader, position, complete FROM feeds WHERE n = ?", (kind,)).fetchone()
         return None if row is None else Feed(reader=row[0], position=row[1], complete=bool(row[2]))
 
     def changes(self, kind: FeedKind, after: int, limit: int) -> Sequence[Change]:
@@ -149,13 +148,13 @@ class FeedReads(BaseReads):
         if self.feed(kind) is None:
             return []
         pending: dict[str, Change] = {}
-        for n, workflow_id, fence, live, removed in self._connection.execute(PENDING, (kind, limit)):
+        for n, workflow_id, fence, live, removed in self._execute(PENDING, (kind, limit)):
             before = pending[workflow_id].pending if workflow_id in pending else ()
             found = Change(workflow_id=workflow_id, fence=fence, live=bool(live), pending=(*before, n), removed=removed)
             pending[workflow_id] = found
-        rows = self._connection.execute(MOVED, (kind, after, limit)).fetchall()
+        rows = self._execute(MOVED, (kind, after, limit)).fetchall()
         if len(rows) < limit:
-            rows += self._connection.execute(NEW, (after, kind, limit - len(rows))).fetchall()
+            rows += self._execute(NEW, (after, kind, limit - len(rows))).fetchall()
         moved = [
             Change(workflow_id=workflow_id, fence=fence, live=bool(live), since=since, place=place)
             for place, workflow_id, fence, live, since in rows
@@ -168,26 +167,25 @@ class FeedReads(BaseReads):
 
     def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
         """Whether an execution is among the changes."""
-        return bool(self._connection.execute(IS_PENDING, (kind, workflow_id, kind, workflow_id)).fetchone()[0])
+        return bool(self._execute(IS_PENDING, (kind, workflow_id, kind, workflow_id)).fetchone()[0])
 
     def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
-        return [task_of(row, workflow_id) for row in self._connection.execute(ATTEMPTS_SINCE, (workflow_id, fence))]
+        return [task_of(row, workflow_id) for row in self._execute(ATTEMPTS_SINCE, (workflow_id, fence))]
 
     # -- how much there is ---------------------------------------------------------------------------------------------
 
     def sizes(self) -> Sizes:
-        execute = self._connection.execute
         kinds = {}
         own: dict[tuple[str, str], Size] = {}
         for kind, (table, columns) in _KINDS.items():
             counted = f"{_ROWS.get(kind, 'count(*)')}, {_bytes(self._length, columns)} FROM {table} AS r"
-            rows, held = execute(f"SELECT {counted}").fetchone()
+            rows, held = self._execute(f"SELECT {counted}").fetchone()
             kinds[kind] = Size(rows, held)
             if kind not in _OWN:
                 continue
             per_name = f"SELECT w.name, w.status, {counted} JOIN workflows AS w"
             own_row = _OF_ROW.get(kind, "w.workflow_id = r.workflow_id")
-            for name, number, rows, held in execute(f"{per_name} ON {own_row} GROUP BY w.name, w.status"):
+            for name, number, rows, held in self._execute(f"{per_name} ON {own_row} GROUP BY w.name, w.status"):
                 status = STATUSES[number]
                 known = own.get((name, status), Size(0, 0))
                 own[name, status] = Size(known.rows + (rows if kind == "executions" else 0), known.bytes + held)
@@ -195,8 +193,9 @@ class FeedReads(BaseReads):
         return Sizes(kinds=kinds, executions=own, file_bytes=whole, free_bytes=free)
 
     def _file_bytes(self) -> tuple[int, int]:
-        execute = self._connection.execute
-        page, pages, free = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count"))
+        page, pages, free = (
+            self._execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
+        )
         return page * pages, page * free
 
 
@@ -212,40 +211,38 @@ class FeedWrites(FeedReads, BaseWrites):
 
     def begin_feed(self, kind: FeedKind, reader: str) -> None:
         self.end_feed(kind)
-        execute = self._connection.execute
         if kind is FeedKind.OWN:
             self.index().create()
-        execute(_BEGIN, (kind, reader))
-        execute(_PEND_ARCHIVED, (kind,))
+        self._execute(_BEGIN, (kind, reader))
+        self._execute(_PEND_ARCHIVED, (kind,))
         for name, (when, *statements) in _TRIGGERS.items():
-            execute(f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {when} BEGIN {' '.join(f'{one};' for one in statements)} END")
+            self._execute(f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {when} BEGIN {' '.join(f'{one};' for one in statements)} END")
 
     def mark_pending(self, kind: FeedKind, workflow_ids: Sequence[str]) -> None:
         if self.feed(kind) is not None:
             self._dirty = True
-            self._connection.executemany(_PEND, [(kind, workflow_id) for workflow_id in workflow_ids])
+            self._executemany(_PEND, [(kind, workflow_id) for workflow_id in workflow_ids])
 
     def mark_indexed(self, kind: FeedKind, changes: Sequence[Change], complete: bool) -> None:
         self._dirty = True
         kept = [(kind, one.fence, one.live, one.workflow_id) for one in changes if one.fence is not None]
-        self._connection.executemany(_INDEXED, kept)
-        self._connection.executemany("DELETE FROM pending WHERE n = ?", [(n,) for one in changes for n in one.pending])
-        self._connection.execute(_COUNT, (complete, kind))
+        self._executemany(_INDEXED, kept)
+        self._executemany("DELETE FROM pending WHERE n = ?", [(n,) for one in changes for n in one.pending])
+        self._execute("UPDATE feeds SET position = position + 1, complete = complete | ? WHERE n = ?", (complete, kind))
 
     def end_feed(self, kind: FeedKind) -> None:
         self._dirty = True
         if kind is FeedKind.OWN:
             self.index().drop()
         for place in ("feeds WHERE n", "indexed WHERE feed", "pending WHERE feed"):
-            self._connection.execute(f"DELETE FROM {place} = ?", (kind,))
-        if not self._connection.execute("SELECT 1 FROM feeds").fetchone():
+            self._execute(f"DELETE FROM {place} = ?", (kind,))
+        if not self._execute("SELECT 1 FROM feeds").fetchone():
             for name in _TRIGGERS:
-                self._connection.execute(f"DROP TRIGGER IF EXISTS {name}")
+                self._execute(f"DROP TRIGGER IF EXISTS {name}")
 
     def _unindex(self, workflow_id: str) -> None:
         """Take an execution that is not stored any more out of the index in the file, if it is used."""
-        execute = self._connection.execute
-        if self.feed(FeedKind.OWN) is not None and execute(STORED, (workflow_id,)).fetchone() is None:
+        if self.feed(FeedKind.OWN) is not None and self._execute(STORED, (workflow_id,)).fetchone() is None:
             try:
                 search.SQLiteIndex(self._connection).remove([workflow_id])
             except (sqlite3.Error, StorageCorrupt):
@@ -254,13 +251,11 @@ class FeedWrites(FeedReads, BaseWrites):
                 self.end_feed(FeedKind.OWN)  # it is damaged, and keeps no one from removing
 
 
-ARCHIVED: Final = "SELECT workflow_id, name, status, ended_at, archived_at, size, document FROM archive WHERE workflow_id = ?"
+_ARCHIVED: Final = tuple(field.name for field in attrs.fields(Archived))
+ARCHIVED: Final = f"SELECT {', '.join(_ARCHIVED)} FROM archive WHERE workflow_id = ?"
 ARCHIVED_IDS: Final = "SELECT workflow_id FROM archive WHERE workflow_id > ? ORDER BY workflow_id LIMIT ?"
 # Not OR REPLACE, which deletes without a trigger.
-_ARCHIVE: Final = (
-    "INSERT INTO archive (workflow_id, name, status, ended_at, archived_at, size, document) VALUES (?, ?, ?, ?, ?, ?, ?)"
-)
-_DROP: Final = "DELETE FROM archive WHERE workflow_id = ?"
+_ARCHIVE: Final = f"INSERT INTO archive ({', '.join(_ARCHIVED)}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 _INSERT: Final = "INSERT INTO external_payloads (workflow_id, digest, size, key) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -269,7 +264,6 @@ _OF: Final = (
     "SELECT e.digest, e.size, e.key FROM json_each(?) AS wanted CROSS JOIN external_payloads AS e"
     " WHERE e.workflow_id = ? AND e.digest = wanted.value"
 )
-_USED: Final = "SELECT 1 FROM external_payloads WHERE key = ? LIMIT 1"
 _KNOWN: Final = (
     "SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM external_payloads WHERE key = value)"
     " OR EXISTS (SELECT 1 FROM loose_payloads WHERE key = value)"
@@ -279,9 +273,7 @@ _LOOSE: Final = (
     "SELECT key, workflow_id, at FROM loose_payloads WHERE (key, workflow_id) > (?, ?) AND at <= ?"
     " ORDER BY key, workflow_id LIMIT ?"
 )
-_LOOSENED_AT: Final = "SELECT max(at) FROM loose_payloads WHERE key = ?"
 _LOOSEN: Final = sql.replacing("loose_payloads", ("key", "workflow_id", "at"), ("key", "workflow_id"))
-_TIGHTEN: Final = "DELETE FROM loose_payloads WHERE key = ? AND at <= ?"
 _TIGHTEN_FOR: Final = "DELETE FROM loose_payloads WHERE key = ? AND workflow_id = ?"
 
 #: What an execution leaves in the storage when it is removed is loose, unless it is being put there again.
@@ -300,7 +292,6 @@ def _schedule_of(row: Row) -> ScheduleRow:
 _PUT: Final = sql.replacing("schema_defs", ("name", "version", "text"), ("name", "version"))
 _ONE: Final = "SELECT text FROM schema_defs WHERE name = ? AND version = ?"
 _NEWEST: Final = "SELECT text FROM schema_defs WHERE name = ? ORDER BY version DESC LIMIT 1"
-_ALL: Final = "SELECT name, version FROM schema_defs ORDER BY name, version"
 
 
 #: Later than every record.
@@ -327,51 +318,49 @@ class TableReads(BaseReads):
     # -- the archive ---------------------------------------------------------------------------------------------------
 
     def archived(self, workflow_id: str) -> Archived | None:
-        row = self._connection.execute(ARCHIVED, (workflow_id,)).fetchone()
+        row = self._execute(ARCHIVED, (workflow_id,)).fetchone()
         if row is None:
             return None
-        return Archived(
-            workflow_id=row[0], name=row[1], status=row[2], ended_at=row[3], archived_at=row[4], size=row[5], document=row[6]
-        )
+        return Archived(**dict(zip(_ARCHIVED, row, strict=True)))
 
     def archived_ids(self, after: str, limit: int) -> Sequence[str]:
-        return [workflow_id for (workflow_id,) in self._connection.execute(ARCHIVED_IDS, (after, limit))]
+        return [workflow_id for (workflow_id,) in self._execute(ARCHIVED_IDS, (after, limit))]
 
     # -- documents in the payload storage ------------------------------------------------------------------------------
 
     def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
         if digests is None:
-            rows = self._connection.execute(_ALL_OF, (workflow_id,))
+            rows = self._execute(_ALL_OF, (workflow_id,))
         else:
-            rows = self._connection.execute(_OF, (json.dumps(sorted(digests)), workflow_id))
+            rows = self._execute(_OF, (json.dumps(sorted(digests)), workflow_id))
         return {digest: ExternalPayload(digest=digest, size=size, key=key) for digest, size, key in rows}
 
     def external_used(self, key: str) -> bool:
-        return self._connection.execute(_USED, (key,)).fetchone() is not None
+        return self._execute("SELECT 1 FROM external_payloads WHERE key = ? LIMIT 1", (key,)).fetchone() is not None
 
     def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
-        return frozenset(key for (key,) in self._connection.execute(_KNOWN, (json.dumps(list(keys)),)))
+        return frozenset(key for (key,) in self._execute(_KNOWN, (json.dumps(list(keys)),)))
 
     def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[OrphanPayload]:
         """A page of what was noted as loose at `until` or before, ascending, greater than `after`."""
-        rows = self._connection.execute(_LOOSE, (*after, until, limit))
+        rows = self._execute(_LOOSE, (*after, until, limit))
         return [OrphanPayload(key=key, workflow_id=workflow_id, at=at) for key, workflow_id, at in rows]
 
     def loosened_at(self, key: str) -> int | None:
-        at: int | None = self._connection.execute(_LOOSENED_AT, (key,)).fetchone()[0]
+        at: int | None = self._execute("SELECT max(at) FROM loose_payloads WHERE key = ?", (key,)).fetchone()[0]
         return at
 
     # -- schedules -----------------------------------------------------------------------------------------------------
 
     def schedule(self, name: str) -> ScheduleRow | None:
-        row = self._connection.execute(sql.SCHEDULE, (name,)).fetchone()
+        row = self._execute(sql.SCHEDULE, (name,)).fetchone()
         return None if row is None else _schedule_of(row)
 
     def schedules(self, after: str, limit: int) -> Sequence[ScheduleRow]:
-        return [_schedule_of(row) for row in self._connection.execute(sql.SCHEDULES, (after, limit))]
+        return [_schedule_of(row) for row in self._execute(sql.SCHEDULES, (after, limit))]
 
     def next_event(self, owner: str = "") -> tuple[int, str] | None:
-        found: tuple[int, str] | None = self._connection.execute(sql.NEXT_EVENT, (owner,)).fetchone()
+        found: tuple[int, str] | None = self._execute(sql.NEXT_EVENT, (owner,)).fetchone()
         return found
 
     # -- schemas -------------------------------------------------------------------------------------------------------
@@ -382,7 +371,7 @@ class TableReads(BaseReads):
         return None if row is None else str(row[0])
 
     def schema_defs(self) -> Sequence[tuple[str, int]]:
-        return [(name, version) for name, version in self._execute(_ALL)]
+        return [(name, version) for name, version in self._execute("SELECT name, version FROM schema_defs ORDER BY name, version")]
 
     # -- event handlers and their records ------------------------------------------------------------------------------
 
@@ -419,22 +408,11 @@ class TableWrites(TableReads, FeedWrites):
 
     def archive(self, archived: Archived) -> None:
         self.drop_archived(archived.workflow_id)
-        self._connection.execute(
-            _ARCHIVE,
-            (
-                archived.workflow_id,
-                archived.name,
-                archived.status,
-                archived.ended_at,
-                archived.archived_at,
-                archived.size,
-                archived.document,
-            ),
-        )
+        self._execute(_ARCHIVE, [getattr(archived, name) for name in _ARCHIVED])
 
     def drop_archived(self, workflow_id: str) -> bool:
         self._dirty = True
-        dropped = self._connection.execute(_DROP, (workflow_id,)).rowcount > 0
+        dropped = self._execute("DELETE FROM archive WHERE workflow_id = ?", (workflow_id,)).rowcount > 0
         self._unindex(workflow_id)
         return dropped
 
@@ -442,15 +420,15 @@ class TableWrites(TableReads, FeedWrites):
 
     def mark_orphan(self, loose: Sequence[OrphanPayload]) -> None:
         self._dirty = True
-        self._connection.executemany(_LOOSEN, [(one.key, one.workflow_id, one.at) for one in loose])
+        self._executemany(_LOOSEN, [(one.key, one.workflow_id, one.at) for one in loose])
 
     def unmark_orphan(self, key: str, until: int) -> None:
         self._dirty = True
-        self._connection.execute(_TIGHTEN, (key, until))
+        self._execute("DELETE FROM loose_payloads WHERE key = ? AND at <= ?", (key, until))
 
     def _keep_externals(self, workflow_id: str, externals: Sequence[ExternalPayload]) -> None:
-        self._connection.executemany(_INSERT, [(workflow_id, one.digest, one.size, one.key) for one in externals])
-        self._connection.executemany(_TIGHTEN_FOR, [(one.key, workflow_id) for one in externals])
+        self._executemany(_INSERT, [(workflow_id, one.digest, one.size, one.key) for one in externals])
+        self._executemany(_TIGHTEN_FOR, [(one.key, workflow_id) for one in externals])
 
     # -- schedules -----------------------------------------------------------------------------------------------------
 
@@ -464,7 +442,7 @@ class TableWrites(TableReads, FeedWrites):
         self._many(sql.PUT_INBOX_EVENT, map(inbox_row, events))
 
     def drop_schedule(self, name: str) -> None:
-        gone = self._connection.execute(sql.DELETE_SCHEDULE, (name,)).fetchall()
+        gone = self._execute(sql.DELETE_SCHEDULE, (name,)).fetchall()
         self._many(sql.EMPTY_INBOX, gone)
 
     # -- schemas -------------------------------------------------------------------------------------------------------
@@ -482,10 +460,7 @@ class TableWrites(TableReads, FeedWrites):
         self._write(sql.DROP_EVENT_HANDLER, (name,))
 
     def add_event_execution(self, execution: EventExecution) -> None:
-        row = (
-            *execution.key,
-            *(execution.created, execution.status.value, execution.action, execution.output.text),
-        )
+        row = (*execution.key, execution.created, execution.status.value, execution.action, execution.output.text)
         if self._write(sql.ADD_EVENT_EXECUTION, row) == 0:
             raise InvariantBroken(f"the action {execution.id} of {execution.name!r} was carried out before")
 
