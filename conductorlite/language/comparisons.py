@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from operator import ge, gt, le, lt
 from typing import Final
 
 from conductorlite.language.regexes import BoundedPattern
@@ -266,10 +267,10 @@ OPERATORS: Final[Mapping[str, Compare]] = {
     "!=": _not(_equal),
     "===": _same,
     "!==": _not(_same),
-    "<": _ordered(lambda left, right: left < right),
-    "<=": _ordered(lambda left, right: left <= right),
-    ">": _ordered(lambda left, right: left > right),
-    ">=": _ordered(lambda left, right: left >= right),
+    "<": _ordered(lt),
+    "<=": _ordered(le),
+    ">": _ordered(gt),
+    ">=": _ordered(ge),
     "=~": _matches,
     "in": _in,
     "nin": _not(_in),

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from conductorlite.language.conditions import Condition, compile_condition
 from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.model import attrs
@@ -34,11 +35,9 @@ from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, walk
 from conductorlite.plan.validate import enforced, misshapen, refuse_errors, validate
 
 if TYPE_CHECKING:
-    from conductorlite.language.conditions import Condition, compile_condition
     from conductorlite.language.schemas import SchemaCheck, compile_schema
 else:
     (compile_schema,) = functions("conductorlite.language.schemas", "compile_schema")
-    (compile_condition,) = functions("conductorlite.language.conditions", "compile_condition")
 
 __all__ = ["Ahead", "Node", "Plan", "compile_plan", "known_plan", "runs_foreign_code", "split_ref"]
 

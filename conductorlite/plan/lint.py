@@ -195,8 +195,8 @@ class _Linting:
             if problem is not None:
                 self._findings.warn(at, f"{node.task.name!r}: {problem}")
             return
-        reads = _reads_of(value) if isinstance(value, str) and value.startswith("${") and value.count("${") == 1 else None
-        if reads is None or not value.endswith("}") or _refused(read, None, name) is None:
+        reads = _reads_alone(value)
+        if reads is None or _refused(read, None, name) is None:
             return
         for root, member, _ in reads.steps:
             target = self._scope.by_ref.get(root)
@@ -235,8 +235,8 @@ class _Linting:
         """The cases that a value may choose; None where it may be anything."""
         if not _has_expression(value):
             return {str(value).lower() if isinstance(value, bool) else str(value)}
-        reads = _reads_of(value) if isinstance(value, str) else None
-        if reads is None or len(reads.members) != 1 or value.count("${") != 1 or not value.endswith("}"):
+        reads = _reads_alone(value)
+        if reads is None or len(reads.members) != 1:
             return None
         [(root, member)] = reads.members
         target = self._scope.by_ref.get(root)
@@ -335,6 +335,12 @@ def _reads_of(text: str) -> Reads | None:
         return compile_template(text).reads
     except InvalidExpression:
         return None  # reported by the check of references
+
+
+def _reads_alone(value: Any) -> Reads | None:
+    """What a value reads that is one expression and nothing else."""
+    alone = isinstance(value, str) and value.startswith("${") and value.endswith("}") and value.count("${") == 1
+    return _reads_of(value) if alone else None
 
 
 def _has_expression(value: Any) -> bool:

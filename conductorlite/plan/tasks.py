@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from conductorlite.language.conditions import EVALUATORS, compile_condition, compile_function
 from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import MissingExtra
-from conductorlite.model.later import functions, module, pattern
+from conductorlite.model.later import functions, pattern
 from conductorlite.model.scalars import property_name
 from conductorlite.plan.findings import (
     Findings,
@@ -30,15 +31,11 @@ from conductorlite.plan.findings import (
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, branches
 
 if TYPE_CHECKING:
-    from conductorlite.language import conditions
-    from conductorlite.language.conditions import compile_condition, compile_function
     from conductorlite.language.durations import parse_duration, parse_until
     from conductorlite.language.jq import compile_jq, need_jq
 else:
-    conditions = module("conductorlite.language.conditions")
     parse_duration, parse_until = functions("conductorlite.language.durations", "parse_duration", "parse_until")
     compile_jq, need_jq = functions("conductorlite.language.jq", "compile_jq", "need_jq")
-    compile_condition, compile_function = functions("conductorlite.language.conditions", "compile_condition", "compile_function")
 
 __all__ = [
     "check_compensation",
@@ -309,14 +306,14 @@ def check_switch(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """A SWITCH has an evaluator, an expression for it, and at least one case."""
     task, path = node.task, node.path
     evaluator, expression = task.evaluator_type, task.expression
-    known = sorted(conditions.EVALUATORS)
+    known = sorted(EVALUATORS)
     if evaluator is None or not evaluator.strip():
         findings.error(f"{path}.evaluatorType", f"is missing: SWITCH needs one of {', '.join(known)}")
     elif evaluator not in known:
         findings.error(f"{path}.evaluatorType", f"{evaluator[:60]!r} is not one of {', '.join(known)}")
     if expression is None or not expression.strip():
         findings.error(f"{path}.expression", "is missing: SWITCH needs an expression")
-    elif evaluator is not None and evaluator in conditions.EVALUATORS:
+    elif evaluator is not None and evaluator in EVALUATORS:
         findings.tried(f"{path}.expression", compile_condition, expression, evaluator)
     if evaluator == "value-param" and expression is not None and expression.strip():
         if "${" in expression:
@@ -335,8 +332,8 @@ def check_inline(node: TreePosition, scope: Scope, findings: Findings) -> None:
     evaluator = "javascript" if evaluator is None else evaluator
     if is_expression(evaluator):
         return
-    if not isinstance(evaluator, str) or evaluator not in conditions.EVALUATORS:
-        known = ", ".join(sorted(conditions.EVALUATORS))
+    if not isinstance(evaluator, str) or evaluator not in EVALUATORS:
+        known = ", ".join(sorted(EVALUATORS))
         findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
     elif script is not None:
         findings.tried(f"{path}.expression", compile_condition, script, evaluator)

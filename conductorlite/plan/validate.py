@@ -18,6 +18,7 @@ from operator import attrgetter
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
+from conductorlite.language.conditions import EVALUATORS, compile_condition
 from conductorlite.language.templates import compile_template
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
@@ -31,16 +32,12 @@ from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, walk
 
 if TYPE_CHECKING:
-    from conductorlite.language import conditions
-    from conductorlite.language.conditions import compile_condition
     from conductorlite.language.schemas import compile_schema
     from conductorlite.model import handlers
     from conductorlite.model.handlers import EventAction, EventHandler
 else:
-    conditions = module("conductorlite.language.conditions")
     handlers = module("conductorlite.model.handlers")
     (compile_schema,) = functions("conductorlite.language.schemas", "compile_schema")
-    (compile_condition,) = functions("conductorlite.language.conditions", "compile_condition")
 
 __all__ = [
     "Payload",
@@ -345,8 +342,8 @@ def check_event_handler(handler: EventHandler, path: str, findings: Findings) ->
 
 def _check_condition(handler: EventHandler, path: str, findings: Findings) -> None:
     evaluator = handler.evaluator_type
-    if not blank(evaluator) and evaluator not in conditions.EVALUATORS:
-        known = ", ".join(sorted(conditions.EVALUATORS))
+    if not blank(evaluator) and evaluator not in EVALUATORS:
+        known = ", ".join(sorted(EVALUATORS))
         findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
         return
     condition = handler.condition
