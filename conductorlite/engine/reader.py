@@ -108,19 +108,23 @@ class Lookups:
             if payload.external is not None:
                 self._payloads.put(payload.external.key, payload)
 
+    def texts_known(self, digests: Iterable[str]) -> dict[str, Payload]:
+        """Large payloads, by their hashes, that this process need not read."""
+        return {digest: held for digest in digests if (held := self._payloads.get(digest)) is not None}
+
     def texts(self, view: ReadingTransaction, workflow_id: str, digests: Iterable[str]) -> dict[str, Payload]:
         """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process.
 
         Those of the payload storage may come without their text, which is then fetched when their document is looked at.
         """
-        held = {digest: self._payloads.get(digest) for digest in digests}
-        known = {digest: payload for digest, payload in held.items() if payload is not None}
-        missing = held.keys() - known.keys()
+        wanted = frozenset(digests)
+        known = self.texts_known(wanted)
+        missing = wanted - known.keys()
         if missing:
             for digest, payload in view.payloads(workflow_id, missing).items():
                 self._payloads.put(digest, payload)
                 known[digest] = payload
-        absent = held.keys() - known.keys()
+        absent = wanted - known.keys()
         if absent:
             for digest, external in view.externals(workflow_id, absent).items():
                 known[digest] = self._payloads.get(external.key) or self.payload_store.lazy(external)
@@ -179,8 +183,6 @@ class StoreReader:
         if not self._known:
             return {}
         found = {asked[1]: task for asked, task in self._known.items() if asked[0] == "latest" and task is not None}
-        if not found:
-            return {}
         self._tasks.update((task.ref, task) for task in found.values() if task.ref not in self._tasks)
         return {base_ref: task.ref for base_ref, task in found.items()}
 
@@ -265,9 +267,10 @@ class StoreReader:
             asked += [partial(self.left, event) for event in left if ("left", event.event_id) not in self._known]
         digests = {one.digest for one in payloads if one.text is None} if payloads else set()
         if digests:
+            self._payloads.update(self._lookups.texts_known(digests - self._payloads.keys()))
             digests -= self._payloads.keys() | self._memo.lost.keys()
         if digests:
-            asked.append(partial(self._read_payloads, digests))
+            asked.append(lambda: self._payloads.update(self._ask(lambda view: self._lookups.texts(view, self._id, digests))))
         if len(asked) > 1:
             self._read(partial(self._together, asked))
         elif asked:
@@ -369,9 +372,6 @@ class StoreReader:
         if lost is not None:
             raise lost.with_traceback(None)
         return self._payloads[payload.digest]
-
-    def _read_payloads(self, digests: Iterable[str]) -> None:
-        self._payloads.update(self._ask(lambda view: self._lookups.texts(view, self._id, digests)))
 
     def _fetch(self, digests: Iterable[str]) -> None:
         """Get those that are stored in the payload storage; no other process waits for the store meanwhile."""

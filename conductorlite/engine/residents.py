@@ -7,8 +7,8 @@ decision that would write nothing is never taken from them. So a resident row th
 believed.
 
 How it works. A turn takes the rows of its execution out, so that no other thread decides on them meanwhile, and puts them back, as
-its decision has made them, when that is committed. Of each execution the rows that were written last are kept, and of as many
-executions as the bound allows, those whose turns were the last.
+its decision has made them, when that is committed. Of each execution the rows that were written last are kept, those first that
+are not over, and of as many executions as the bound allows, those whose turns were the last.
 """
 
 from __future__ import annotations
@@ -120,9 +120,13 @@ class Residents:
         for ref in latest.values():
             if ref in tasks:
                 tasks[ref] = tasks.pop(ref)
-        most = max(_TASKS, 2 * len(decision.updated))  # of a wide fork: those that it has handed out
-        while len(tasks) > most:
-            del tasks[next(iter(tasks))]
+        over = len(tasks) - max(_TASKS, 2 * len(decision.updated))  # of a wide fork: those that it has handed out stay
+        if over > 0:
+            # What has been followed up is only read again; the others are written: loops around all rounds, JOINs of branches.
+            done = [ref for ref, task in tasks.items() if task is None or task.executed]
+            left = [ref for ref, task in tasks.items() if task is not None and not task.executed]
+            for ref in (done + left)[:over]:
+                del tasks[ref]
         weight = _ROW + len(tasks) * _TASK
         if workflow.workflow_id in self._held:
             self.take(workflow.workflow_id)

@@ -22,7 +22,7 @@ from conductorlite.testing import lognormal, what_if
 from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 436), "loop": (loop, 10, 591), "fork": (fork, 30, 528)}
+CEILINGS: Final = {"chain": (chain, 10, 436), "loop": (loop, 10, 590), "fork": (fork, 30, 528)}
 
 #: The same of a chain in a SQLite file.
 STORED: Final = 516

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 from engine_kit import T0, flow, simple
 
-from conductorlite import Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef
+from conductorlite import Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowTask
 from conductorlite.errors import StaleLease
 from conductorlite.model.attrs import changed
 from conductorlite.model.executions import PollData
@@ -29,6 +30,11 @@ CHAIN = flow(*(simple(f"t{number}") for number in range(6)), name="chain")
 
 #: Opens one more engine on the same store.
 Open = Callable[..., Engine]
+
+
+def loop(ref: str, *body: WorkflowTask, items: str) -> WorkflowTask:
+    """A DO_WHILE over a list."""
+    return WorkflowTask(name=ref, task_reference_name=ref, type="DO_WHILE", loop_over=body, items=items)
 
 
 def shared(backend: Backend) -> Open:
@@ -118,6 +124,25 @@ def test_a_step_reads_no_row(tmp_path: Path) -> None:
         engine.start(CHAIN, workflow_id="w")
         engine.settle()
     assert len(set(read)) == 1
+
+
+def test_a_round_reads_no_row_of_the_loops_around_it(tmp_path: Path) -> None:
+    """However many tasks have been carried out since they were written; nor what they run over, which is large."""
+    backend = SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL", counting=True)
+    counts = backend.counts
+    assert counts is not None
+    read: list[int] = []
+    workers = Workers()
+    workers.task("step")(lambda: read.append(sum(n for text, n in counts.statements_by_sql.items() if text.startswith("SELECT"))))
+    noop = WorkflowTask(name="n", task_reference_name="n", type="NOOP")
+    files = loop("inner", simple("step"), noop, items="${outer.output.loopItem.files}")
+    package = {"files": [f"a file of a rather long name, the {number}th" for number in range(60)]}
+    with Engine(backend, workers=workers, clock=VirtualClock(T0)) as engine:
+        engine.start(flow(loop("outer", files, items="${workflow.input.packages}")), {"packages": [package]})
+        engine.settle()
+    rounds = [after - before for before, after in pairwise(read)]
+    assert len(rounds) == 59
+    assert rounds[2:] == [min(rounds)] * 57
 
 
 def test_another_engine_was_first(another: Open) -> None:

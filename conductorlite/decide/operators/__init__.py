@@ -318,7 +318,8 @@ def begin_retry(changeset: Changeset, task: Task) -> None:
 
 def scope_is_empty(changeset: Changeset, task: Task) -> None:
     """Nothing is live any more in a loop's round, or in the branches of a dynamic fork: go on."""
-    if changeset.node(task).collects:
+    node = changeset.node(task)
+    if node.collects:
         branches_ended(changeset, task)
     else:
-        go_round(changeset, task)
+        go_round(changeset, node, task)

@@ -38,17 +38,17 @@ def schedule_loop(changeset: Changeset, node: Node, iterations: tuple[int, ...])
 
 def next_round(changeset: Changeset, ref: str) -> None:
     """Enter the next round, or end the loop."""
-    go_round(changeset, changeset.known(ref))
+    loop = changeset.known(ref)
+    go_round(changeset, changeset.node(loop), loop)
 
 
-def go_round(changeset: Changeset, loop: Task) -> None:
+def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
     """The same for the row of a loop."""
     if loop.status.terminal or loop.open:
         return
     if loop.failed_child is not None:
         _end(changeset, loop, TaskStatus.FAILED, loop.failed_child)
         return
-    node = changeset.node(loop)
     changeset.strict = True
     try:
         items = None if node.items is None else _items(changeset, node.items, node, loop)
@@ -85,7 +85,8 @@ def go_round(changeset: Changeset, loop: Task) -> None:
     row: Any = changeset.own(loop)  # its status stays, and so does what counts it
     row.round, row.output = number, kept
     changeset.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
-    _schedule_body(changeset, node, loop, number)
+    if node.body is not None:
+        changeset.follow(loop, node.body, (*loop.iterations, number))
 
 
 def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None) -> None:
@@ -142,11 +143,6 @@ def _forget(changeset: Changeset, node: Node, loop: Task) -> None:
         changeset.journal(HistoryKind.ROUND, "DROPPED", ref=loop.ref, attempt=loop.attempt, number=gone, payload=refs_gone)
 
 
-def _schedule_body(changeset: Changeset, node: Node, loop: Task, number: int) -> None:
-    if node.body is not None:
-        changeset.follow(loop, node.body, (*loop.iterations, number))
-
-
 def _items(changeset: Changeset, items: Template, node: Node, loop: Task) -> list[Json]:
     """The list the loop runs over, resolved again as in Conductor."""
     value = items.render(ExpressionContext(changeset, items.reads, loop.task_id))
@@ -195,7 +191,8 @@ def resume_loop(changeset: Changeset, loop: Task) -> None:
     node = changeset.node(loop)
     members = changeset.known_tasks(printed_ref(member, (*loop.iterations, loop.round)) for member in node.members)
     if loop.round and all(task is None for task in members):
-        _schedule_body(changeset, node, loop, loop.round)
+        if node.body is not None:
+            changeset.follow(loop, node.body, (*loop.iterations, loop.round))
     else:
         changeset.queue.append(("round", loop.ref))
 
