@@ -192,8 +192,7 @@ class Path:
             elif scan:
                 nodes = _collect(_scanned(step, node, document, last=last) for node in nodes)
             else:
-                there = partial(_there, definite=definite) if strict else None
-                nodes = _collect(_apply(step, node, document, last=last, definite=definite, there=there) for node in nodes)
+                nodes = _collect(_apply(step, node, document, last=last, definite=definite, strict=strict) for node in nodes)
             definite = definite and not scan and _single(step)
         return early + nodes
 
@@ -308,15 +307,11 @@ def _answered(step: Call, node: Json, document: Budget) -> Json:
     return call(step.name, node, arguments)
 
 
-def _there(found: bool, *, definite: bool, kind: bool = False) -> None:
-    """Raises when a name is missing, or a value of another kind where the path so far names one place."""
-    if not found and (definite or not kind):
-        raise _NotThere
-
-
 def _apply(
-    step: PathStep, node: Json, document: Budget, *, last: bool, definite: bool = False, there: Callable[..., None] | None = None
+    step: PathStep, node: Json, document: Budget, *, last: bool, definite: bool = False, strict: bool = False
 ) -> Iterable[Json]:
+    """What a step finds in one value. A *strict* one raises when a name is missing, or, where the path so far names one place
+    (*definite*), when the value is of another kind."""
     if isinstance(step, Wild):
         return _inner(node)
     if isinstance(step, filters.Filter):
@@ -325,13 +320,13 @@ def _apply(
         # On a map Jayway tests the map itself, where RFC 9535 tests its values.
         return step.select(node if isinstance(node, list) else [node] if isinstance(node, dict) else [], document)
     fits = isinstance(node, dict if isinstance(step, Keys) else list)
-    if there is not None:
-        there(fits, kind=True)
     if not fits:
+        if strict and definite:
+            raise _NotThere
         return []
     if isinstance(step, Keys):
-        if there is not None:
-            there(all(name in node for name in step.names))
+        if strict and not all(name in node for name in step.names):
+            raise _NotThere
         found = {name: node[name] for name in step.names if name in node}
         return [found] if len(step.names) > 1 and last else found.values()
     if isinstance(step, Slice):

@@ -111,10 +111,7 @@ class _Helper:
 
     def end(self) -> int:
         """Close the pipes and wait for the process, which is stopped if it goes on."""
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
+        self._close_pipes()
         try:
             return self.process.wait(5)
         except subprocess.TimeoutExpired:
@@ -124,6 +121,9 @@ class _Helper:
     def forget(self) -> None:
         """Let go of a helper that is another process's: this one was forked from its parent."""
         self.process.returncode = 0
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with contextlib.suppress(OSError):

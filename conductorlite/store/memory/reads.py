@@ -68,7 +68,6 @@ class LimitReads(BaseReads):
     # -- limits --------------------------------------------------------------------------------------------------------
 
     def line(self, key: str, heads: int) -> Line:
-        """A limit with up to so many heads of each lane of its line."""
         lanes = {lane: list(islice(waiting, heads + 1)) for lane, waiting in self._store.lines.get(key, {}).items()}
         members = self._store.members.get(key, {})
         found = [members[place[-1]] for places in lanes.values() for place in places[:heads]]
@@ -96,7 +95,6 @@ class LimitReads(BaseReads):
         return [self._store.limits[key] for key in sorted(key for key in self._store.limits if key > after)[:limit]]
 
     def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
-        """A page of the members of a limit that have a slot, in order of holder, greater than `after`."""
         found = self._store.members.get(key, {}).values()
         return sorted((one for one in found if not _waits(one) and one.holder > after), key=lambda one: one.holder)[:limit]
 
@@ -257,7 +255,6 @@ class LimitWrites(LimitReads, BaseWrites):
         store.put(store.driven, (owner, begin), max(end, store.driven.get((owner, begin), end)))
 
     def forget_driven(self, owner: str, kept: int) -> None:
-        """Keep the newest stretches of an owner."""
         known = sorted(key for key in self._store.driven if key[0] == owner)
         for key in known[: max(0, len(known) - kept)]:
             self._store.drop(self._store.driven, key)

@@ -33,7 +33,6 @@ class TableReads(BaseReads):
         return frozenset(key for key in keys if self.external_used(key) or key in self._store.loose)
 
     def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[OrphanPayload]:
-        """A page of what was noted as loose at `until` or before, ascending, greater than `after`."""
         noted = (
             OrphanPayload(key=key, workflow_id=workflow_id, at=at)
             for key, users in sorted(self._store.loose.items())
@@ -126,7 +125,6 @@ class TableReads(BaseReads):
         return len(self.changes(kind, 0, limit))
 
     def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
-        """Whether an execution is among the changes."""
         return any(change.workflow_id == workflow_id for change in self._changes(kind))
 
     def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:

@@ -358,7 +358,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
     # -- the rest ------------------------------------------------------------------------------------------------------
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
-        """Record that turns broke an invariant; with a reason, hold the whole inbox and raise the fence."""
         workflow = self._store.workflows.get(workflow_id)
         if workflow is not None:
             fence = workflow.fence + (reason is not None)
@@ -370,7 +369,6 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
                     self._put_event(changed(event, held=True))
 
     def release(self, workflow_id: str, now: int) -> None:
-        """Date every held event of an inbox `now`, and forget that turns were broken."""
         self.park(workflow_id, 0, None)
         self._release_held(self._of(workflow_id), now)
 

@@ -89,7 +89,6 @@ class LimitReads(BaseReads):
     # -- limits --------------------------------------------------------------------------------------------------------
 
     def line(self, key: str, heads: int) -> Line:
-        """A limit with up to so many heads of each lane of its line."""
         row = self._execute(LIMIT, (key,)).fetchone()
         if row is None:
             return Line(limit=Limit(key=key))
@@ -123,7 +122,6 @@ class LimitReads(BaseReads):
         return [_limit(row) for row in self._execute(LIMITS, (after, limit))]
 
     def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
-        """A page of the members of a limit that have a slot, in order of holder, greater than `after`."""
         return [_member(row) for row in self._execute(HOLDERS, (key, after, limit))]
 
     def waiting(self, key: str, before: Member | None = None) -> int:
@@ -230,5 +228,4 @@ class LimitWrites(LimitReads, BaseWrites):
         self._execute(sql.NOTE_DRIVEN, (owner, begin, end))
 
     def forget_driven(self, owner: str, kept: int) -> None:
-        """Keep the newest stretches of an owner."""
         self._execute(sql.FORGET_DRIVEN, (owner, owner, kept))

@@ -158,7 +158,6 @@ class Presences:
         return SQLitePresence(self._folder, self.kernel)
 
     def look(self, place: str) -> Life:
-        """What is known of a holder by its place."""
         kernel, _, rest = place.partition("/")
         device, _, rest = rest.partition("/")
         number, _, name = rest.partition("/")
@@ -192,7 +191,6 @@ class Presences:
             os.close(file)
 
     def forget(self, place: str) -> None:
-        """Remove what a holder that is no more has left."""
         name = place.rpartition("/")[2]
         if name.endswith(_SUFFIX):
             _removed(self._folder / name)

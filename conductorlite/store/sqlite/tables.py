@@ -166,7 +166,6 @@ class FeedReads(BaseReads):
         return len(self.changes(kind, 0, limit))
 
     def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
-        """Whether an execution is among the changes."""
         return bool(self._execute(IS_PENDING, (kind, workflow_id, kind, workflow_id)).fetchone()[0])
 
     def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
@@ -342,7 +341,6 @@ class TableReads(BaseReads):
         return frozenset(key for (key,) in self._execute(_KNOWN, (json.dumps(list(keys)),)))
 
     def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[OrphanPayload]:
-        """A page of what was noted as loose at `until` or before, ascending, greater than `after`."""
         rows = self._execute(_LOOSE, (*after, until, limit))
         return [OrphanPayload(key=key, workflow_id=workflow_id, at=at) for key, workflow_id, at in rows]
 

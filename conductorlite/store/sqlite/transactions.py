@@ -365,13 +365,11 @@ class RowWrites(RowReads, LimitWrites, TableWrites):
         self._many(sql.PUT_INBOX_EVENT, map(inbox_row, events))
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
-        """Record that turns broke an invariant; with a reason, hold the whole inbox and raise the fence."""
         self._many(sql.PARK, [sql.numbered(broken_turns, reason, workflow_id)])
         if reason is not None:
             self._many(sql.HOLD, [(workflow_id,)])
 
     def release(self, workflow_id: str, now: int) -> None:
-        """Date every held event of an inbox `now`, and forget that turns were broken."""
         self._many(sql.PARK, [sql.numbered(0, None, workflow_id)])
         self._many(sql.RELEASE_HELD, [sql.numbered(now, workflow_id)])
 
