@@ -4,7 +4,7 @@
     output      tables on a terminal, aligned text elsewhere, JSON on request
     execution   drives one execution in a thread of its own while the main thread shows and listens
     commands    the program; its commands are imported when they are asked for, from
-    starting, queries, operations, driving, schedules, maintenance
+    driving, queries, operations, schedules, maintenance
 
 Nothing here is imported before `main` is called, and only CONDUCTORLITE_DB and CONDUCTORLITE_PAYLOADS are read from the
 process environment.

@@ -20,7 +20,7 @@ __all__ = ["complete", "page", "program", "run_command"]
 
 #: The commands, where they are and what they are together there, in the order of the page.
 _COMMANDS: Final = {
-    ("starting", "STARTING"): "run start",
+    ("driving", "STARTING"): "run start",
     ("operations", "CHANGING"): "retry restart rerun skip signal set-variables pause resume terminate remove sweep-payloads",
     ("queries", "LOOKING"): "list show history logs watch export explain agenda limits check diagram to-python",
     ("maintenance", "VALIDATING"): "validate",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from conductorlite.runtime.engine import Engine
 
-__all__ = ["drive", "driven", "follow", "history_line"]
+__all__ = ["drive_to_end", "driven", "follow", "history_line"]
 
 #: Seconds between looks at what other processes may have done.
 _GLANCE = 0.2
@@ -39,7 +39,7 @@ def history_line(line: HistoryEvent) -> str:
     return f"{instant(line.at)}  {line.words}"
 
 
-def drive(engine: Engine, workflow_id: str, screen: Screen, *, timeout_ms: int | None, watch: bool) -> Exit:
+def drive_to_end(engine: Engine, workflow_id: str, screen: Screen, *, timeout_ms: int | None, watch: bool) -> Exit:
     """Drive until the execution has ended, or is parked or paused, or a signal or the timeout comes.
 
     A first Ctrl-C takes no more tasks and waits for those that run, up to the workers' drain time; a second abandons them.

@@ -224,9 +224,13 @@ class Admin(Retention):
                 with self._backend.reading() as view:
                     members = view.members(limit)
                     found += limit_findings(view.line(limit, 0).limit, members)
-                    found += [_stale_holder(limit, holder) for holder in sorted(stale_holders(view, members))]
+                    gone = [f"{holder} has a place, and its execution is gone" for holder in sorted(stale_holders(view, members))]
+                    found += [Finding(law="slots_are_counted_and_used", workflow_id=limit, text=text) for text in gone]
             with self._backend.reading() as view:
-                found += [_orphan_message(message) for message in orphans(view)]
+                texts = [
+                    (one.workflow_id, f"queue {one.queue!r} offers {one.task_id!r}, a task that is gone") for one in orphans(view)
+                ]
+            found += [Finding(law="nothing_of_the_ended", workflow_id=one, text=text) for one, text in texts]
         return [*found, *self._searching.compared(workflow_id)]
 
     def _limits(self) -> Iterator[str]:
@@ -425,12 +429,3 @@ def orphans(view: ReadingTransaction) -> list[Message]:
     behind = {item.workflow_id for item in view.outbox(10_000)}
     found = view.messages(waiting) if waiting else ()
     return [one for one in found if one.workflow_id not in behind and view.task_by_id(one.task_id) is None]
-
-
-def _stale_holder(key: str, holder: str) -> Finding:
-    return Finding(law="slots_are_counted_and_used", workflow_id=key, text=f"{holder} has a place, and its execution is gone")
-
-
-def _orphan_message(message: Message) -> Finding:
-    text = f"queue {message.queue!r} offers {message.task_id!r}, a task that is gone"
-    return Finding(law="nothing_of_the_ended", workflow_id=message.workflow_id, text=text)

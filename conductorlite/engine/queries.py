@@ -180,7 +180,7 @@ class Queries(Part):
     def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
         """See `Engine.explain`."""
         from conductorlite.engine.explain import Case
-        from conductorlite.engine.limits import standings
+        from conductorlite.engine.waits import standings
 
         workflow = self.get(workflow_id, masked=True)
         history = self.history(workflow_id)
@@ -188,8 +188,9 @@ class Queries(Part):
             inbox = view.inbox(workflow_id)
             domains = {row.task_type for row in workflow.tasks if row.domain and not row.status.terminal}
             polls = [poll for kind in sorted(domains) for poll in view.poll_data(kind)]
-            moved = (line.payload.value["from"]["definitionHash"] for line in history if _moved(line) and line.payload)
-            former = [self._turns.plans.shown(view, workflow, digest) for digest in dict.fromkeys(moved)]
+            moves = (line.payload for line in history if line.kind is HistoryKind.MIGRATED and line.payload)
+            moved = dict.fromkeys(payload.value["from"]["definitionHash"] for payload in moves)
+            former = [self._turns.plans.shown(view, workflow, digest) for digest in moved]
         below = self._below(workflow)
         with self._backend.reading() as view:
             places = standings(view, (workflow,), task) | standings(view, (row for row, _ in below.values()), None)
@@ -222,10 +223,6 @@ class Queries(Part):
 
 #: Sub-workflows looked into for what an execution waits for.
 _SHOWN = 5
-
-
-def _moved(line: HistoryEvent) -> bool:
-    return line.kind is HistoryKind.MIGRATED
 
 
 def _waited_for(workflow: Workflow) -> list[str]:

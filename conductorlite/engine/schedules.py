@@ -265,7 +265,10 @@ class Schedules(Service):
             return [_status(row, _running(view, progress_from_text(row.progress).running)) for row in rows]
 
         found = chain.from_iterable(stored_pages(self._backend, page, "", lambda one: one.definition.name))
-        return [one for one in found if workflow_name in (None, _started_by(one.definition.start_workflow_request))]
+        if workflow_name is None:
+            return list(found)
+        requests = ((one, one.definition.start_workflow_request) for one in found)
+        return [one for one, request in requests if workflow_name == (request.workflow_def or request).name]
 
     def pause(self, name: str, reason: str | None = None) -> None:
         """Start nothing more until `resume`; what is running goes on, and so do backfills.
@@ -387,10 +390,6 @@ def _event(row: ScheduleRow, event_id: str, due_at: int, now: int) -> Event:
 def _running(view: ReadingTransaction, workflow_ids: Sequence[str]) -> tuple[str, ...]:
     rows = ((workflow_id, view.workflow(workflow_id)) for workflow_id in workflow_ids)
     return tuple(workflow_id for workflow_id, row in rows if row is not None and not row.status.terminal)
-
-
-def _started_by(request: StartWorkflowRequest) -> str:
-    return request.workflow_def.name if request.workflow_def is not None else request.name
 
 
 def _found(view: ReadingTransaction, name: str) -> ScheduleRow:

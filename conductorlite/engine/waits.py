@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from conductorlite.decide.operators.worker import POLLED_LATELY_MS
@@ -18,6 +19,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import instant_in_words, span_in_words
 from conductorlite.plan.grafts import unfolded
 from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, positions
+from conductorlite.store.ports import ReadingTransaction
 
 __all__ = [
     "REOPENED_BY",
@@ -30,8 +32,13 @@ __all__ = [
     "held_event",
     "is_taken_back",
     "named",
+    "standings",
     "versions",
 ]
+
+
+#: So many PENDING tasks of an execution are named with their place in the wait queue.
+_NAMED: Final = 50
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -42,6 +49,22 @@ class Standing:
     member: Member
     before: int = 0
     head: Member | None = None
+
+
+def standings(view: ReadingTransaction, workflows: Iterable[Workflow], ref: str | None) -> dict[str, Standing]:
+    """How executions, and the first of their PENDING tasks (or those at `ref`), stand to the limits they wait for; by id."""
+    found: dict[str, Standing] = {}
+    for row in workflows:
+        waiting = [(row.rate_limit_key, row.workflow_id)] if row.rate_limited else []
+        pending = (task for task in row.tasks if task.status is TaskStatus.PENDING and ref in (None, task.ref, task.base_ref))
+        waiting += [(task.limit_key, task.task_id) for task in islice(pending, _NAMED)]
+        for key, holder in waiting:
+            member = None if key is None else view.member(key, holder)
+            if key is not None and member is not None:
+                line = view.line(key, 1)
+                before = view.waiting(key, member)
+                found[holder] = Standing(limit=line.limit, member=member, before=before, head=line.head)
+    return found
 
 
 def _why_it_waits(standing: Standing | None, key: str | None, now: int) -> str:
@@ -60,7 +83,8 @@ def _why_it_waits(standing: Standing | None, key: str | None, now: int) -> str:
 def _in_the_way(standing: Standing, now: int) -> str:
     limit, terms = standing.limit, standing.member.terms
     if terms.concurrent and limit.in_use == terms.concurrent:
-        return f"{limit.in_use} of {terms.concurrent} {_slots(terms.concurrent)} of {limit.key} {_are(limit.in_use)} in use"
+        slots, are = ("slot", "is") if terms.concurrent == 1 else ("slots", "are")
+        return f"{limit.in_use} of {terms.concurrent} {slots} of {limit.key} {are} in use"
     if terms.concurrent and limit.in_use > terms.concurrent:
         return f"{limit.in_use} slots of {limit.key} are in use, and its definition allows {terms.concurrent}"
     begun = limit.reserved + sum(1 for at in limit.log if at > now - terms.window_ms)
@@ -77,14 +101,6 @@ def _moving(standing: Standing, now: int) -> str:
         return ""
     at = admission(standing.limit, standing.head.terms, now)
     return f", and the window moves in {span_in_words(at - now)}" if at is not None and at > now else ""
-
-
-def _slots(number: int) -> str:
-    return "slot" if number == 1 else "slots"
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 #: How much driven time is left of deadlines that no definition sets, ms, by execution and id of the timer.

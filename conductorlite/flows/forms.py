@@ -360,12 +360,9 @@ class Attempt:
         self._step: Step
 
     @property
-    def failed(self) -> AbstractContextManager[Any]:
-        """The steps for when one of the attempt's failed: `with tried.failed as error:`, where `error.reason` says why."""
-        return self._handler()
-
     @contextmanager
-    def _handler(self) -> Iterator[Any]:
+    def failed(self) -> Iterator[Any]:
+        """The steps for when one of the attempt's failed: `with tried.failed as error:`, where `error.reason` says why."""
         build, step = self._build, self._step
         if build.block is not step.block or build.block.steps[-1] is not step:
             raise BuildError(f"{step.ref}: `with tried.failed` stands right after the block of the attempt")

@@ -374,12 +374,9 @@ class FlowWriter:
         says += self.arguments(given)
         says += [] if base is None or self.unnamed(base, ref, free) else [("name=", Text(ref))]
         says += [("fields=", self.literal(diff))] if diff else []
-        self.emit(self.form(form, [self.value(one) for one in positional], says), *self._into(task, path))
+        code = self.form(form, [self.value(one) for one in positional], says)
+        self.emit(code, *filter(None, [self.place(task, path)]))
         return 1
-
-    def _into(self, task: WorkflowTask, path: str | None) -> list[Local | None]:
-        local = self.place(task, path)
-        return [] if local is None else [local]
 
     def scratch(self, task: WorkflowTask, made: Callable[[], Any]) -> dict[str, Any] | None:
         """The fields in which a task differs from what a form makes, those apart that hold tasks; None where it makes nothing."""

@@ -29,11 +29,7 @@ __all__ = ["WRITERS", "to_python"]
 # ---------------------------------------------------------------------- tasks without tasks in them
 
 
-def _simple(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> int:
-    return _call(writer, task)
-
-
-def _call(writer: FlowWriter, task: WorkflowTask) -> int:
+def _call(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None = None) -> int:
     code = writer.called(task)
     if code is None:
         return 0
@@ -297,7 +293,7 @@ def _dynamic_fork(writer: FlowWriter, task: WorkflowTask, following: WorkflowTas
 
 
 WRITERS: Final[Mapping[str, Written]] = {
-    TaskType.SIMPLE: _simple,
+    TaskType.SIMPLE: _call,
     TaskType.SUB_WORKFLOW: _sub_workflow,
     TaskType.START_WORKFLOW: _start_workflow,
     TaskType.WAIT: _wait,

@@ -6,6 +6,7 @@ store: what its executions came to and why they failed, what waits, what comes n
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -80,12 +81,13 @@ def execution_page(view: ExecutionView) -> Document:
     links = {task.task_id: f"a{number}" for number, task in enumerate(row.tasks, 1)}
     graph = Graph(definition=definition, rows=rows, links=links, now=view.now)
     title = f"{row.name} v{row.version}: {row.status}"
+    why = element("p", str(view.explanation)) if view.explanation.reasons else Html()
     return Document(
         f"{title} ({row.workflow_id})",
         join([element("h1", f"{row.name} v{row.version} ", badge(row.status)), _summary(view)]),
         [
             ("actions", "Act", Html() if view.address is None else actions(row, view.address)),
-            ("why", "What it waits for" if not row.status.terminal else "How it ended", _said(view.explanation)),
+            ("why", "What it waits for" if not row.status.terminal else "How it ended", why),
             ("failures", "Failures", _failures(view, links)),
             ("due", "Due next", due_table(view.due, view.now, view.address)),
             ("graph", "Graph", graph.svg()),
@@ -118,10 +120,6 @@ def _summary(view: ExecutionView) -> Html:
             ("Page made", instant_in_words(view.now)),
         ]
     )
-
-
-def _said(explanation: Explanation) -> Html:
-    return join([element("p", str(explanation))]) if explanation.reasons else Html()
 
 
 def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
@@ -214,10 +212,11 @@ def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int, logs: Sequence
 
 
 def _details(task: Task, limit: int, logs: Sequence[TaskLog]) -> Iterator[Html]:
+    instants = ("scheduled", task.scheduled_at), ("started", task.started_at), ("ended", task.ended_at)
     words = [
         task.task_type,
         f"task id {task.task_id}",
-        *(f"{name} {instant_in_words(at)}" for name, at in _instants(task) if at),
+        *(f"{name} {instant_in_words(at)}" for name, at in instants if at),
         *(f"{name} {value}" for name, value in (("worker", task.worker_id), ("domain", task.domain)) if value),
         *([f"polled {task.poll_count} times"] if task.poll_count > 1 else []),
         *([f"started {task.sub_workflow_id}"] if task.sub_workflow_id is not None else []),
@@ -236,10 +235,6 @@ def _details(task: Task, limit: int, logs: Sequence[TaskLog]) -> Iterator[Html]:
     if task.traceback:
         yield element("h3", "Traceback")
         yield element("pre", task.traceback[:_WHOLE], tabindex="0")
-
-
-def _instants(task: Task) -> tuple[tuple[str, int], ...]:
-    return ("scheduled", task.scheduled_at), ("started", task.started_at), ("ended", task.ended_at)
 
 
 # ---------------------------------------------------------------------- the rest
@@ -312,6 +307,7 @@ def store_page(view: StoreView) -> Document:
     rows = view.executions
     counts = Counter(str(row.status) for row in rows)
     shown = f"the newest {len(rows):,}" if view.more else "all"
+    limits, engines = (itertools.starmap(table_row, found) for found in (view.limits, view.engines))
     summary = pairs(
         [
             ("Executions looked at", f"{len(rows):,}, {shown}"),
@@ -328,9 +324,9 @@ def store_page(view: StoreView) -> Document:
             ("due", "Due next", due_table(view.due, view.now, view.address)),
             ("executions", "Executions", _executions(view)),
             ("queues", "Queues and workers", join([_queues(view), _workers(view)])),
-            ("limits", "Limits", _limits(view)),
+            ("limits", "Limits", table("How limits stand", ("Limit", "In use", "In window", "Waiting"), limits)),
             ("schedules", "Schedules", _schedules(view)),
-            ("engines", "Engines", _engines(view)),
+            ("engines", "Engines", table("Executions that belong to one engine", ("Engine", "Open", "Ended"), engines)),
         ],
     )
 
@@ -404,10 +400,6 @@ def _workers(view: StoreView) -> Html:
     return table("Who polled last", ("Task type", "Domain", "Worker", "When"), rows)
 
 
-def _limits(view: StoreView) -> Html:
-    return table("How limits stand", ("Limit", "In use", "In window", "Waiting"), (table_row(*one) for one in view.limits))
-
-
 def _schedules(view: StoreView) -> Html:
     def shown(one: Schedule) -> Html:
         at = one.next_run_time
@@ -422,7 +414,3 @@ def _schedules(view: StoreView) -> Html:
         )
 
     return table("Schedules", ("Schedule", "Workflow", "State", "Next", "Last"), map(shown, view.schedules))
-
-
-def _engines(view: StoreView) -> Html:
-    return table("Executions that belong to one engine", ("Engine", "Open", "Ended"), (table_row(*one) for one in view.engines))

@@ -7,17 +7,17 @@ What an engine starts beside definitions: flows, which are made above it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, get_type_hints, overload
 
 from conductorlite.engine.config import Interceptor
 from conductorlite.engine.config import interceptors as checked_interceptors
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.model import attrs
 from conductorlite.model.decisions import queue_name
-from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy
+from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
 from conductorlite.model.later import functions, inspect
 from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from conductorlite.runtime.values import Reader, is_record, reader
 else:
     is_record, reader = functions("conductorlite.runtime.values", "is_record", "reader")
-from collections.abc import Sequence
-from typing import ParamSpec
-
-from conductorlite.model.definitions import WorkflowDef
 
 __all__ = ["HasWorkers", "Signature", "Startable", "Worker", "Workers", "all_workers", "own_name", "signature"]
 

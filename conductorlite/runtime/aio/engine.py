@@ -13,8 +13,7 @@ from conductorlite.engine.admin import BulkReport, EngineShare, RepairReport
 from conductorlite.engine.config import EngineConfig, one_process
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import Finding
-from conductorlite.engine.limits import LimitUse
-from conductorlite.engine.nouns import Payloads, Tasks
+from conductorlite.engine.nouns import Limits, LimitUse, Payloads, Tasks
 from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.engine.retention import PruneReport
 from conductorlite.engine.turn_types import Listener
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from conductorlite.engine.admin import Admin
     from conductorlite.engine.definitions import Definitions
     from conductorlite.engine.events import Events
-    from conductorlite.engine.limits import Limits
     from conductorlite.engine.schedules import Schedules
     from conductorlite.plan.grafts import RunProgress
     from conductorlite.runtime.aio.bridge import Bridge

@@ -180,13 +180,11 @@ _OPEN: Final = (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED)
 
 def _rows(engine: Engine, name: str, status: WorkflowStatus | None) -> list[Workflow]:
     rows: list[Workflow] = []
-    while page := engine.executions(name, status=status, limit=1_000, after=_place(rows)):
+    after: tuple[int, str] | None = None
+    while page := engine.executions(name, status=status, limit=1_000, after=after):
         rows += page
+        after = page[-1].created_at, page[-1].workflow_id
     return rows
-
-
-def _place(rows: Sequence[Workflow]) -> tuple[int, str] | None:
-    return (rows[-1].created_at, rows[-1].workflow_id) if rows else None
 
 
 def search(
@@ -199,9 +197,7 @@ def search(
     top_level_only: bool = False,
 ) -> Json:
     """Summaries of the executions that answer a query."""
-    asked = f"({query}) AND parentWorkflowId IS NULL" if query and top_level_only else query
-    if top_level_only and not query:
-        asked = "parentWorkflowId IS NULL"
+    asked = " AND ".join([*([f"({query})"] if query else []), "parentWorkflowId IS NULL"]) if top_level_only else query
     return found(engine.search(asked, free_text=free_text, start=start, size=size, sort=sort), summary)
 
 
@@ -326,14 +322,10 @@ def skip_task(engine: Engine, workflow_id: str, task_reference_name: str) -> Non
     try:
         engine.skip_task(workflow_id, task_reference_name)
     except Conflict:
-        raise Refused(500, _not_skipped(engine, workflow_id, task_reference_name)) from None
-
-
-def _not_skipped(engine: Engine, workflow_id: str, ref: str) -> str:
-    status = engine.status(workflow_id)
-    if status is not WorkflowStatus.RUNNING:
-        return f"The workflow {workflow_id} is not running so the task referenced by {ref} cannot be skipped"
-    return f"The task referenced {ref} has already been processed, cannot be skipped"
+        said = f"The task referenced {task_reference_name} has already been processed, cannot be skipped"
+        if engine.status(workflow_id) is not WorkflowStatus.RUNNING:
+            said = f"The workflow {workflow_id} is not running so the task referenced by {task_reference_name} cannot be skipped"
+        raise Refused(500, said) from None
 
 
 def decide(engine: Engine, workflow_id: str) -> None:
