@@ -22,7 +22,7 @@ from conductorlite.model.texts import span_in_words
 
 if TYPE_CHECKING:
     from conductorlite.engine.invariants import Finding
-    from conductorlite.engine.nouns import LimitMember, LimitUse
+    from conductorlite.engine.queries import LimitMember, LimitUse
     from conductorlite.runtime.engine import Engine
 
 __all__ = ["LOOKING", "explained", "limits"]

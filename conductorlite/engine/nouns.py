@@ -12,16 +12,14 @@ from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.payloads import PayloadSweep, location
 from conductorlite.engine.polling import Polling
-from conductorlite.engine.queries import Queries
+from conductorlite.engine.queries import Limits, Queries
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
-from conductorlite.model.clock import steady
 from conductorlite.model.decisions import name_at
-from conductorlite.model.errors import InvalidInput, TaskNotFound
+from conductorlite.model.errors import TaskNotFound
 from conductorlite.model.executions import AgendaEntry, PollData, Task, TaskLog, Workflow
-from conductorlite.model.limits import Limit, Member, known_key, reread
 from conductorlite.model.texts import Span, to_span
 from conductorlite.store.ports import IndexDAO, WritingTransaction
 
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
     from conductorlite.store.tables import ExternalStorageLocation
 
-__all__ = ["Core", "LimitMember", "LimitUse", "Limits", "Nouns", "Payloads", "Tasks", "wake_schedule"]
+__all__ = ["Core", "Nouns", "Payloads", "Tasks", "wake_schedule"]
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -164,112 +162,6 @@ class Payloads(Service):
         when the store keeps everything itself, and StorageErrors. Source of the rule: Conductor's `getExternalStorageLocation`.
         """
         return location(self._turns.payload_store, path, operation, payload_type, self._clock.now())
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class LimitMember:
-    """Who holds a slot of a limit, or waits for one: an attempt at a task, or (without `ref` and `task_id`) an execution.
-
-    What its own definition allows: `concurrent_exec_limit` at once, and `rate_limit_per_frequency` in any
-    `rate_limit_frequency_ms`; 0 means without a limit.
-    """
-
-    workflow_id: str
-    ref: str | None
-    task_id: str | None
-    attempt: int
-    priority: int
-    #: When it asked for its slot, epoch ms.
-    asked_at: int
-    concurrent_exec_limit: int
-    rate_limit_per_frequency: int
-    rate_limit_frequency_ms: int
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class LimitUse:
-    """How a limit stands.
-
-    `in_use` counts the slots that are held at once, `waiting` those in the line. `admitted_at` are the instants (epoch ms,
-    oldest first) of the polls whose tasks its window still holds, and `reserved` counts those that were let in and no poll has
-    taken yet. `window_moves_at` is when the head of the line may go, if it waits for a window. `unpolled` are the queues whose
-    tasks are passed over: one of them was offered for 5 s, and no worker has polled there since.
-    """
-
-    key: str
-    in_use: int
-    waiting: int
-    admitted_at: tuple[int, ...] = ()
-    reserved: int = 0
-    window_moves_at: int | None = None
-    unpolled: tuple[str, ...] = ()
-    #: Who holds a slot, in order of task id or workflow id; only `get` fills it.
-    holders: tuple[LimitMember, ...] = ()
-    #: The line, the next one first; only `get` fills it.
-    line: tuple[LimitMember, ...] = ()
-
-
-class Limits(Service):
-    """Verbs that look at limits."""
-
-    def all(self, *, limit: int = 100, after: str = "") -> list[LimitUse]:
-        """Up to `limit` limits in order of their keys, without their members; the next page begins `after` the last one's key.
-
-        A limit is listed once an execution has asked it for a slot: `task:<name of the task definition>` for `concurrentExecLimit`
-        and `rateLimitPerFrequency`; `workflow:<rate limit key>` for `rateLimitConfig`, which may be made of an input, only as long
-        as an execution holds a slot or waits. Raises InvalidInput when `limit` is below 1.
-        """
-        _positive(limit)
-        now, read = self._clock.now(), steady(self._clock)
-        with self._backend.reading() as view:
-            return [_use(reread(one, now, read), view.waiting(one.key), now) for one in view.limits(after, limit)]
-
-    def get(self, key: str, *, limit: int = 100) -> LimitUse:
-        """One limit with up to `limit` of those that hold a slot and up to `limit` of those that wait, the next one first.
-
-        `key` is `task:<name>` or `workflow:<rate limit key>`; one that no execution has asked yet has nothing in use. Raises
-        InvalidInput for another key, and when `limit` is below 1.
-        """
-        _positive(limit)
-        if not known_key(key):
-            raise InvalidInput(f"{key!r} is no limit: its key is task:<name> or workflow:<rate limit key>")
-        with self._backend.reading() as view:
-            line = view.line(key, limit)
-            now, read = self._clock.now(), steady(self._clock)
-            found = _use(reread(line.limit, now, read), view.waiting(key), now)
-            holders = view.holders(key, "", limit)
-        return attrs.evolve(found, holders=tuple(map(_member, holders)), line=tuple(map(_member, line.heads[:limit])))
-
-
-def _positive(limit: int) -> None:
-    if limit < 1:
-        raise InvalidInput(f"limit {limit} is below 1")
-
-
-def _use(limit: Limit, waiting: int, now: int) -> LimitUse:
-    return LimitUse(
-        key=limit.key,
-        in_use=limit.in_use,
-        waiting=waiting,
-        admitted_at=tuple(at for at in limit.log if at > now - limit.span_ms),
-        reserved=limit.reserved,
-        window_moves_at=limit.alarm_at if waiting else None,
-        unpolled=limit.unpolled,
-    )
-
-
-def _member(member: Member) -> LimitMember:
-    return LimitMember(
-        workflow_id=member.workflow_id,
-        ref=member.ref,
-        task_id=None if member.ref is None else member.holder,
-        attempt=member.attempt,
-        priority=member.priority,
-        asked_at=member.asked_at,
-        concurrent_exec_limit=member.concurrent,
-        rate_limit_per_frequency=member.rate,
-        rate_limit_frequency_ms=member.window_ms,
-    )
 
 
 class Nouns(Service):

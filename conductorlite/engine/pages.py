@@ -8,8 +8,7 @@ from typing import Final
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import Control
-from conductorlite.engine.nouns import Limits
-from conductorlite.engine.queries import Queries
+from conductorlite.engine.queries import Limits, Queries
 from conductorlite.engine.schedules import Schedules, Timetable
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns

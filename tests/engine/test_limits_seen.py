@@ -8,7 +8,7 @@ import pytest
 from engine_kit import T0, NewBench, flow, task_def
 
 from conductorlite import Engine, RateLimitConfig, TaskResult, TaskStatus, WorkflowDef, WorkflowTask
-from conductorlite.engine.nouns import LimitUse
+from conductorlite.engine.queries import LimitUse
 from conductorlite.errors import InvalidInput
 
 

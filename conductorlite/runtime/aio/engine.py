@@ -13,8 +13,9 @@ from conductorlite.engine.admin import BulkReport, EngineShare, RepairReport
 from conductorlite.engine.config import EngineConfig, one_process
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import Finding
-from conductorlite.engine.nouns import Limits, LimitUse, Payloads, Tasks
+from conductorlite.engine.nouns import Payloads, Tasks
 from conductorlite.engine.payloads import PayloadSweep
+from conductorlite.engine.queries import Limits, LimitUse
 from conductorlite.engine.retention import PruneReport
 from conductorlite.engine.turn_types import Listener
 from conductorlite.model.clock import Clock, Instant
