@@ -232,8 +232,9 @@ class Driver(Work):
         if self.engine.core.holding.look() or self._work():
             self._rest.worked(now)
             return None
-        at = self.next_instant(idle=not forever and until is None)
-        if at is None and not (self._passed_over or len(self.workshop) or forever) and until is None and self.feeding.is_done():
+        ending = until is None and not forever and not len(self.workshop)
+        at = self.next_instant(idle=ending)
+        if at is None and ending and not self._passed_over and self.feeding.is_done():
             self.outages.clear()
             return True
         limits = [instant for instant in (at, deadline, self.outages.again_at()) if instant is not None]

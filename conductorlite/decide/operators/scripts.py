@@ -28,6 +28,7 @@ from conductorlite.language.conditions import compile_condition, compile_functio
 from conductorlite.language.jq import compile_jq
 from conductorlite.language.processes import ScriptTimedOut
 from conductorlite.language.values import Json, to_text
+from conductorlite.model.canonical import Payload
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
@@ -145,12 +146,26 @@ def schedule_transform(changeset: Changeset, node: Node, iterations: tuple[int, 
     settle_at_once(changeset, node, iterations, previous, evaluate, lambda error: True)
 
 
+#: Longest case of which what a SWITCH puts out is kept.
+_SHORT: Final = 64
+
+
+def _selection(case: str) -> dict[str, Any]:
+    return {"evaluationResult": [case], "selectedCase": case}
+
+
+@lru_cache(maxsize=_KEPT)
+def _selected(case: str) -> Payload:
+    return Payload.of(_selection(case))
+
+
 def schedule_switch(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Evaluate, create the row, and put the head of the selected case on the work list."""
     values = rendered(changeset, node, iterations)
     case = _case(changeset, node, iterations, previous, values, node.task.expression)
     if case is not None:
-        _take(changeset, node, iterations, previous, case, values, {"evaluationResult": [case], "selectedCase": case})
+        output = _selected(case) if len(case) <= _SHORT else changeset.payload(_selection(case))
+        _take(changeset, node, iterations, previous, case, values, output)
 
 
 def schedule_decision(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
@@ -159,7 +174,7 @@ def schedule_decision(changeset: Changeset, node: Node, iterations: tuple[int, .
     script = node.task.case_expression or node.task.case_value_param
     case = _case(changeset, node, iterations, previous, values, script)
     if case is not None:
-        _take(changeset, node, iterations, previous, case, {}, {"caseOutput": [case]})
+        _take(changeset, node, iterations, previous, case, {}, changeset.payload({"caseOutput": [case]}))
 
 
 def _case(
@@ -190,7 +205,7 @@ def _take(
     previous: Task | None,
     case: str,
     values: dict[str, Any],
-    output: dict[str, Any],
+    output: Payload,
 ) -> None:
     head = _head(node, case)
     task = changeset.create_ended(
@@ -199,7 +214,7 @@ def _take(
         TaskStatus.COMPLETED,
         previous=previous,
         input=changeset.payload({**values, "case": case} | ({"hasChildren": "true"} if head else {})),
-        output=changeset.payload(output),
+        output=output,
     )
     if head is not None and task.status.successful:
         changeset.follow(task, head, iterations)
