@@ -16,8 +16,8 @@ empty map may vanish on the way through, a value that says something never does,
 
 A class that derives from `Definition` needs no code for it: fields are properties, in the order in which they are declared.
 What is said of single classes stands in `scalars`, by name, so that this module knows none of them. Readers are made of the
-annotations of a class when its first value comes. How deep a document nests tasks within tasks is found without recursion, before
-anything recurses over it.
+annotations of a class when its first value comes. Tasks that are nested too deeply are not looked into: reading recurses only so
+far.
 """
 
 from __future__ import annotations
@@ -64,7 +64,6 @@ __all__ = [
     "document_of",
     "several_from_json",
     "structured",
-    "too_deep",
 ]
 
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -220,53 +219,12 @@ def definition_hash(definition: Definition) -> str:
     return digest(definition_text(definition))
 
 
-def too_deep(document: object) -> list[Problem]:
-    """One problem at the first task deeper than MAX_NESTING, or none; anything misshapen is left to the reader."""
-    stack: list[tuple[object, str, int]] = [(task, path, 1) for task, path in _of_workflow(document, "$")]
-    while stack:
-        task, path, depth = stack.pop()
-        if depth > MAX_NESTING:
-            return [Problem(path=path, message=f"tasks are nested deeper than {MAX_NESTING} levels")]
-        stack.extend((child, child_path, depth + 1) for child, child_path in _of_task(task, path))
-    return []
-
-
-def _of_workflow(document: object, path: str) -> Iterator[tuple[object, str]]:
-    if isinstance(document, dict):
-        yield from _of_list(document.get("tasks"), step_path(path, "tasks"))
-        request = document.get("startWorkflowRequest")
-        if isinstance(request, dict):
-            yield from _of_workflow(request.get("workflowDef"), f"{path}.startWorkflowRequest.workflowDef")
-
-
-def _of_task(task: object, path: str) -> Iterator[tuple[object, str]]:
-    if not isinstance(task, dict):
-        return
-    for name in ("defaultCase", "loopOver"):
-        yield from _of_list(task.get(name), step_path(path, name))
-    cases = task.get("decisionCases")
-    if isinstance(cases, dict):
-        for key, tasks in cases.items():
-            yield from _of_list(tasks, step_path(step_path(path, "decisionCases"), key))
-    branches = task.get("forkTasks")
-    if isinstance(branches, list):
-        for index, branch in enumerate(branches):
-            yield from _of_list(branch, step_path(step_path(path, "forkTasks"), index))
-    if isinstance(task.get("compensate"), dict):
-        yield task["compensate"], step_path(path, "compensate")
-    params = task.get("subWorkflowParam")
-    if isinstance(params, dict):
-        yield from _of_workflow(params.get("workflowDefinition"), f"{path}.subWorkflowParam.workflowDefinition")
-
-
-def _of_list(tasks: object, path: str) -> Iterator[tuple[object, str]]:
-    if isinstance(tasks, list):
-        for index, task in enumerate(tasks):
-            yield task, step_path(path, index)
-
-
 class _Wrongs(list[tuple[list[str | int], str]]):
     """What is wrong: the steps to where it is, the last one first, and a message."""
+
+    #: Tasks around what is read now, and whether one was too deep.
+    depth = 0
+    deep = False
 
     def say(self, message: object, *steps: str | int) -> object:
         self.append(([*steps], str(message)))
@@ -287,9 +245,6 @@ _Reader = Callable[[Any, _Wrongs], Any]
 
 def structured(document: object, kind: Any) -> Any:
     """A parsed document as `kind`, or a list of `Sequence[kind]`; raises InvalidDefinition with all problems at once."""
-    deep = too_deep(document)
-    if deep:
-        raise InvalidDefinition(deep)
     wrongs = _Wrongs()
     try:
         value = _reader(kind)(document, wrongs)
@@ -338,7 +293,24 @@ def _of_scalars(read: Callable[[Any], object]) -> _Reader:
 def _later(kind: Any) -> _Reader:
     """The reader of a class, made when its first value comes: the classes refer to each other in a circle."""
     made = cache(partial(_of_class, kind))
-    return lambda value, wrongs: made()(value, wrongs)
+    return _of_tasks(made) if kind.__name__ == "WorkflowTask" else lambda value, wrongs: made()(value, wrongs)
+
+
+def _of_tasks(reader: Callable[[], _Reader]) -> _Reader:
+    """The reader of tasks, which hold tasks: of those that are too deep one is a problem, and none is looked into."""
+
+    def structure(value: Any, wrongs: _Wrongs) -> object:
+        if wrongs.depth == MAX_NESTING:
+            if not wrongs.deep:
+                wrongs.deep = True
+                wrongs.say(f"tasks are nested deeper than {MAX_NESTING} levels")
+            return None
+        wrongs.depth += 1
+        task = reader()(value, wrongs)
+        wrongs.depth -= 1
+        return task
+
+    return structure
 
 
 def _of_class(kind: Any) -> _Reader:
