@@ -14,21 +14,42 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, get_type_hints
 
 if TYPE_CHECKING:
-    from attrs import NOTHING as NOTHING
-    from attrs import Attribute as Attribute
-    from attrs import AttrsInstance as AttrsInstance
-    from attrs import Factory as Factory
-    from attrs import asdict as asdict
-    from attrs import define as define
-    from attrs import evolve as evolve
-    from attrs import field as field
-    from attrs import fields as fields
-    from attrs import fields_dict as fields_dict
-    from attrs import frozen as frozen
-    from attrs import has as has
-    from attrs import resolve_types as resolve_types
+    from attrs import (
+        NOTHING,
+        Attribute,
+        AttrsInstance,
+        Factory,
+        asdict,
+        define,
+        evolve,
+        field,
+        fields,
+        fields_dict,
+        frozen,
+        has,
+        resolve_types,
+    )
 
-__all__ = ["changed", "copied", "freeze", "new", "thaw"]
+__all__ = [
+    "NOTHING",
+    "Attribute",
+    "AttrsInstance",
+    "Factory",
+    "asdict",
+    "changed",
+    "copied",
+    "define",
+    "evolve",
+    "field",
+    "fields",
+    "fields_dict",
+    "freeze",
+    "frozen",
+    "has",
+    "new",
+    "resolve_types",
+    "thaw",
+]
 
 Thing = TypeVar("Thing")
 P = ParamSpec("P")
@@ -382,12 +403,15 @@ if not TYPE_CHECKING:
     fields, fields_dict, has, resolve_types, evolve = _fields, _fields_dict, _has, _resolve_types, _evolved
 
     def define(kind=None, *, frozen=False, kw_only=False, slots=True, eq=True, repr=True):
+        """A class of fields, as attrs has it."""
+
         def decorate(kind):
             return _built(kind, frozen=frozen, kw_only=kw_only, slots=slots, eq=eq, repr=repr)
 
         return decorate if kind is None else decorate(kind)
 
     def frozen(kind=None, **options):
+        """The same, whose objects nobody changes."""
         return define(kind, frozen=True, **options)
 
     def __getattr__(name):
