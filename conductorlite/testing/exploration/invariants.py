@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from conductorlite.engine.retention import below
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
@@ -69,6 +70,16 @@ class RunState:
         above = self.workflow.parent_workflow_id
         return None if above is None else RunState(self.engine, above, self._acts, self._ordered)
 
+    @property
+    def variables(self) -> Mapping[str, Any]:
+        """Its variables."""
+        return self.workflow.variables.fresh()  # type: ignore[no-any-return]
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether another execution of the search has started it: as its child, as its failure workflow, or by START_WORKFLOW."""
+        return any(self.workflow_id in below for below in self._started.values())
+
     def task(self, ref: str) -> Task | None:
         """The last attempt at a reference, or None as long as there is none."""
         return next((task for task in reversed(self.tasks) if ref in (task.ref, task.base_ref)), None)
@@ -84,7 +95,10 @@ class RunState:
         return None if task is None else str(task.status)
 
     def acts(self, name: str) -> int:
-        """How often the effect of a task (by reference or type) happened, in this execution and those it has started."""
+        """How often the effect of a task (by reference or type) happened, in this execution and those it has started.
+
+        Those are its children, its failure workflow, what its START_WORKFLOW tasks began, and so on.
+        """
         return sum(1 for owner, ref, kind in self._acts if name in (ref, kind) and self._mine(owner))
 
     @property
@@ -99,12 +113,28 @@ class RunState:
         return [(ref, kind) for owner, ref, kind in self._acts if self._mine(owner)]
 
     def _mine(self, owner: str) -> bool:
-        above: str | None = owner
+        return owner == self.workflow_id or owner in self._below
+
+    @cached_property
+    def _below(self) -> set[str]:
+        found: set[str] = set()
+        waiting = [self.workflow_id]
+        while waiting:
+            below = [one for one in self._started.get(waiting.pop(), ()) if one not in found]
+            found.update(below)
+            waiting += below
+        return found
+
+    @cached_property
+    def _started(self) -> Mapping[str, set[str]]:
+        """What each execution has started."""
         with self.engine.backend.reading() as view:
-            while above is not None and above != self.workflow_id:
-                row = view.workflow(above)
-                above = None if row is None else row.parent_workflow_id
-        return above is not None
+            rows = [row for one in view.workflow_ids(None, "", 1_000) if (row := view.workflow(one)) is not None]
+            found = {row.workflow_id: set(below(row, view.history(row.workflow_id))) for row in rows}
+        for row in rows:
+            if row.parent_workflow_id is not None:
+                found[row.parent_workflow_id].add(row.workflow_id)
+        return found
 
 
 class Invariant:
@@ -127,7 +157,7 @@ class Invariant:
         return False
 
     def forgotten(self) -> str | None:
-        """What is wrong when it was never remembered by the end of a run, or None."""
+        """What is wrong when it was not remembered of a run that no other one has started, by the end, or None."""
 
 
 def _named(predicate: Callable[[RunState], object], name: str | None) -> str:
@@ -232,7 +262,8 @@ class conserved(Invariant):  # noqa: N801 - as `whenever`
     """Effects must add up when an execution has ended: `conserved({"charge": 1, "refund": -1}, completed=1, failed=0)`.
 
     Each effect counts so much; the sum must be `completed` for an execution that ended COMPLETED, and `failed` for one that ended
-    otherwise; a tuple is a choice of sums, None leaves such executions alone.
+    otherwise; a tuple is a choice of sums, None leaves such executions alone. Effects of what it has started, children and its
+    failure workflow among them, are counted with it, so nothing is asked of those themselves.
     """
 
     def __init__(
@@ -245,7 +276,7 @@ class conserved(Invariant):  # noqa: N801 - as `whenever`
     def end(self, run: RunState) -> str | None:
         """See `Invariant.end`."""
         wanted = self._sums[run.workflow.status is WorkflowStatus.COMPLETED]
-        if wanted is None or run.running:
+        if wanted is None or run.running or run.is_begun:
             return None
         counted = {task: run.acts(task) for task in self._counts}
         found = sum(self._counts[task] * count for task, count in counted.items())
@@ -276,5 +307,5 @@ def never(predicate: Callable[[RunState], object], name: str | None = None) -> I
 
 
 def eventually(predicate: Callable[[RunState], object], name: str | None = None) -> Invariant:
-    """What must have been true of each execution that was started, at some moment before nothing is left to happen."""
+    """What must have been true of each execution that no other one has started, at some moment before nothing is left to happen."""
     return _Eventually(predicate, name)

@@ -2,12 +2,13 @@
 
     may = {"charge": ["ok", "fails", "late"], "quote": [{"price": 7}, {"price": None}, "takes 2h"]}
 
-A dict is an output that completes the task; a text is one of `OUTCOMES`, or `takes` and a length of time.
+A dict is an output that completes the task; a function of the execution, a `RunState`, gives one that hangs on what has happened so
+far; a text is one of `OUTCOMES`, or `takes` and a length of time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.model import attrs
@@ -19,9 +20,11 @@ from conductorlite.model.texts import did_you_mean, to_span
 from conductorlite.plan.tree import walk
 from conductorlite.testing.steps import base_ref
 
-__all__ = ["OUTCOMES", "Outcome", "check_names", "outcomes_of", "verb_fits", "verb_names"]
+__all__ = ["OUTCOMES", "Outcome", "check_names", "outcomes_of", "verb_fits", "verb_names", "verb_parts"]
 
-_VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "rerun from", "skip")
+_OF_CHILDREN: Final = ("pause", "resume", "terminate", "retry", "restart")
+_VERBS: Final = (*_OF_CHILDREN, "rerun")
+_OF_TASKS: Final = ("rerun from", "skip")
 
 
 #: What runs tasks that no definition names.
@@ -35,6 +38,7 @@ class Outcome:
     `status` is what is reported, None for nothing. `takes_ms` is how long the call takes, with signs of life. `late` reports after
     the response timeout, and lives without a sign. `reports` is how often. With `alive` and no status the worker hangs, and lives.
     `always` is what every later attempt at the task comes to as well. `unpolled`: no worker takes it until something else is due.
+    `answers` gives the output when the task is picked up, in the place of `output`.
     """
 
     name: str
@@ -47,6 +51,21 @@ class Outcome:
     alive: bool = False
     always: bool = False
     unpolled: bool = False
+    answers: Callable[[Any], Mapping[str, Any]] | None = None
+
+    def answering(self, run: object) -> Outcome:
+        """The same, with the output that it has for that execution now."""
+        if self.answers is None:
+            return self
+        output = self.answers(run)
+        if not isinstance(output, Mapping):
+            raise InvalidInput(f"an output is a dict, not {output!r:.80}")
+        name = " ".join(filter(None, (self.name, _given(output, "$"))))
+        return attrs.evolve(self, name=name, output=output, answers=None)
+
+
+def _given(output: Mapping[str, Any], task: str) -> str:
+    return f"gives {canonical(dict(output), where=task)}"
 
 
 _FAILED, _TERMINAL = TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR
@@ -72,28 +91,35 @@ OUTCOMES: Final[Mapping[str, Outcome]] = {
 
 def outcomes_of(said: object, task: str) -> tuple[Outcome, ...]:
     """The outcomes that stand for what was said of a task, its ordinary one first; raises InvalidInput for what is none."""
-    listed = [said] if isinstance(said, str | Mapping) else said
+    listed = [said] if isinstance(said, str | Mapping) or callable(said) else said
     if not isinstance(listed, Sequence) or not listed:
-        raise InvalidInput(f"what {task!r} may do is a list of outputs and of {', '.join(OUTCOMES)}, not {said!r:.80}")
-    return tuple(_outcome(one, task, output) for one in listed for output in [_first_output(listed)])
+        raise InvalidInput(
+            f"what {task!r} may do is a list of outputs, of functions that give one, and of {', '.join(OUTCOMES)}, not {said!r:.80}"
+        )
+    return tuple(_outcome(one, task, _usual(listed)) for one in listed)
 
 
-def _first_output(listed: Sequence[object]) -> Mapping[str, Any]:
-    """What a named outcome puts out, if it completes the task: the first output that is in the list."""
-    return next((one for one in listed if isinstance(one, Mapping)), {})
+def _usual(listed: Sequence[object]) -> Mapping[str, Any]:
+    """Fields of a named outcome that completes the task: it puts out the first output that is in the list."""
+    return next((_putting_out(one) for one in listed if isinstance(one, Mapping) or callable(one)), {})
 
 
-def _outcome(said: object, task: str, output: Mapping[str, Any]) -> Outcome:
+def _putting_out(said: Any) -> Mapping[str, Any]:
+    return {"output": said} if isinstance(said, Mapping) else {"answers": said}
+
+
+def _outcome(said: object, task: str, usual: Mapping[str, Any]) -> Outcome:
     if isinstance(said, Outcome):
         return said
     if isinstance(said, Mapping):
-        return Outcome(name=f"gives {canonical(dict(said), where=task)}", output=said)
+        return Outcome(name=_given(said, task), output=said)
+    if callable(said):
+        return Outcome(name="", answers=said)
     if isinstance(said, str) and said.startswith("takes "):
-        span = said.removeprefix("takes ")
-        return Outcome(name=said, output=output, takes_ms=to_span(span), alive=True)
+        return Outcome(name=said, takes_ms=to_span(said.removeprefix("takes ")), alive=True, **usual)
     if isinstance(said, str) and said in OUTCOMES:
         found = OUTCOMES[said]
-        return attrs.evolve(found, output=output) if found.status is TaskStatus.COMPLETED else found
+        return attrs.evolve(found, **usual) if found.status is TaskStatus.COMPLETED else found
     hint = did_you_mean(said, OUTCOMES) if isinstance(said, str) else ""
     raise InvalidInput(f"{task!r} cannot come to {said!r:.80}{hint}; use an output or one of {', '.join(OUTCOMES)}")
 
@@ -121,16 +147,24 @@ def check_names(definitions: Iterable[WorkflowDef], said: Iterable[str]) -> None
 def verb_names(verbs: Sequence[str]) -> tuple[str, ...]:
     """Verbs as a search is given them; raises InvalidInput for what is none."""
     for verb in verbs:
-        name, _, ref = verb.rpartition(" ")
-        if verb not in _VERBS[:-2] and (name not in _VERBS[-2:] or not ref):
-            raise InvalidInput(f"there is no verb {verb!r:.80}; use {', '.join(_VERBS[:-2])}, 'rerun from REF' or 'skip REF'")
+        name, ref = verb_parts(verb)
+        if name not in (_OF_TASKS if ref else _VERBS) and name not in (_OF_CHILDREN if ref else ()):
+            listed = f"{', '.join(_VERBS)}, {', '.join(f'{one} REF' for one in _OF_TASKS)}"
+            raise InvalidInput(f"there is no verb {verb!r:.80}; use {listed}, or of a child {', '.join(_OF_CHILDREN)} and its REF")
     return tuple(verbs)
+
+
+def verb_parts(verb: str) -> tuple[str, str]:
+    """The verb itself, and the reference that it is about, or nothing."""
+    name, _, ref = verb.rpartition(" ")
+    return (name, ref) if name else (verb, "")
 
 
 def verb_fits(verb: str, *, over: bool, paused: bool) -> bool:
     """Whether a verb may be tried on an execution that is over, or paused."""
-    if verb in ("retry", "restart"):
+    name, _ = verb_parts(verb)
+    if name in ("retry", "restart"):
         return over
-    if verb.startswith("rerun"):
+    if name.startswith("rerun"):
         return not paused
-    return not over and (verb == "resume") == paused if verb in ("pause", "resume") else not over
+    return not over and (name == "resume") == paused if name in ("pause", "resume") else not over

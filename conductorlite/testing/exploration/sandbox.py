@@ -9,7 +9,7 @@ passes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
@@ -18,26 +18,21 @@ from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.ext.sinks import event_worker
 from conductorlite.model import attrs
-from conductorlite.model.clock import to_instant
 from conductorlite.model.decisions import Decision, Event, Message
-from conductorlite.model.definitions import TaskType, WorkflowDef
+from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import ConductorliteError, Conflict, InvalidInput, LimitReached, NotFound, StaleLease
 from conductorlite.model.executions import HistoryEvent, Task, TaskResult
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.memory.rows import Store
+from conductorlite.testing.exploration.cases import BEGIN, END, ROOT, Action, Call, Case, Endless, Situation
 from conductorlite.testing.exploration.content import content, copied
-from conductorlite.testing.exploration.invariants import Act
-from conductorlite.testing.exploration.outcomes import Outcome, verb_fits
+from conductorlite.testing.exploration.invariants import Act, RunState
+from conductorlite.testing.exploration.outcomes import Outcome, verb_fits, verb_parts
 from conductorlite.testing.steps import SettableClock
 
-__all__ = ["END", "ROOT", "Action", "Case", "Endless", "Sandbox", "Snapshot"]
-
-#: The id of the execution that is looked at; further ones have a number.
-ROOT: Final = "run"
-
-_BEGIN: Final = to_instant("2030-01-01T00:00:00+00:00")
+__all__ = ["Sandbox", "Snapshot"]
 
 #: Commits that one action may lead to.
 _COMMITS: Final = 200
@@ -49,78 +44,8 @@ _REFUSED: Final = (NotFound, Conflict, StaleLease, LimitReached)
 _DERIVED: Final = re.compile("[0-9a-f]{32}")
 
 
-class Endless(Exception):
-    """Internal: what one action has led to does not come to rest."""
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Case:
-    """What a search is about: the definition and how it starts, and what may happen to it."""
-
-    start: Callable[[Engine, str], object]
-    definitions: Sequence[WorkflowDef] = ()
-    #: What the calls of a task may come to, by reference or task type, and of every other one.
-    may: Mapping[str, tuple[Outcome, ...]] = attrs.field(factory=dict)
-    others: tuple[Outcome, ...] = ()
-    #: What a signal to a task may bring, by reference.
-    signals: Mapping[str, Sequence[object]] = attrs.field(factory=dict)
-    verbs: tuple[str, ...] = ()
-    #: Messages from outside, by event, each handed to the event handlers once.
-    messages: Mapping[str, Any] = attrs.field(factory=dict)
-    #: Tasks whose effect happens once, however often their worker is called: they hand on the idempotency key.
-    idempotent: frozenset[str] = frozenset()
-    executions: int = 1
-    setup: Callable[[Engine], object] | None = None
-    until_ms: int | None = None
-    #: Whether orders in which tasks are picked up are distinguished.
-    orders: bool = False
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class Action:
-    """One thing that may happen now: `label` says it for people, and knows it again in a run that came the same way."""
-
-    kind: str
-    label: str
-    message: Message | None = None
-    outcome: Outcome | None = None
-    number: int = 0
-    name: str = ""
-    value: Any = None
-
-
-#: Nothing is left that happens by itself.
-END: Final = Action(kind="end", label="the end")
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class _Call:
-    """A call that a worker has begun and may yet report."""
-
-    task: Task
-    outcome: Outcome
-    at: int | None
-    number: int
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class _Situation:
-    """What is not in the store: the time, the workers, and what was used up."""
-
-    now: int = _BEGIN
-    calls: tuple[_Call, ...] = ()
-    acts: tuple[Act, ...] = ()
-    keys: frozenset[tuple[str, str]] = frozenset()
-    #: How a task goes on, once an outcome was chosen for good.
-    always: tuple[tuple[str, str, Outcome], ...] = ()
-    signaled: tuple[tuple[tuple[str, str], int], ...] = ()
-    used: tuple[str, ...] = ()
-    started: int = 0
-    picked: int = 0
-
-
 #: The rows of the store and the situation, to return to.
-Snapshot = tuple[Store, _Situation]
+Snapshot = tuple[Store, Situation]
 
 
 class Sandbox:
@@ -130,7 +55,9 @@ class Sandbox:
         self.case = case
         #: Whether orders in which tasks are picked up are distinguished.
         self.orders = case.orders
-        self.clock = SettableClock(_BEGIN)
+        #: Called when an output of the case asks for the order in which effects happened.
+        self.on_order: Callable[[], None] = lambda: None
+        self.clock = SettableClock(BEGIN)
         self._backend = MemoryBackend()
         self._commits = 0
         self._bounded()
@@ -146,7 +73,7 @@ class Sandbox:
             self.engine.register(*case.definitions)
         if case.setup is not None:
             case.setup(self.engine)
-        self._now = _Situation()
+        self._now = Situation()
 
     def _bounded(self) -> None:
         real = self._backend.writing
@@ -175,7 +102,7 @@ class Sandbox:
     @property
     def elapsed(self) -> int:
         """Virtual time since the start, ms."""
-        return self._now.now - _BEGIN
+        return self._now.now - BEGIN
 
     @property
     def picked(self) -> int:
@@ -209,12 +136,12 @@ class Sandbox:
 
     def choices(self) -> list[Action]:
         """What may happen now, the ordinary course first; `END` when nothing is left in it."""
-        found = self._starts() + self._picks() + self._reports()
+        starts, found = self._starts(), self._picks() + self._reports()
         signals = self._signals()
         verbs = self._verbs(busy=bool(found))
         # Work that is there is done before time passes, unless it was said that it may not be.
         comes = self._messages()
-        usual = [*found, *signals[0], *verbs[0], *(() if found else [*comes, *self._passing()])]
+        usual = [*starts, *found, *signals[0], *verbs[0], *(() if found else [*comes, *self._passing()])]
         return [*(usual or [END]), *signals[1], *verbs[1], *(comes if found else ())]
 
     def _starts(self) -> list[Action]:
@@ -265,6 +192,9 @@ class Sandbox:
                 return [(ref, outcome)]
         kind = message.queue.rpartition(":")[2]
         found = self.case.may.get(base) or self.case.may.get(kind) or self.case.others
+        if any(one.answers is not None for one in found):
+            run = RunState(self.engine, message.workflow_id, self.acts, self.on_order)
+            found = tuple(one.answering(run) for one in found)
         ways = [(message.ref, one) for one in found]
         if base != message.ref:
             stays = [one for one in found[1:] if one.output and one.status is TaskStatus.COMPLETED and not one.always]
@@ -292,9 +222,8 @@ class Sandbox:
         asked = [(ref, owner) for ref in self.case.signals for owner in self._owners(ref)] if self._now.started else []
         for ref, owner in asked:
             values, tasks = self.case.signals[ref], self._tasks(owner, ref)
-            first = [one.removeprefix("after ") for one in values if isinstance(one, str) and one.startswith("after ")]
             count = sent.get((owner, ref), 0)
-            if not all(self._done(owner, one, count) for one in first):
+            if not all(self._done(owner, one, count) for one in _before(values)):
                 continue
             waits = [one for one in tasks if one.status is TaskStatus.IN_PROGRESS]
             # In a loop it is asked for again, and may come before that as well.
@@ -328,20 +257,37 @@ class Sandbox:
 
     def _messages(self) -> list[Action]:
         """Messages from outside that have not come yet."""
-        left = {f"message {event}": payload for event, payload in self.case.messages.items()} if self._now.started else {}
-        return [Action(kind="message", label=one, name=one, value=left[one]) for one in left if one not in self._now.used]
+        if not self._now.started:
+            return []
+        left = [
+            (f"message {event}" + (f" ({number})" if number > 1 else ""), event, payload)
+            for event, said in self.case.messages.items()
+            if all(self._done(one, ref, 0) for ref in _before(said) for one in self._owners(ref)[:1])
+            for number, payload in enumerate((one for one in said if not isinstance(one, str)), 1)
+        ]
+        return [Action(kind="message", label=one, name=one, value=said) for one, *said in left if one not in self._now.used]
 
     def _verbs(self, *, busy: bool) -> tuple[list[Action], list[Action]]:
         """What is paused goes on in the ordinary course; every other verb is out of the ordinary."""
-        row = self._backend._store.workflows.get(ROOT)
-        if row is None:
-            return [], []
-        usual = []
-        if row.status is WorkflowStatus.PAUSED and not busy:
-            usual = [Action(kind="verb", label="resume", name="resume")]
-        over, left = row.status.terminal, [verb for verb in self.case.verbs if verb not in self._now.used]
-        fits = [verb for verb in left if verb_fits(verb, over=over, paused=row.status is WorkflowStatus.PAUSED)]
-        return usual, [Action(kind="verb", label=verb, name=verb) for verb in fits]
+        rows = self._backend._store.workflows
+        paused = [] if busy else [one for one, row in rows.items() if row.status is WorkflowStatus.PAUSED][:1]
+        usual = [Action(kind="verb", label=f"{self._of(one)}resume", name="resume", value=one) for one in paused]
+        fits = []
+        for verb in self.case.verbs:
+            row = None if verb in self._now.used else rows.get(self._target(verb) or "")
+            if row and verb_fits(verb, over=row.status.terminal, paused=row.status is WorkflowStatus.PAUSED):
+                fits.append(Action(kind="verb", label=verb, name=verb, value=row.workflow_id))
+        return usual, fits
+
+    def _target(self, verb: str) -> str | None:
+        """The execution that a verb is used on: the first one, or the last child that a task has begun."""
+        _, ref = verb_parts(verb)
+        if not ref or verb.startswith(("rerun", "skip")):
+            return ROOT
+        begun = [
+            one.sub_workflow_id for owner in self._owners(ref) for one in self._tasks(owner, ref) if one.sub_workflow_id is not None
+        ]
+        return begun[-1] if begun else None
 
     def _passing(self) -> list[Action]:
         at, what = self._next()
@@ -361,7 +307,7 @@ class Sandbox:
             for call in calls
         ]
         at, what = min(found, default=(None, ""))
-        over = at is not None and self.case.until_ms is not None and at > _BEGIN + self.case.until_ms
+        over = at is not None and self.case.until_ms is not None and at > BEGIN + self.case.until_ms
         return (None, "") if over else (at, what)
 
     def _upcoming(self) -> Sequence[Event]:
@@ -420,7 +366,7 @@ class Sandbox:
         if outcome.status is not None or outcome.alive:
             late = max(task.response_timeout_at or 0, now.now) + 1 if outcome.late else 0
             at = None if outcome.status is None else late or now.now + outcome.takes_ms
-            calls = (*calls, _Call(task=task, outcome=outcome, at=at, number=now.picked))
+            calls = (*calls, Call(task=task, outcome=outcome, at=at, number=now.picked))
         always = now.always
         if outcome.always and not any(one[:2] == (task.workflow_id, lasting) for one in always):
             always = (*always, (task.workflow_id, lasting, outcome))
@@ -458,18 +404,19 @@ class Sandbox:
 
     def _do_message(self, action: Action) -> None:
         self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
-        self.engine.events.publish(action.name.removeprefix("message "), action.value, message_id=action.name)
+        event, payload = action.value
+        self.engine.events.publish(event, payload, message_id=action.name)
 
     def _do_verb(self, action: Action) -> None:
         self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
-        name, _, ref = action.name.rpartition(" ")
+        name, ref = verb_parts(action.name)
         with suppress(*_REFUSED):
             if name == "rerun from":
                 self.engine.rerun(ROOT, from_task=ref)
             elif name == "skip":
                 self.engine.skip_task(ROOT, ref)
             else:
-                getattr(self.engine, action.name)(ROOT)
+                getattr(self.engine, name)(action.value)
 
     def _do_time(self, action: Action) -> None:
         alive = [call.task for call in self._now.calls if call.outcome.alive]
@@ -488,6 +435,11 @@ class Sandbox:
     def _move(self, at: int) -> None:
         self._now = attrs.evolve(self._now, now=at)
         self.clock.set(at)
+
+
+def _before(said: Sequence[object]) -> list[str]:
+    """References of the tasks that must be done before a signal or a message comes."""
+    return [one.removeprefix("after ") for one in said if isinstance(one, str) and one.startswith("after ")]
 
 
 def _id(number: int) -> str:

@@ -1,10 +1,12 @@
 """`explore`: what may happen to a workflow, searched for what must not.
 
-A schedule is the ordinary course with some choices out of the ordinary. Those with fewest are tried first, choices that were never
-made before those that were, and among equals the order is drawn by the seed. So a small scope is searched whole, and of a large one
-what is near the ordinary course, then a sample. Two moments of equal content go on alike (rows, timers counted from now, workers,
-effects): the second one is not searched again. Orders in which tasks are picked up are distinguished only where it matters, that is
-where a limit or an invariant about order is: the turns of two polls commute. Nothing hangs on the machine: a seed finds the same.
+A schedule is the ordinary course with some choices out of the ordinary. Those with fewest are tried first; then by turns one that
+ends in a choice nobody has come to before, which may be deep in cases of cases, and one that puts together what was tried alone;
+among equals the order is drawn by the seed. So a small scope is searched whole, and of a large one what is near the ordinary
+course, what a chain of mishaps leads to, then a sample. Two moments of equal content go on alike (rows, timers counted from now,
+workers, effects): the second one is not searched again. Orders in which tasks are picked up are distinguished only where it
+matters, that is where a limit, an output that is a function, or an invariant about order is: the turns of two polls commute.
+Nothing hangs on the machine: a seed finds the same.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from conductorlite.model import attrs
@@ -21,16 +24,21 @@ from conductorlite.model.policies import derive_id
 from conductorlite.model.texts import to_span
 from conductorlite.plan.tree import walk
 from conductorlite.runtime.engine import Engine
+from conductorlite.testing.exploration.cases import END, ROOT, Action, Case, Endless
 from conductorlite.testing.exploration.invariants import Invariant, RunState
-from conductorlite.testing.exploration.outcomes import check_names, outcomes_of, verb_names
+from conductorlite.testing.exploration.outcomes import check_names, outcomes_of, verb_names, verb_parts
 from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem, paste
-from conductorlite.testing.exploration.sandbox import END, ROOT, Action, Case, Endless, Sandbox, Snapshot
+from conductorlite.testing.exploration.sandbox import Sandbox, Snapshot
 from conductorlite.testing.steps import render_history, starting
 
 __all__ = ["explore"]
 
 #: What a task may come to that nothing was said of.
 _OTHERS: Final = ("ok", "fails_for_good")
+
+#: What was remembered so far: the place of an invariant, and an execution.
+_Held = frozenset[tuple[int, str]]
+_NOTHING: Final[_Held] = frozenset()
 
 #: Moments kept to return to, for each schedule that may be tried.
 _KEPT: Final = 30
@@ -60,13 +68,14 @@ def explore(
 ) -> Explored:
     """Search what may happen to a workflow (a definition or a flow, with its input) for what must not.
 
-    `may` says what calls of a task may come to, by reference or task type: a list of outputs and of names (`OUTCOMES`, "takes 2h"),
-    the ordinary one first; `others` of every other task. `signals` says what a WAIT or HUMAN is sent, by reference: a list of
-    outputs, and "never", "twice", "after REF" for one that cannot come before another task is done. `verbs` ("pause",
-    "terminate", "retry", "restart", "rerun", "rerun from REF", "skip REF") are used once each, at any moment; `messages`, payloads
-    by event, come once each to the event handlers that `setup` registers, at the latest when nothing else is left to do. Effects of
-    `idempotent` tasks happen once however often they are tried. So many `executions` are started; `setup(engine)` may register or
-    schedule more, then a search ends `until` a length of virtual time.
+    `may` says what calls of a task may come to, by reference or task type: a list of outputs, of functions of a `RunState` that
+    give one, and of names (`OUTCOMES`, "takes 2h"), the ordinary one first; `others` of every other task. `signals` says what a
+    WAIT or HUMAN is sent, by reference: a list of outputs, and "never", "twice", "after REF" for one that cannot come before
+    another task is done. `verbs` ("pause", "terminate", "retry", "restart", "rerun", "rerun from REF", "skip REF", "terminate REF"
+    of a child) are used once each, at any moment; `messages`, a payload by event, or a list of them and of "after REF", come once
+    each to the event handlers that `setup` registers, at the latest when nothing else is left to do. Effects of `idempotent` tasks
+    happen once however often they are tried. So many `executions` are started; `setup(engine)` may register or schedule more, then
+    a search ends `until` a length of virtual time.
 
     Looked for, besides the `invariants`: executions that can never end, and those that never come to rest in so many `steps`. At
     most so many `schedules` are tried, drawn by `seed`, until `enough` problems of different kinds were found. Raises
@@ -81,6 +90,8 @@ def explore(
     case = _having(_case(workflow, input, registered, executions, setup), said, rules)
     said["executions"] = executions - 1 and executions
     named = [name for name, one in (("registered", registered), ("setup", setup)) if one]
+    if any(one.answers is not None for all_ in case.may.values() for one in all_):
+        named, said["may"] = ["may", *named], None
     search = _Search(case, rules, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, named, found))
     with closing(search.box):
         if schedule is not None:
@@ -101,14 +112,17 @@ def _having(case: Case, said: Mapping[str, Any], invariants: Sequence[Invariant]
         others=outcomes_of(_OTHERS if said["others"] is None else said["others"], "others"),
         signals={ref: _signals(one, ref) for ref, one in (said["signals"] or {}).items()},
         verbs=verb_names(_listed(said["verbs"], "verbs")),
-        messages=dict(said["messages"] or {}),
+        messages={event: _messages(one, event) for event, one in (said["messages"] or {}).items()},
         idempotent=frozenset(_listed(said["idempotent"], "idempotent")),
         until_ms=None if said["until"] is None else to_span(said["until"]),
-        orders=any(one.ordered for one in invariants) or any(_limited(one) for one in case.definitions),
     )
+    outcomes = [one for all_ in made.may.values() for one in all_] + [*made.others]
+    orders = any(one.ordered for one in invariants) or any(one.answers is not None for one in outcomes)
+    made = attrs.evolve(made, orders=orders or any(_limited(one) for one in case.definitions))
     if case.setup is None:
-        after = [str(one)[6:] for all_ in made.signals.values() for one in all_ if str(one).startswith("after ")]
-        froms = [verb.rpartition(" ")[2] for verb in made.verbs if " " in verb]
+        given = [one for all_ in (*made.signals.values(), *made.messages.values()) for one in all_]
+        after = [str(one)[6:] for one in given if str(one).startswith("after ")]
+        froms = [ref for _, ref in map(verb_parts, made.verbs) if ref]
         ruled = [task for one in invariants for task in one.tasks]
         check_names(case.definitions, [*made.signals, *after, *froms, *made.idempotent, *ruled])
     return made
@@ -125,6 +139,14 @@ def _signals(said: Any, ref: str) -> list[object]:
     for one in listed:
         if not isinstance(one, Mapping) and one not in ("never", "twice") and not str(one).startswith("after "):
             raise InvalidInput(f"a signal to {ref!r} is an output, 'never', 'twice' or 'after REF', not {one!r:.80}")
+    return listed
+
+
+def _messages(said: Any, event: str) -> list[object]:
+    listed = said if isinstance(said, list) else [said]
+    for one in listed:
+        if not isinstance(one, Mapping) and not str(one).startswith("after "):
+            raise InvalidInput(f"a message {event!r} is a payload or 'after REF', not {one!r:.80}")
     return listed
 
 
@@ -164,9 +186,8 @@ class _Branch:
 
     chosen: tuple[str, ...]
     snapshot: Snapshot
-    held: tuple[bool, ...]
+    held: _Held
     action: Action
-    cost: int
     moment: int
     steps: int
 
@@ -187,10 +208,15 @@ class _Search:
     ) -> None:
         self.case, self.invariants, self.seed, self._steps, self._paste = case, tuple(invariants), seed, steps, paste
         self.box = Sandbox(case)
+        self.box.on_order = self._ask_for_order
         self._ordered = any(one.ordered for one in invariants)
         self._watched = [one for one in self.invariants if type(one).moment is not Invariant.moment]
+        self._remembering = [(at, one) for at, one in enumerate(self.invariants) if type(one).remembers is not Invariant.remembers]
+        #: What is left to try: that ends in a choice nobody has come to before, and what was made before in other courses.
+        self._new: list[tuple[int, str, int, _Branch]] = []
         self._left: list[tuple[int, str, int, _Branch]] = []
         self._seen: dict[tuple[object, ...], int] = {}
+        self._count = count()
         self._edges: dict[int, set[tuple[int, int, int]]] = {}
         self._tried: set[str] = set()
         self._dropped = self._again = False
@@ -198,31 +224,37 @@ class _Search:
         self._reached: set[str] = set()
         self.problems: dict[str, Problem] = {}
         self._started = self.box.snapshot()
-        self._nothing = tuple(False for _ in self.invariants)
 
     # ------------------------------------------------------------------ searching
 
     def run(self, schedules: int, enough: int) -> None:
         """Try so many schedules, the ordinary course first, until enough was found."""
         self._schedules = 1
-        self._follow((), self._nothing, None, 0, 0)
-        while (self._left or self._again) and self._schedules < schedules and len(self.problems) < enough:
+        self._follow((), _NOTHING, None, 0)
+        while (self._new or self._left or self._again) and self._schedules < schedules and len(self.problems) < enough:
             if self._again:
                 self._begin_again()
                 continue
-            _, _, _, branch = heapq.heappop(self._left)
+            branch = self._next()
             self.box.restore(branch.snapshot)
             self._schedules += 1
-            self._follow(branch.chosen, branch.held, branch, branch.cost, branch.steps)
+            self._follow(branch.chosen, branch.held, branch, branch.steps)
+
+    def _next(self) -> _Branch:
+        first, other = (self._new, self._left) if self._schedules % 2 else (self._left, self._new)
+        # What is new and no further from the ordinary course goes before what is known.
+        if self._new and (not self._left or self._new[0][0] <= self._left[0][0]):
+            first = self._new
+        return heapq.heappop(first or other)[-1]
 
     def _begin_again(self) -> None:
         self._again = self._dropped = False
-        for known in (self._left, self._seen, self._edges, self._tried):
+        for known in (self._new, self._left, self._seen, self._edges, self._tried):
             known.clear()
         self.box.restore(self._started)
-        self._follow((), self._nothing, None, 0, 0)
+        self._follow((), _NOTHING, None, 0)
 
-    def _follow(self, chosen: tuple[str, ...], held: tuple[bool, ...], branch: _Branch | None, cost: int, steps: int) -> None:
+    def _follow(self, chosen: tuple[str, ...], held: _Held, branch: _Branch | None, steps: int) -> None:
         """Go on from here in the ordinary course, after a first choice; note each moment that was not seen before."""
         action, moment = (None, -1) if branch is None else (branch.action, branch.moment)
         while True:
@@ -241,37 +273,33 @@ class _Search:
             if steps >= self._steps:
                 return self._found([_Wrong("no end", f"no end in {self._steps} steps", ROOT)], chosen)
             choices = self.box.choices()
-            self._branch(choices, chosen, held, cost, moment, steps)
+            self._branch(choices, chosen, held, moment, steps)
             action = choices[0]
             if action is END:
                 return self._found(self._at_end(held), chosen)
 
-    def _moment(self, held: tuple[bool, ...]) -> tuple[int, bool]:
+    def _moment(self, held: _Held) -> tuple[int, bool]:
         key = (held, *self.box.key(ordered=self._ordered))
-        count = len(self._seen)
-        known = self._seen.setdefault(key, count)
-        return known, known == count
+        number = len(self._seen)
+        known = self._seen.setdefault(key, number)
+        return known, known == number
 
-    def _branch(
-        self, choices: list[Action], chosen: tuple[str, ...], held: tuple[bool, ...], cost: int, moment: int, steps: int
-    ) -> None:
+    def _branch(self, choices: list[Action], chosen: tuple[str, ...], held: _Held, moment: int, steps: int) -> None:
         snapshot: Snapshot | None = None
         for action in choices[1:]:
             text = _choice(action, choices[0])
             new = text not in self._tried
             self._tried.add(text)
-            total = cost + (1 if new else 2)
             if len(self._left) > _KEPT * 500 and not new:
                 self._dropped = True
                 continue
             snapshot = snapshot or self.box.snapshot()
-            made = _Branch(
-                chosen=(*chosen, text), snapshot=snapshot, held=held, action=action, cost=total, moment=moment, steps=steps
-            )
+            made = _Branch(chosen=(*chosen, text), snapshot=snapshot, held=held, action=action, moment=moment, steps=steps)
             place = derive_id("explore", self.seed, len(self._tried), *made.chosen)
-            heapq.heappush(self._left, (total, place, len(self._left), made))
+            kept = self._new if new else self._left
+            heapq.heappush(kept, (len(made.chosen), place, next(self._count), made))
 
-    def _step(self, action: Action, held: tuple[bool, ...]) -> tuple[list[_Wrong], tuple[bool, ...]]:
+    def _step(self, action: Action, held: _Held) -> tuple[list[_Wrong], _Held]:
         """Have an action happen, and look at what must hold at every moment."""
         try:
             self.box.do(action)
@@ -283,9 +311,10 @@ class _Search:
             self._reached.update(line.ref for line in lines if line.ref is not None)
         wrong: list[_Wrong] = []
         for run in self._runs():
-            found = [(one.name, one.moment(run)) for one in self._watched]
-            wrong += [_Wrong(name, text, run.workflow_id) for name, text in found if text is not None]
-            held = tuple(was or one.remembers(run) for was, one in zip(held, self.invariants, strict=True))
+            told = [(one.name, one.moment(run)) for one in self._watched]
+            wrong += [_Wrong(name, text, run.workflow_id) for name, text in told if text is not None]
+            found = [(at, run.workflow_id) for at, one in self._remembering if one.remembers(run)]
+            held = held.union(found) if found else held
         return wrong, held
 
     def _runs(self) -> list[RunState]:
@@ -296,21 +325,24 @@ class _Search:
         return [RunState(self.box.engine, one, self.box.acts, self._ask_for_order) for one in ids]
 
     def _ask_for_order(self) -> None:
-        """An invariant looks at the order of effects: from now on moments that differ in it are distinguished."""
-        self._ordered = True
-        if not self.box.orders:
+        """An invariant or an output looks at the order of effects: from now on moments that differ in it are distinguished."""
+        if not self._ordered:
             # From the beginning: orders that were not distinguished so far have been passed by.
-            self.box.orders = True
-            self._again = True
+            self._ordered = self.box.orders = self._again = True
 
-    def _at_end(self, held: tuple[bool, ...]) -> list[_Wrong]:
+    def _at_end(self, held: _Held) -> list[_Wrong]:
         """What is wrong when nothing is left to happen."""
         engine = self.box.engine
         for workflow_id in engine.admin.workflow_ids():
             if not engine.status(workflow_id).terminal and self.case.until_ms is None:
                 return [_Wrong("never ends", f"{workflow_id} can never end: {engine.explain(workflow_id)}", workflow_id)]
         found = [(one.name, one.end(run), run.workflow_id) for run in self._runs() for one in self.invariants]
-        found += [(one.name, one.forgotten(), ROOT) for one, was in zip(self.invariants, held, strict=True) if not was]
+        found += [
+            (one.name, one.forgotten(), run.workflow_id)
+            for at, one in self._remembering
+            for run in self._runs()
+            if (at, run.workflow_id) not in held and not run.is_begun
+        ]
         return [_Wrong(name, text, owner) for name, text, owner in found if text is not None]
 
     # ------------------------------------------------------------------ what is found
@@ -346,7 +378,7 @@ class _Search:
     def _replay(self, schedule: tuple[str, ...], *, strict: bool = False) -> tuple[list[_Wrong], list[str]]:
         """The ordinary course from the start with these choices, in their order; what it comes to, and its timeline."""
         self.box.restore(self._started)
-        held, left, lines = self._nothing, list(schedule), list[str]()
+        held, left, lines = _NOTHING, list(schedule), list[str]()
         for _ in range(self._steps):
             choices = self.box.choices()
             action = choices[0]
@@ -380,7 +412,7 @@ class _Search:
         return Explored(
             schedules=self._schedules,
             moments=len(self._seen),
-            exhausted=exhausted and not self._left and not self._dropped,
+            exhausted=exhausted and not self._new and not self._left and not self._dropped,
             unreached=tuple(unreached),
             longest_ms=longest,
             most_calls=most,
