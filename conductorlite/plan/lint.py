@@ -24,7 +24,7 @@ from conductorlite.model.definitions import (
 )
 from conductorlite.model.errors import InvalidExpression, InvalidInput, Problem
 from conductorlite.model.policies import retry_delay, task_policy
-from conductorlite.model.scalars import property_name, step_path
+from conductorlite.model.scalars import DURATION_PROPERTIES, property_name, step_path
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, conditional_on, is_expression
@@ -361,23 +361,22 @@ def _seconds(milliseconds: int) -> str:
 
 def _check_conductor(scope: Scope, findings: Findings) -> None:
     """What Conductor's parser drops without a word."""
-    ignored = "is ours alone: a Conductor server ignores it"
+    dropped = "is no property of Conductor's, which ignores it"
     for extra in scope.defn.extra:
-        findings.error(step_path(scope.path, extra), "is no property of Conductor's, which ignores it")
-    if scope.defn.timeout_ms % 1000:
-        findings.error(f"{scope.path}.timeoutSeconds", "is no whole number of seconds, which Conductor takes alone")
+        findings.error(step_path(scope.path, extra), dropped)
+    _check_seconds(scope.defn, scope.path, findings)
     for node in scope.nodes:
         task = node.task
         if task.compensate is not None:
-            findings.error(f"{node.path}.compensate", ignored)
+            findings.error(f"{node.path}.compensate", "is ours alone: a Conductor server ignores it")
         for extra in task.extra:
             if extra != "workflowTaskType":
-                findings.error(step_path(node.path, extra), "is no property of Conductor's, which ignores it")
-        if task.start_delay_ms % 1000:
-            findings.error(f"{node.path}.startDelay", "is no whole number of seconds, which Conductor takes alone")
-        definition = task.task_definition
-        for field in () if definition is None else attrs.fields(TaskDef):
-            value = getattr(definition, field.name)
-            if field.name.endswith("_ms") and field.name != "backoff_jitter_ms" and isinstance(value, int) and value % 1000:
-                at = f"{node.path}.taskDefinition.{property_name(field.name)}"
-                findings.error(at, "is no whole number of seconds, which Conductor takes alone")
+                findings.error(step_path(node.path, extra), dropped)
+        _check_seconds(task, node.path, findings)
+        _check_seconds(task.task_definition, f"{node.path}.taskDefinition", findings)
+
+
+def _check_seconds(thing: WorkflowDef | WorkflowTask | TaskDef | None, path: str, findings: Findings) -> None:
+    for field, name in DURATION_PROPERTIES.items():
+        if (getattr(thing, field, None) or 0) % 1000:
+            findings.error(f"{path}.{name}", "is no whole number of seconds, which Conductor takes alone")
