@@ -60,7 +60,7 @@ from conductorlite.model.threads import Cache
 from conductorlite.plan.validate import validate_event_handler
 from conductorlite.store.ports import EventMessage, ReadingTransaction, WritingTransaction
 
-__all__ = ["Acting", "Events", "carry_out"]
+__all__ = ["Acting", "Events"]
 
 #: Records deleted in one commit.
 _PAGE: Final = 500
@@ -252,7 +252,8 @@ class Events(Service):
                 known = tx.event_execution(*key)
                 if known is not None:
                     return known
-                said, workflow_id = carry_out(tx, acting)
+                kind = ActionType(action.action)
+                said, workflow_id = _ACTIONS[kind](tx, acting, getattr(action, kind))  # it has a body, or was not registered
                 done = record(EventStatus.COMPLETED, Payload.of(said))
                 tx.add_event_execution(done)
         except _TRANSIENT:
@@ -346,12 +347,6 @@ class Acting:
 
 #: What an action says of itself, and to which execution it wrote.
 _Done = tuple[dict[str, Any], str | None]
-
-
-def carry_out(tx: WritingTransaction, acting: Acting) -> _Done:
-    """Do what the action says; raises ConductorliteError, with nothing written, for what cannot be."""
-    kind = ActionType(acting.action.action)
-    return _ACTIONS[kind](tx, acting, getattr(acting.action, kind))  # it has a body, or was not registered
 
 
 def _start(tx: WritingTransaction, acting: Acting, wanted: StartWorkflow) -> _Done:

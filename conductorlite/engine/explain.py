@@ -15,7 +15,6 @@ from conductorlite.engine.waits import (
     TAKEN_BACK,
     Waits,
     because,
-    dropped,
     held_event,
     is_taken_back,
     named,
@@ -186,7 +185,7 @@ class Case(Waits):
 
     def _why_not(self, ref: str) -> str:
         """Why a task of the definition has no row: the nearest thing before or around it that has one."""
-        gone = next((line for line in reversed(self.history) if ref in dropped(line)), None)
+        gone = next((line for line in reversed(self.history) if ref in line.dropped), None)
         if gone is not None and gone.status == "DROPPED":
             return f"{ref} has run: its loop keeps its last rounds only, and dropped this one {self._ago(gone.at)}"
         place = self.places.get(ref)

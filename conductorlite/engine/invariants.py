@@ -261,7 +261,7 @@ class _Journal:
         elif line.kind is HistoryKind.WORKFLOW:
             self._workflow(WorkflowStatus(line.status), line.n)
         elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
-            gone = _dropped(line)
+            gone = set(line.dropped)
             self.attempts = {key: recorded for key, recorded in self.attempts.items() if key[0] not in gone}
             if line.kind is HistoryKind.VERB:
                 self._reopened = True
@@ -310,13 +310,6 @@ def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
             yield f"{task.ref} is in round {task.round}, the journal says {rounds.get(task.ref)}"
     if journal.status != audit.workflow.status:
         yield f"the workflow is {audit.workflow.status}, the journal says {journal.status}"
-
-
-def _dropped(line: HistoryEvent) -> set[str]:
-    """References of which the line says that every attempt was removed."""
-    # Other verbs have in their payload what callers gave them, of whatever names.
-    records = line.status in ("RERUN", "RESTART", "DROPPED")
-    return set(line.payload.value.get("dropped", ())) if records and line.payload is not None else set()
 
 
 def compensations_undo_what_completed(audit: ExecutionAudit) -> Iterator[str]:

@@ -115,9 +115,7 @@ class Retention(Service):
             if row is None or row.fence != fence:
                 raise Conflict(f"{workflow_id}: another turn changed it while it was archived; try again")
             _refuse_open(row, "archived")
-            left = self._turns.payload_store.left_by(tx, workflow_id)
-            _move(tx, packed)
-            return left
+            return self._taken_out(tx, workflow_id, packed)
 
         self._turns.payload_store.delete_left(self._freeing(move))
         self._turns.wake()
@@ -211,16 +209,19 @@ class Retention(Service):
             if _needed(tx, now) or now.rate_limit_key is not None:  # it waits for a slot to go on
                 spared.append(one)
                 continue
-            documents = self._turns.payload_store.left_by(tx, one)
-            if packed is None:
-                tx.remove(one)
-                left += documents
-                done.append(one)
-            elif one in packed and packed[one][1] == now.fence:
-                _move(tx, packed[one][0])
-                left += documents
+            document, fence = (None, now.fence) if packed is None else packed.get(one, (None, None))
+            if fence == now.fence:
+                left += self._taken_out(tx, one, document)
                 done.append(one)
         return done, spared, left
+
+    def _taken_out(self, tx: WritingTransaction, workflow_id: str, archived: Archived | None) -> Sequence[str]:
+        """Delete an execution, with what it is in the archive from now on; the keys of what it leaves in the payload storage."""
+        left = self._turns.payload_store.left_by(tx, workflow_id)
+        tx.remove(workflow_id)
+        if archived is not None:
+            tx.archive(archived)
+        return left
 
     def _packed(self, workflow_id: str) -> tuple[Archived, int]:
         """An execution as it is archived, and the fence it was read at."""
@@ -263,11 +264,6 @@ def _needed(view: ReadingTransaction, row: Workflow) -> bool:
     """Whether the execution above has not ended: a retry or rerun of it would look for this one."""
     parent = None if row.parent_workflow_id is None else view.workflow(row.parent_workflow_id)
     return parent is not None and not parent.status.terminal
-
-
-def _move(tx: WritingTransaction, archived: Archived) -> None:
-    tx.remove(archived.workflow_id)
-    tx.archive(archived)
 
 
 def first_row(view: ReadingTransaction, row: Workflow, history: Sequence[HistoryEvent]) -> Workflow:

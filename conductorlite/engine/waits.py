@@ -28,7 +28,6 @@ __all__ = [
     "Standing",
     "Waits",
     "because",
-    "dropped",
     "held_event",
     "is_taken_back",
     "named",
@@ -141,13 +140,6 @@ _GIVEN_BACK: Final = "given back: "
 def is_taken_back(line: HistoryEvent) -> bool:
     """Whether a line records that a verb has taken back what was done."""
     return line.kind is HistoryKind.VERB and line.status in TAKEN_BACK
-
-
-def dropped(line: HistoryEvent) -> Sequence[str]:
-    """References of which a line says that every attempt was removed."""
-    shown = (is_taken_back(line) or line.status == "DROPPED") and line.payload is not None
-    found: Sequence[str] = line.payload.value.get("dropped", ()) if shown and line.payload is not None else ()
-    return found
 
 
 def versions(line: HistoryEvent) -> str:

@@ -53,10 +53,6 @@ def _wait(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> int
     return writer.leaf(task, "wait", duration, given, "wait") if given.keys() <= {"until"} else 0
 
 
-def _human(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> int:
-    return writer.leaf(task, "human", [task.task_reference_name], {}, None, given=task.input_parameters)
-
-
 def _terminate(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> int:
     given = dict(task.input_parameters)
     said = [given.pop(key) for key in ("terminationStatus", "terminationReason") if key in given]
@@ -91,10 +87,6 @@ def _start_workflow(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | No
         return 0
     named = {} if request.get("version") is None else {"version": request["version"]}
     return writer.leaf(task, "start", [request["name"]], named, f"start_{request['name']}", given=request["input"])
-
-
-def _join(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> int:
-    return writer.leaf(task, "join", task.join_on, {}, "join")
 
 
 # ---------------------------------------------------------------------- tasks with tasks in them
@@ -297,12 +289,14 @@ WRITERS: Final[Mapping[str, Written]] = {
     TaskType.SUB_WORKFLOW: _sub_workflow,
     TaskType.START_WORKFLOW: _start_workflow,
     TaskType.WAIT: _wait,
-    TaskType.HUMAN: _human,
+    TaskType.HUMAN: lambda writer, task, _: writer.leaf(
+        task, "human", [task.task_reference_name], {}, None, given=task.input_parameters
+    ),
     TaskType.TERMINATE: _terminate,
     TaskType.SET_VARIABLE: _set_variable,
     TaskType.EVENT: _event,
     TaskType.INLINE: _inline,
-    TaskType.JOIN: _join,
+    TaskType.JOIN: lambda writer, task, _: writer.leaf(task, "join", task.join_on, {}, "join"),
     TaskType.SWITCH: _switch,
     TaskType.DECISION: _switch,
     TaskType.DO_WHILE: _loop,

@@ -91,6 +91,14 @@ class HistoryEvent:
         kind = "ALERT " if self.kind is HistoryKind.ALERT else "COMPENSATION " if compensation else ""
         return f"{what}  {kind}{status}: {self.reason}" if self.reason else f"{what}  {kind}{status}"
 
+    @property
+    def dropped(self) -> Sequence[str]:
+        """References of which the line says that every attempt was removed."""
+        # Other verbs have in their payload what callers gave them, of whatever names.
+        records = self.status in ("RERUN", "RESTART", "DROPPED") and self.payload is not None
+        found: Sequence[str] = self.payload.value.get("dropped", ()) if records and self.payload is not None else ()
+        return found
+
 
 @attrs.frozen(kw_only=True, slots=True)
 class TaskLog:

@@ -29,8 +29,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.runtime.aio.engine import AsyncEngine
 from conductorlite.runtime.engine import Engine
-from conductorlite.server.rest.executions import no_such
-from conductorlite.server.rest.operations import Found, Operation, Refused, find
+from conductorlite.server.rest.operations import Found, Operation, Refused, find, no_such
 from conductorlite.server.rest.routes import TABLE
 from conductorlite.server.rest.tasks import Polled
 from conductorlite.server.safety import App, Guard, Receive, Role, Safety, Scope, Send

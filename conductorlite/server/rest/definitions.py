@@ -15,7 +15,7 @@ from conductorlite.model.schedules import Schedule, WorkflowSchedule
 from conductorlite.plan.validate import validate, validate_event_handler
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import task_def, workflow_def
-from conductorlite.server.rest.operations import Refused
+from conductorlite.server.rest.operations import Refused, done_to_each
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -315,25 +315,14 @@ def resume_schedule(engine: Engine, name: str) -> None:
     engine.schedules.resume(name)
 
 
-def _each(names: Sequence[str], verb: Callable[[str], Any]) -> Json:
-    failed, done = {}, []
-    for name in names:
-        try:
-            verb(name)
-            done.append(name)
-        except ScheduleNotFound as error:
-            failed[name] = str(error)
-    return {"bulkErrorResults": failed, "bulkSuccessfulResults": done}
-
-
 def pause_schedules(engine: Engine, body: list[str]) -> Json:
     """Pause schedules."""
-    return _each(body, engine.schedules.pause)
+    return done_to_each(body, engine.schedules.pause)
 
 
 def resume_schedules(engine: Engine, body: list[str]) -> Json:
     """Resume schedules."""
-    return _each(body, engine.schedules.resume)
+    return done_to_each(body, engine.schedules.resume)
 
 
 def _names(engine: Engine) -> list[str]:
@@ -342,12 +331,12 @@ def _names(engine: Engine) -> list[str]:
 
 def pause_all(engine: Engine) -> Json:
     """Pause every schedule."""
-    return _each(_names(engine), engine.schedules.pause)
+    return done_to_each(_names(engine), engine.schedules.pause)
 
 
 def resume_all(engine: Engine) -> Json:
     """Resume every schedule."""
-    return _each(_names(engine), engine.schedules.resume)
+    return done_to_each(_names(engine), engine.schedules.resume)
 
 
 def requeue_all(engine: Engine) -> Json:

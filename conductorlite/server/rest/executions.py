@@ -14,7 +14,7 @@ from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import found, summary, task, workflow
-from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, in_full, status_of
+from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, done_to_each, in_full, status_of
 
 __all__ = [
     "bulk_pause",
@@ -31,7 +31,6 @@ __all__ = [
     "execution",
     "execution_status",
     "execution_tasks",
-    "no_such",
     "pause",
     "remove",
     "rerun",
@@ -112,11 +111,6 @@ def started(engine: Engine, request: StartWorkflowRequest) -> str:
 
 
 # ---------------------------------------------------------------------- looking
-
-
-def no_such(workflow_id: object) -> str:
-    """What Conductor says of an execution that there is not."""
-    return f"No such workflow found by id: {workflow_id}"
 
 
 def execution(engine: Engine, workflow_id: str, include_tasks: bool = True) -> Json:
@@ -340,16 +334,7 @@ def _bulk(ids: Sequence[str], verb: Callable[[str], Any]) -> Json:
     """Do something to each; an error of one does not keep the others from being done."""
     if not 1 <= len(ids) <= _BULK:
         raise Refused(400, f"1 to {_BULK} ids of executions are to be given, not {len(ids)}")
-    done: list[Any] = []
-    failed: dict[str, str] = {}
-    for one in dict.fromkeys(ids):
-        try:
-            answer = verb(one)
-        except (Refused, Conflict, ExecutionNotFound) as error:
-            failed[one] = no_such(one) if type(error) is ExecutionNotFound else str(error)
-        else:
-            done.append(one if answer is None else answer)
-    return {"bulkErrorResults": failed, "bulkSuccessfulResults": done}
+    return done_to_each(dict.fromkeys(ids), verb)
 
 
 def bulk_pause(engine: Engine, body: list[str]) -> Json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import wraps
 from types import NoneType, UnionType
@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote
 
 from conductorlite.model import attrs
 from conductorlite.model.codec import document_of
-from conductorlite.model.errors import InvalidInput
+from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, ScheduleNotFound
 from conductorlite.model.scalars import property_name
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.server.safety import Role
@@ -34,8 +34,10 @@ __all__ = [
     "Place",
     "Refused",
     "Text",
+    "done_to_each",
     "find",
     "in_full",
+    "no_such",
     "operation",
     "status_of",
     "table",
@@ -210,6 +212,25 @@ def status_of(text: str) -> TaskStatus:
     if text not in _REPORTED:
         raise InvalidInput(f"status: {text!r:.60} is none of {', '.join(sorted(_REPORTED))}")
     return TaskStatus(text)
+
+
+def no_such(workflow_id: object) -> str:
+    """What Conductor says of an execution that there is not."""
+    return f"No such workflow found by id: {workflow_id}"
+
+
+def done_to_each(names: Iterable[str], verb: Callable[[str], Any]) -> dict[str, Any]:
+    """Do something to each execution or schedule; an error of one does not keep the others from being done."""
+    done: list[Any] = []
+    failed: dict[str, str] = {}
+    for one in names:
+        try:
+            answer = verb(one)
+        except (Refused, Conflict, ExecutionNotFound, ScheduleNotFound) as error:
+            failed[one] = no_such(one) if type(error) is ExecutionNotFound else str(error)
+        else:
+            done.append(one if answer is None else answer)
+    return {"bulkErrorResults": failed, "bulkSuccessfulResults": done}
 
 
 def in_full(
