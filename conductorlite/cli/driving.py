@@ -200,10 +200,7 @@ def start(setting: Setting, definition: str, given: str | None, workflow_id: str
     """
     with setting.engine(create=True, name=name) as engine:
         started = _start(engine, definition, given, workflow_id, **options)
-        if setting.json:
-            setting.screen.document({"workflowId": started, "status": str(engine.status(started))})
-        else:
-            setting.screen.line(started)
+        setting.screen.answer({"workflowId": started, "status": str(engine.status(started))}, started)
 
 
 def _start(engine: Engine, definition: str, given: str | None, workflow_id: str | None, *, task_defs: tuple[str, ...],
@@ -291,10 +288,7 @@ def _work(setting: Setting, workers: Workers, lock: str | None, name: str | None
             with driven(engine, setting.screen) as (stop, thread):
                 if health is not None:
                     stack.enter_context(_answering(health, engine, thread))
-                if setting.json:
-                    setting.screen.document({"driving": str(setting.place)})
-                else:
-                    setting.screen.line(f"driving {setting.place}")
+                setting.screen.answer({"driving": str(setting.place)}, f"driving {setting.place}")
                 while not stop and not thread.failed and (until is None or engine.clock.now() < until):
                     thread.join(0.1)
         except KeyboardInterrupt:  # asked twice: closing the engine would wait for what is to be abandoned
@@ -449,10 +443,10 @@ def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_
 
         def listening(url: str) -> None:
             shown = f"{url}/login#token={made}" if made is not None else f"{url}/"
-            if setting.json:
-                setting.screen.document({"url": url, "token": made, **({} if calls is None else {"grpc": calls})})
-            else:
-                setting.screen.line(shown if calls is None else f"{shown}\ngRPC at {calls}")
+            setting.screen.answer(
+                {"url": url, "token": made, **({} if calls is None else {"grpc": calls})},
+                shown if calls is None else f"{shown}\ngRPC at {calls}",
+            )
 
         serve_app(
             app, safety, host=host, port=port, certificate=certificate, key=key, listening=listening, ending=pages.end_streams

@@ -147,10 +147,11 @@ def engines(setting: Setting) -> None:
     """List the engines that keep executions to themselves, with how many."""
     with setting.engine() as engine:
         shares = engine.admin.engines()
-    if setting.json:
-        setting.screen.document([{"name": one.name, "open": one.open, "ended": one.ended, "events": one.events} for one in shares])
-        return
-    setting.screen.table(("ENGINE", "OPEN", "ENDED", "EVENTS"), [(one.name, one.open, one.ended, one.events) for one in shares])
+    setting.screen.answer_rows(
+        [{"name": one.name, "open": one.open, "ended": one.ended, "events": one.events} for one in shares],
+        ("ENGINE", "OPEN", "ENDED", "EVENTS"),
+        [(one.name, one.open, one.ended, one.events) for one in shares],
+    )
 
 
 @click.command("take-over")
@@ -161,10 +162,9 @@ def take_over(setting: Setting, name: str, heir: str | None) -> None:
     """Give all that belongs to an engine that does not come back to another one, or to all."""
     with setting.engine(name=heir) as engine:
         moved = engine.admin.take_over(name)
-    if setting.json:
-        setting.screen.document({"from": name, "to": heir, "executions": moved})
-    else:
-        setting.screen.line(f"{moved} executions of {name} belong to {heir or 'all engines'} now")
+    setting.screen.answer(
+        {"from": name, "to": heir, "executions": moved}, f"{moved} executions of {name} belong to {heir or 'all engines'} now"
+    )
 
 
 @click.command("backup")
@@ -174,10 +174,7 @@ def backup(setting: Setting, file: Path) -> None:
     """Copy the database, as it is at one instant, into a new file, while others go on with it."""
     with setting.engine() as engine:
         engine.admin.backup(file)
-    if setting.json:
-        setting.screen.document({"file": str(file)})
-    else:
-        setting.screen.line(str(file))
+    setting.screen.answer({"file": str(file)}, str(file))
 
 
 #: Every command of this file.
@@ -302,10 +299,7 @@ def compact(setting: Setting) -> None:
         before = engine.admin.size_report().file_bytes
         engine.admin.compact()
         after = engine.admin.size_report().file_bytes
-    if setting.json:
-        setting.screen.document({"bytesBefore": before, "bytesAfter": after})
-    else:
-        setting.screen.line(f"{before:,} bytes before, {after:,} after")
+    setting.screen.answer({"bytesBefore": before, "bytesAfter": after}, f"{before:,} bytes before, {after:,} after")
 
 
 @click.command("size")
@@ -349,10 +343,7 @@ def reindex(setting: Setting, forget: bool) -> None:
         else:
             engine.admin.rebuild_index(show)
         total = 0 if forget else engine.search(size=0).total_hits
-    if setting.json:
-        setting.screen.document({"executions": total})
-    else:
-        setting.screen.line("there is no index any more" if forget else f"{total} executions are indexed")
+    setting.screen.answer({"executions": total}, "there is no index any more" if forget else f"{total} executions are indexed")
 
 
 #: The commands of this module, in the order of the help.

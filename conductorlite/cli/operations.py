@@ -38,10 +38,8 @@ def handlers(setting: Setting, event: str | None, active: bool, files: tuple[str
         for handler in given:
             engine.events.register(handler)
         found = engine.events.all(event, active_only=active)
-    if setting.json:
-        setting.screen.document([handler.to_json() for handler in found])
-        return
-    setting.screen.table(
+    setting.screen.answer_rows(
+        [handler.to_json() for handler in found],
         ("NAME", "EVENT", "ACTIVE", "CONDITION", "ACTIONS"),
         [
             (
@@ -80,10 +78,8 @@ def events(setting: Setting, name: str | None, message_id: str | None, limit: in
 
 
 def _show(setting: Setting, found: list[EventExecution]) -> None:
-    if setting.json:
-        setting.screen.document([one.to_json() for one in found])
-        return
-    setting.screen.table(
+    setting.screen.answer_rows(
+        [one.to_json() for one in found],
         ("TIME", "EVENT", "HANDLER", "ID", "ACTION", "STATUS", "WHAT"),
         [(instant(one.created), one.event, one.name, one.id, one.action, one.status, _described(one)) for one in found],
     )
@@ -193,10 +189,10 @@ def sweep_payloads(setting: Setting, grace: str) -> None:
     """Delete what is in the payload storage and no execution refers to."""
     with setting.engine() as engine:
         swept = engine.payloads.sweep(grace)
-    if setting.json:
-        setting.screen.document({"deleted": swept.deleted, "found": swept.found})
-    else:
-        setting.screen.line(f"{swept.deleted} deleted; {swept.found} that nothing knew of will be, once they are old enough")
+    setting.screen.answer(
+        {"deleted": swept.deleted, "found": swept.found},
+        f"{swept.deleted} deleted; {swept.found} that nothing knew of will be, once they are old enough",
+    )
 
 
 @click.command("skip")
@@ -212,10 +208,10 @@ def skip(setting: Setting, workflow_id: str, task: str, input: str | None, outpu
     """
     with setting.engine() as engine:
         engine.skip_task(workflow_id, task, input=_given(input), output=_given(output))
-    if setting.json:
-        setting.screen.document({"workflowId": workflow_id, "referenceTaskName": task, "status": str(TaskStatus.SKIPPED)})
-    else:
-        setting.screen.line(f"{workflow_id}: {task} is {TaskStatus.SKIPPED}")
+    setting.screen.answer(
+        {"workflowId": workflow_id, "referenceTaskName": task, "status": str(TaskStatus.SKIPPED)},
+        f"{workflow_id}: {task} is {TaskStatus.SKIPPED}",
+    )
 
 
 @click.command("signal")
@@ -253,10 +249,7 @@ def set_variables(setting: Setting, workflow_id: str, variables: str) -> None:
     with setting.engine() as engine:
         engine.update_variables(workflow_id, given)
         now = engine.get(workflow_id, masked=True).variables
-    if setting.json:
-        setting.screen.document({"workflowId": workflow_id, "variables": now.value})
-    else:
-        setting.screen.line(now.text or "{}")
+    setting.screen.answer({"workflowId": workflow_id, "variables": now.value}, now.text or "{}")
 
 
 def _given(text: str | None) -> dict[str, Any] | None:

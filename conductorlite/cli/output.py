@@ -127,6 +127,20 @@ class Screen:
         else:
             click.echo(one_line(text))
 
+    def answer(self, document: Any, line: str) -> None:
+        """A document where JSON was asked for, else a line."""
+        if self.json:
+            self.document(document)
+        else:
+            self.line(line)
+
+    def answer_rows(self, documents: Any, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+        """Documents where JSON was asked for, else a table."""
+        if self.json:
+            self.document(documents)
+        else:
+            self.table(headings, rows)
+
     def text(self, text: str) -> None:
         """Lines of our own making, as they are."""
         click.echo(text, nl=False)

@@ -38,10 +38,8 @@ def limits(setting: Setting, key: str | None, limit: int, after: str) -> None:
     if key is None:
         with setting.engine() as engine:
             found = engine.limits.all(limit=limit, after=after)
-        if setting.json:
-            setting.screen.document([_document(one) for one in found])
-            return
-        setting.screen.table(("KEY", "IN USE", "IN WINDOW", "WAITING", "WINDOW MOVES"), [_row(one) for one in found])
+        headings = ("KEY", "IN USE", "IN WINDOW", "WAITING", "WINDOW MOVES")
+        setting.screen.answer_rows([_document(one) for one in found], headings, [_row(one) for one in found])
         return
     with setting.engine() as engine:
         one = engine.limits.get(key, limit=limit)
@@ -271,15 +269,12 @@ def logs(setting: Setting, workflow_id: str, ref: str | None) -> None:
     """Show what workers have logged for the tasks of an execution, oldest first."""
     with setting.engine() as engine:
         found = [(task, line) for task, line in engine.core.queries.logs(workflow_id) if ref in (None, task.ref, task.base_ref)]
-    if setting.json:
-        documents = (
-            {"time": line.at, "referenceTaskName": task.ref, "retryCount": task.attempt, "taskId": task.task_id, "log": line.text}
-            for task, line in found
-        )
-        setting.screen.document(list(documents))
-        return
+    documents = [
+        {"time": line.at, "referenceTaskName": task.ref, "retryCount": task.attempt, "taskId": task.task_id, "log": line.text}
+        for task, line in found
+    ]
     rows = [(instant(line.at), task.ref, task.attempt + 1, line.text) for task, line in found]
-    setting.screen.table(("AT", "TASK", "ATTEMPT", "LINE"), rows)
+    setting.screen.answer_rows(documents, ("AT", "TASK", "ATTEMPT", "LINE"), rows)
 
 
 @click.command("watch")
@@ -360,10 +355,7 @@ def explain(setting: Setting, workflow_id: str, ref: str | None) -> None:
     with setting.engine() as engine:
         text = explained(engine, workflow_id, ref)
         status = str(engine.status(workflow_id))
-    if setting.json:
-        setting.screen.document({"workflowId": workflow_id, "status": status, "text": text})
-    else:
-        setting.screen.line(text)
+    setting.screen.answer({"workflowId": workflow_id, "status": status, "text": text}, text)
 
 
 def explained(engine: Engine, workflow_id: str, ref: str | None = None) -> str:
@@ -379,14 +371,13 @@ def agenda(setting: Setting, limit: int) -> None:
     with setting.engine() as engine:
         entries = engine.admin.agenda(limit)
         now = engine.clock.now()
-    if setting.json:
-        documents = [
-            {"time": entry.at, "kind": str(entry.kind), "workflowId": entry.workflow_id, "referenceTaskName": entry.ref}
-            for entry in entries
-        ]
-        setting.screen.document([{k: v for k, v in one.items() if v is not None} for one in documents])
-        return
-    setting.screen.table(
+    documents = [
+        {"time": entry.at, "kind": str(entry.kind), "workflowId": entry.workflow_id}
+        | ({} if entry.ref is None else {"referenceTaskName": entry.ref})
+        for entry in entries
+    ]
+    setting.screen.answer_rows(
+        documents,
         ("AT", "IN", "WHAT", "ID", "TASK"),
         [
             (

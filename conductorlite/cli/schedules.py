@@ -48,9 +48,6 @@ def list_(setting: Setting, workflow: str | None) -> None:
     """List schedules in order of their names."""
     with setting.engine() as engine:
         found = engine.schedules.all(workflow)
-    if setting.json:
-        setting.screen.document([one.to_json() for one in found])
-        return
     rows = [
         (
             one.name,
@@ -61,7 +58,7 @@ def list_(setting: Setting, workflow: str | None) -> None:
         )
         for one in found
     ]
-    setting.screen.table(("NAME", "WHEN", "WORKFLOW", "NEXT", "LAST"), rows)
+    setting.screen.answer_rows([one.to_json() for one in found], ("NAME", "WHEN", "WORKFLOW", "NEXT", "LAST"), rows)
 
 
 @schedule.command("show")
@@ -101,10 +98,7 @@ def remove(setting: Setting, name: str) -> None:
     """Delete a schedule; what it has started goes on."""
     with setting.engine() as engine:
         engine.schedules.remove(name)
-    if setting.json:
-        setting.screen.document({"name": name, "removed": True})
-    else:
-        setting.screen.line(f"{name} removed")
+    setting.screen.answer({"name": name, "removed": True}, f"{name} removed")
 
 
 @schedule.command("preview")
@@ -153,10 +147,7 @@ def backfill(setting: Setting, name: str, start: str, end: str, overlap: str | N
     policy = None if overlap is None else OverlapPolicy(overlap)
     with setting.engine() as engine:
         instants = engine.schedules.backfill(name, _instant(start), _instant(end), overlap_policy=policy)
-    if setting.json:
-        setting.screen.document({"name": name, "instants": instants})
-    else:
-        setting.screen.line(f"{instants} instants of {name}")
+    setting.screen.answer({"name": name, "instants": instants}, f"{instants} instants of {name}")
 
 
 def _instant(text: str) -> int:

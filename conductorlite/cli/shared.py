@@ -145,7 +145,6 @@ def read_json(text: str, name: str) -> Any:
 def read_input(text: str) -> dict[str, Any]:
     """The value of `--input`: JSON, or `@file`; raises InvalidInput unless it is an object."""
     value = read_json(text, "--input")
-    value = read_document(Path(text[1:]), text[1:]) if text.startswith("@") else _checked(text, "--input")
     if not isinstance(value, dict):
         raise InvalidInput(f"--input is a {type(value).__name__}, not a JSON object")
     return value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 from pathlib import Path
@@ -63,6 +64,17 @@ def test_start_as_json(shell: Shell) -> None:
     said = shell("start", "hello.json", "--id", "h1", "--input", "@in.json", "--json")
     assert (said.code, said.json) == (0, {"workflowId": "h1", "status": "RUNNING"})
     assert shell("show", "h1", "--json").json["input"] == {"name": "Zoë"}
+
+
+@pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no file names a pipe here")
+def test_an_input_may_come_from_a_pipe(shell: Shell) -> None:
+    """It is read once: what a pipe has given it does not give again."""
+    reading, writing = os.pipe()
+    os.write(writing, b'{"name": "Bo"}')
+    os.close(writing)
+    assert shell("start", "hello.json", "--id", "h1", "--input", f"@/dev/fd/{reading}").out == "h1\n"
+    os.close(reading)
+    assert shell("show", "h1", "--json").json["input"] == {"name": "Bo"}
 
 
 def test_start_with_an_uploaded_input(shell: Shell) -> None:
