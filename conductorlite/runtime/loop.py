@@ -3,8 +3,8 @@
 One loop for both times. On a virtual clock worker functions run in the caller's thread, one after another, and the clock jumps
 to the next instant on the agenda. On the system clock they run in threads (coroutines: on an event loop), and the caller's
 thread, which is the only one that takes turns, sleeps until the next instant, a commit or the end of a function. Where nothing
-else is ready it carries out a quick function itself; while that takes long, who stands by takes the turns (`idle`). Idle is
-exact: nothing due, nothing offered, nothing running, nothing on the agenda.
+else is ready it carries out a quick function itself, or waits for a quick coroutine; while that takes long, who stands by takes the
+turns (`idle`). Idle is exact: nothing due, nothing offered, nothing running, nothing on the agenda.
 """
 
 from __future__ import annotations

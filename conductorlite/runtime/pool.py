@@ -18,6 +18,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -238,13 +239,15 @@ _PATIENCE = 5.0
 class CoroutineJob(Job[T]):
     """One call on a loop. `result` is set before `done`, `done` before `ended` is woken."""
 
-    __slots__ = ("ended", "loop", "start", "task")
+    __slots__ = ("ended", "loop", "start", "task", "unbegun")
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(_nothing)
         self.start = start
         self.loop = loop
         self.task: asyncio.Task[None] | None = None
+        #: Called at the end of a task that was canceled before its first step.
+        self.unbegun: Callable[[object], None] | None = None
         self.ended = Waiter()
 
     @property
@@ -284,6 +287,11 @@ class Coroutines(Generic[T]):
     def run(self, start: Callable[[], Coroutine[Any, Any, T]]) -> T | BaseException:
         """Have a coroutine run and wait for it in this thread; what it raised is returned."""
         job = self.job(start)
+        self.carry_out(job)
+        return InterruptedError("the event loop ended") if job.result is None else job.result
+
+    def carry_out(self, job: CoroutineJob[T]) -> None:
+        """Begin a call, and wait in this thread until it is over."""
         try:
             self.start(job)
             while not job.over:
@@ -291,7 +299,6 @@ class Coroutines(Generic[T]):
         except BaseException:
             self.abandon(job)
             raise
-        return InterruptedError("the event loop ended") if job.result is None else job.result
 
     def abandon(self, job: CoroutineJob[T]) -> None:
         """Cancel a coroutine whose result is not needed any more."""
@@ -313,13 +320,27 @@ class Coroutines(Generic[T]):
 
     def _begin(self, job: CoroutineJob[T]) -> None:
         if not job.abandoned and job.task is None:
-            job.task = job.loop.create_task(_carry(job))
-            job.task.add_done_callback(lambda task: self._end(job, task))
+            job.task = job.loop.create_task(self._carry(job))
+            job.unbegun = partial(self._canceled, job)
+            job.task.add_done_callback(job.unbegun)
 
-    def _end(self, job: CoroutineJob[T], task: asyncio.Task[None]) -> None:
-        if task.cancelled():  # before its first step
-            job.result = InterruptedError("the event loop ended before the coroutine began")
-        job.start = _nothing
+    async def _carry(self, job: CoroutineJob[T]) -> None:
+        if job.task is not None and job.unbegun is not None:  # else the end would take another round of the loop
+            job.task.remove_done_callback(job.unbegun)
+            job.unbegun = None
+        # Nothing gets past here, KeyboardInterrupt and SystemExit neither: they would stop the loop and with it all others.
+        try:
+            job.result = await job.start()
+        except BaseException as error:
+            job.result = error
+        self._end(job)
+
+    def _canceled(self, job: CoroutineJob[T], _: object) -> None:
+        job.result = InterruptedError("the event loop ended before the coroutine began")
+        self._end(job)
+
+    def _end(self, job: CoroutineJob[T]) -> None:
+        job.start, job.unbegun = _nothing, None
         job.done = True
         job.ended.wake()
         if not job.abandoned:
@@ -347,14 +368,6 @@ class Coroutines(Generic[T]):
                     raise InterruptedError("the thread of the event loop ended before it ran")
                 self._private = (thread, *found[0])
             return self._private[1]
-
-
-async def _carry(job: CoroutineJob[T]) -> None:
-    # Nothing gets past here, KeyboardInterrupt and SystemExit neither: they would stop the loop and with it all others.
-    try:
-        job.result = await job.start()
-    except BaseException as error:
-        job.result = error
 
 
 def _cancel(job: CoroutineJob[Any]) -> None:

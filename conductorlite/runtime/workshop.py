@@ -121,14 +121,18 @@ class Workshop:
         """Run a function while this thread waits and another one may drive; its end is found among those of the others."""
         self.begin(running)
         try:
-            running.job = Job.here(self._carry(running))
+            if running.worker.is_async:
+                running.job = job = self._loop.job(partial(self._carry_async, running))
+                self._loop.carry_out(job)
+            else:
+                running.job = Job.here(self._carry(running))
         except BaseException:
             self.end(running)
             raise
 
     def is_quick(self, worker: Worker, most: int) -> bool:
-        """Whether the last call of a function that is no coroutine's took so many milliseconds at most."""
-        return self._spans.get(worker.queue, most + 1) <= most
+        """Whether the last call of a function took so many milliseconds at most; coroutines that take none go on beside others."""
+        return self._spans.get(worker.queue, most + 1) <= most and (most > 0 or not worker.is_async)
 
     def under_way(self) -> bool:
         """Whether a function has been called and has not returned."""
@@ -205,11 +209,14 @@ class Workshop:
         return result
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
+        clock = self._engine.clock
+        begun = clock.now()
         try:
             with called_by(self._caller(running)) as caller:
                 return await call_async(running.worker, caller.context)
         finally:
-            running.ended_at = self._engine.clock.now()
+            running.ended_at = clock.now()
+            self._spans[running.worker.queue] = abs(running.ended_at - begun)
 
     def finished(self) -> list[Call]:
         """Calls whose function has returned."""

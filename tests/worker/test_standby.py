@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -9,8 +10,8 @@ from datetime import timedelta
 
 import pytest
 
-from conductorlite import Engine, TaskContext, Workers, WorkflowDef
-from conductorlite.errors import ResultTimeout, WouldDeadlock
+from conductorlite import Engine, TaskContext, Workers, WorkflowDef, WorkflowStatus
+from conductorlite.errors import ResultTimeout, WorkflowFailed, WouldDeadlock
 
 PATIENCE = 20.0
 
@@ -186,3 +187,50 @@ def test_stopping_waits_for_it(engine: Engine, held: Held) -> None:
     assert run.workflow.tasks[0].status.value == "COMPLETED"
     held.waits = False
     run.result()
+
+
+class Coroutine:
+    """A worker `step` that is a coroutine's: the second task of each execution is alone, and quick until it is told otherwise."""
+
+    def __init__(self) -> None:
+        self.workers = Workers()
+        self.waited_for: list[bool] = []
+        self.hangs = False
+        self.canceled = False
+        self.workers.task("step")(self.step)
+
+    async def step(self, context: TaskContext) -> None:
+        engine = context._engine
+        assert isinstance(engine, Engine)
+        self.waited_for.append(engine.driver.standby.busy)
+        if self.hangs and context.ref == "t1":
+            await asyncio.to_thread(engine.terminate, context.workflow_id, reason="enough")
+            try:
+                await asyncio.sleep(PATIENCE)
+            except asyncio.CancelledError:
+                self.canceled = True
+                raise
+
+
+def test_a_quick_coroutine_is_waited_for() -> None:
+    """The thread that drives looks for nothing else meanwhile, as with a function; that it runs on its loop stays so."""
+    coroutine = Coroutine()
+    with Engine(workers=coroutine.workers) as engine:
+        engine.register(chain("step", "step", "step", "step"))
+        engine.start("step").result()
+        assert coroutine.waited_for == [False, True, True]  # of the first one it is not known whether it is quick
+
+
+def test_one_that_is_not_quick_any_more_is_canceled_with_its_execution() -> None:
+    """Who stands by drives, and finds that the execution is over: nobody waits for the coroutine any longer."""
+    coroutine = Coroutine()
+    with Engine(workers=coroutine.workers) as engine:
+        engine.register(chain("step", "step", "step"))
+        engine.start("step").result()
+        coroutine.hangs = True
+        run = engine.start("step")
+        with pytest.raises(WorkflowFailed):
+            run.result()
+        assert run.status is WorkflowStatus.TERMINATED
+        engine.run_until_idle()
+        assert coroutine.canceled
