@@ -46,7 +46,7 @@ class Condition(Protocol):
 
     @property
     def at_once(self) -> AtOnce | None:
-        """What mostly answers it without being asked where, when and for whom; None where only `evaluate` does."""
+        """What mostly answers it without being asked when and with which seed; None where only `evaluate` does."""
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; raises ExpressionFailed for errors in the script and for a spent budget.

@@ -311,8 +311,8 @@ class _Search:
             self._reached.update(line.ref for line in lines if line.ref is not None)
         wrong: list[_Wrong] = []
         for run in self._runs():
-            told = [(one.name, one.moment(run)) for one in self._watched]
-            wrong += [_Wrong(name, text, run.workflow_id) for name, text in told if text is not None]
+            said = [(one.name, one.moment(run)) for one in self._watched]
+            wrong += [_Wrong(name, text, run.workflow_id) for name, text in said if text is not None]
             found = [(at, run.workflow_id) for at, one in self._remembering if one.remembers(run)]
             held = held.union(found) if found else held
         return wrong, held
