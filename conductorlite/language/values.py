@@ -160,7 +160,8 @@ _JAVA_PLAIN_MAX: Final = 1e7
 #: A list that holds nothing else is written at once: it may be long.
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+#: Compact JSON text, the form of a list that an indefinite path (`[*]`, `..`, filter) found.
+json_text: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 def to_text(value: Json) -> str:
@@ -226,11 +227,6 @@ def double(value: float) -> float:
         return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
-
-
-def json_text(value: Json) -> str:
-    """Compact JSON text, the form of a list that an indefinite path (`[*]`, `..`, filter) found."""
-    return _encode(value)
 
 
 def _digits(value: float) -> tuple[str, int]:

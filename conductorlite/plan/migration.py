@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from conductorlite.language.jsonpath import Reads
 from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import Task, Workflow, printed_ref
@@ -20,7 +19,7 @@ from conductorlite.plan.compile import Node, Plan, compile_plan
 from conductorlite.plan.difference import in_words, renamed
 from conductorlite.plan.tree import Branch, TreePosition, positions
 
-__all__ = ["MigrationPlan", "Place", "Verdict", "following", "plan_between", "plan_migration", "reads_of", "starts_of"]
+__all__ = ["MigrationPlan", "Place", "Verdict", "following", "plan_between", "plan_migration", "starts_of"]
 
 #: A node at the rounds of the loops around it; None for rounds that have not begun, of which no row can exist.
 Place = tuple[str, tuple[int, ...] | None]
@@ -59,12 +58,6 @@ def following(plan: Plan, starts: Iterable[Place]) -> set[Place]:
         if node.body is not None:
             pending.append((node.body, None))
     return found
-
-
-def reads_of(node: Node) -> tuple[Reads, frozenset[str]]:
-    """What a node's expressions read, and the names that occur in its condition."""
-    reads = node.template.reads if node.items is None else node.template.reads.union(node.items.reads)
-    return reads, frozenset() if node.condition is None else frozenset(node.condition.names)
 
 
 _NO_REFS: Final[Mapping[str, str]] = {}
@@ -322,13 +315,13 @@ class _Move:
         for ref in sorted(ahead | live):
             self._read(f"`{ref}`", self.new.nodes[ref], gone)
         if self.new.output is not None:
-            reads = self.new.output.reads
-            for lost in sorted(gone & ({root for root, _ in reads.members} | reads.roots)):
+            for lost in sorted(gone & self.new.output.reads.names):
                 self.block(f"{lost}: is read by outputParameters, and is not in the new definition")
 
     def _read(self, reader: str, node: Node, gone: set[str]) -> None:
-        reads, names = reads_of(node)
-        roots = {root for root, _ in reads.members} | reads.roots | (names if node.task.type == "DO_WHILE" else frozenset())
+        roots = node.template.reads.names if node.items is None else node.template.reads.names | node.items.reads.names
+        if node.condition is not None and node.task.type == "DO_WHILE":
+            roots |= node.condition.names
         for lost in sorted(gone & roots):
             self.block(f"{lost}: is read by {reader}, and is not in the new definition")
 

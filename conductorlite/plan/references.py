@@ -97,7 +97,7 @@ class _Reading:
                 self._findings.warn(at, f"{message}; it resolves to null")
             reads = template.reads
             bare = reads.roots - {root for root, _ in reads.members}
-            for root in sorted({root for root, _ in reads.members} | reads.roots):
+            for root in sorted(reads.names):
                 self._root(root, at, reader, bare=root in bare)
             for root, member in sorted(reads.members):
                 self._member(root, member, at)
