@@ -46,6 +46,7 @@ from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
 from conductorlite.decide.operators.do_while import next_round, with_rounds
 from conductorlite.decide.operators.join import choose, look_again, one_less, pass_over_join, schedule_branch
 from conductorlite.decide.plain import delay_after, polled, reported, scheduled
+from conductorlite.decide.poll import poll
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.reports import (
     on_extend_lease,
@@ -311,14 +312,14 @@ def decide(
     turn, as its last events, and one may be made later than `now`.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
+    if len(events) == 1 and hand_out is None and (taken := poll(plan, reader, events[0], now)) is not None:
+        return taken
     changeset = Changeset(plan, reader, now, environment, bounds)
-    if recorded is not None:
-        changeset.recorded = list(recorded)
+    changeset.recorded = None if recorded is None else list(recorded)
     if not getattr(reader, "at_hand", False):
         prefetch(plan, reader, events)
     if len(events) > 1:
-        unborn = reader.workflow.history_seq == 0
-        events = sorted(events, key=lambda event: _turn_order(event, unborn=unborn))
+        events = sorted(events, key=lambda event: _turn_order(event, unborn=reader.workflow.history_seq == 0))
     for number, event in enumerate(events):
         if changeset.more or (number > 0 and event.kind is EventKind.MIGRATE):
             changeset.more = True

@@ -23,7 +23,7 @@ from conductorlite.model.policies import jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
-__all__ = ["delay_after", "polled", "reported", "scheduled"]
+__all__ = ["delay_after", "polled", "polled_by", "reported", "reported_with", "scheduled"]
 
 #: What a report ends a task with, mostly.
 _ENDS: Final = {str(one): one for one in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR)}
@@ -41,13 +41,13 @@ def _blank() -> Task:
 
 
 @lru_cache(maxsize=256)
-def _polled_by(worker: str | None) -> str:
+def polled_by(worker: str | None) -> str:
     """What a line of the journal says of a poll."""
     return encoded({"kind": str(EventKind.POLL), **({"worker": worker} if worker else {})})
 
 
 @lru_cache(maxsize=256, typed=True)
-def _reported_with(worker: str | None, callback: int | None, errors: tuple[str, ...]) -> str:
+def reported_with(worker: str | None, callback: int | None, errors: tuple[str, ...]) -> str:
     """What a line of the journal says of a report."""
     said = {"worker": worker, "callback": callback, "errors": errors}
     return encoded({"kind": str(EventKind.REPORT), **{name: value for name, value in said.items() if value}})
@@ -130,7 +130,7 @@ def _close(changeset: Changeset, row: Any, status: TaskStatus, output: Payload, 
     row.output = changeset.keep(output) if output.large else output
     row.worker_id, row.traceback = worker or row.worker_id, said.get("traceback")
     row.error_types = tuple(errors) if errors else ()
-    _line(changeset, row, output, _reported_with(worker, said.get("callbackAfterMs"), row.error_types))
+    _line(changeset, row, output, reported_with(worker, said.get("callbackAfterMs"), row.error_types))
 
 
 def delay_after(changeset: Changeset, node: Node, task: Task) -> int:
@@ -220,7 +220,7 @@ def polled(changeset: Changeset, event: Event) -> bool:
     row.started_at, row.updated_at = row.started_at or now, now
     row.callback_after_ms, row.poll_timeout_at = 0, None
     row.response_timeout_at = now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None
-    _line(changeset, row, None, _polled_by(row.worker_id))
+    _line(changeset, row, None, polled_by(row.worker_id))
     changeset.remove_message(row)
     if starts:
         row.timeout_at = row.started_at + policy.timeout_ms

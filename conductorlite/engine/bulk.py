@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from conductorlite.engine.groups import beside
 from conductorlite.engine.polling import Asker
 from conductorlite.engine.reports import Report, Reports
-from conductorlite.engine.turn_types import Asked, Taking, TurnResult
+from conductorlite.engine.turn_types import Taking, TurnResult
 from conductorlite.model import attrs
 from conductorlite.model.errors import ConductorliteError, ExecutionArchived, ExecutionNotFound, TaskNotFound
 from conductorlite.model.executions import Task, TaskResult
@@ -121,22 +123,10 @@ def _with_polls(
     if len(queues) != 1 or any(asker.given for asker in askers) or any(map(_is_late, wanting)):
         return []
     ((task_type, domain),) = queues
-    turns: list[TurnResult | ConductorliteError] = []
-
-    def run(polls: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
-        found: list[TurnResult | ConductorliteError] = []
-
-        def all_of(reported: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
-            results = core.turns.run_group([*reported, *polls])
-            found.extend(results[len(reported) :])
-            return results[: len(reported)]
-
-        turns.extend(core.reports.taken_together([_reports_of(group) for group in groups], run=all_of))
-        return found
-
     busy = {ask.task.workflow_id for group in groups for ask in group if ask.task is not None}
-    core.polling.take_first(askers, task_type, domain, busy, noted, run)
-    return turns
+    poll = partial(core.polling.take_first, askers, task_type, domain, busy, noted)
+    reports = [_reports_of(group) for group in groups]
+    return beside(core.turns, lambda run: core.reports.taken_together(reports, run=run), poll)
 
 
 def _is_late(ask: Exchange) -> bool:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.driven_time import Driven
+from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.payloads import PayloadSweep, location
 from conductorlite.engine.polling import Polling
 from conductorlite.engine.queries import Limits, Queries
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.turn_types import unarchived
-from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.decisions import name_at
 from conductorlite.model.errors import TaskNotFound
@@ -39,7 +39,7 @@ __all__ = ["Core", "Nouns", "Payloads", "Tasks", "wake_schedule"]
 class Core:
     """What an engine is made of, for its driver and the test kit; programs need none of it."""
 
-    turns: Turns
+    turns: GroupTurns
     control: Control
     queries: Queries
     reports: Reports

@@ -20,19 +20,19 @@ Source of the rule: Conductor's `ExecutionService.poll`; a lease and a holder ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import cycle
 from typing import Final
 
 from conductorlite.engine.config import EngineConfig, Part
+from conductorlite.engine.groups import GroupTurns, RunGroup
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.keys import Polls, PollWrite
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.reports import Reports, Secrecy
 from conductorlite.engine.turn_types import Asked, ExtraWrite, Taking, TurnResult, new_event
-from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
@@ -55,7 +55,7 @@ from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.ports import Capability
 
-__all__ = ["GLANCE_MS", "Asker", "Hand", "Polling", "RunGroup", "said"]
+__all__ = ["GLANCE_MS", "Asker", "Hand", "Polling", "said"]
 
 #: Messages looked at for one that can be taken, beyond those asked for.
 _SPARE = 8
@@ -81,10 +81,6 @@ class Hand:
     passed: list[Message] = attrs.field(factory=list)
 
 
-#: Takes turns of different executions, as `Turns.run_group` does.
-RunGroup = Callable[[Sequence[Asked]], list[TurnResult | ConductorliteError]]
-
-
 @attrs.define(slots=True, kw_only=True, eq=False)
 class Asker:
     """A worker that polls: how many tasks it takes, and what it gets, each with the row of its execution."""
@@ -101,7 +97,11 @@ class Asker:
 class Polling(Part):
     """Hands out the tasks that are offered."""
 
-    def __init__(self, turns: Turns, config: EngineConfig, reports: Reports, holding: Holding, secrecy: Secrecy | None) -> None:
+    _turns: GroupTurns
+
+    def __init__(
+        self, turns: GroupTurns, config: EngineConfig, reports: Reports, holding: Holding, secrecy: Secrecy | None
+    ) -> None:
         super().__init__(turns, config)
         self._reports = reports
         self._holding = holding
@@ -184,6 +184,7 @@ class Polling(Part):
         busy: Collection[str],
         noted: list[Task],
         run: RunGroup,
+        hand: Hand | None = None,
     ) -> bool:
         """Take what several workers poll for, in turns that `run` takes with those of `busy` executions; False when it does not.
 
@@ -192,21 +193,23 @@ class Polling(Part):
         queue = queue_name(task_type, domain or None, self._owner)
         wanting = [asker for asker in askers for _ in range(asker.count)]
         known = [self._turns.residents.peek(workflow_id) for workflow_id in busy]
+        if self._owed or None in known:
+            return False
+        highest = max((resident.row.priority for resident in known if resident is not None), default=0)
+        limit = len(wanting) * (1 if hand is None else self._holding.ahead)
         now = self._clock.now()
         with self._backend.reading() as view:
-            offered = () if view.unpolled(queue) else view.offered(queue, now, len(wanting))
-        if len(offered) < len(wanting) or not all(
-            message.workflow_id not in busy
-            and message.due_at < now
-            and all(resident is not None and message.priority >= resident.row.priority for resident in known)
-            for message in offered
+            offered = () if view.unpolled(queue) else view.offered(queue, now, limit)
+        if len(offered) < limit or not all(
+            one.due_at < now and one.priority >= highest and one.workflow_id not in busy for one in offered
         ):
             return False
+        offered = offered if limit == len(wanting) else self._holding.own(offered, len(wanting))
         poll_write = self.poll_write(askers, task_type, domain)
         for asker in askers:
-            asker.data = said(asker.worker_id, None)
+            asker.data = said(asker.worker_id, hand)
         with suppress(InvariantBroken, FencedOut, StorageBusy, StorageFull):  # those are as they were
-            self._take(zip(offered, wanting, strict=True), poll_write, None, noted, run)
+            self._take(zip(offered, wanting, strict=False), poll_write, hand, noted, run)
         for asker in askers:
             for found in asker.taken:
                 asker.given += self._handed_whole(found)

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import refuse_parked
+from conductorlite.engine.groups import GroupTurns, RunGroup
 from conductorlite.engine.payloads import given_path, uploaded
 from conductorlite.engine.turn_types import Asked, Taking, TurnResult
-from conductorlite.engine.turns import Turns
 from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -247,7 +247,9 @@ class Report:
 class Reports(Part):
     """What is reported on a task by those who carry it out."""
 
-    def __init__(self, turns: Turns, config: EngineConfig, secrecy: Secrecy | None) -> None:
+    _turns: GroupTurns
+
+    def __init__(self, turns: GroupTurns, config: EngineConfig, secrecy: Secrecy | None) -> None:
         super().__init__(turns, config)
         self._secrecy = secrecy
 
@@ -328,7 +330,7 @@ class Reports(Part):
         self,
         groups: Iterable[Sequence[Report]],
         takings: Iterable[Taking | None] = (),
-        run: Callable[[Sequence[Asked]], list[TurnResult | ConductorliteError]] | None = None,
+        run: RunGroup | None = None,
     ) -> list[TurnResult | ConductorliteError]:
         """The same for several executions, in one write if there is nothing against it: what became of each turn."""
         asked = [_asked(reports, taking) for reports, taking in zip(groups, chain(takings, repeat(None)), strict=False)]

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.turn_types import Start, TurnResult, new_event, refuse_rejected
-from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import FencedOut, InvariantBroken
@@ -31,7 +31,7 @@ class _First:
     memo: TurnMemo
 
 
-class StartTurns(Turns):
+class StartTurns(GroupTurns):
     """Turns, and the first turns of executions that begin together."""
 
     def start_together(self, starts: Sequence[Start]) -> None:

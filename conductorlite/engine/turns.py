@@ -23,7 +23,7 @@ from typing import Final
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
-from conductorlite.engine.decisions import Parking, polls_in_vain
+from conductorlite.engine.decisions import Parking
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision
@@ -32,8 +32,6 @@ from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
 from conductorlite.engine.turn_lock import UNLOCKED, TurnLock, TurnLost
 from conductorlite.engine.turn_types import (
-    LASTING,
-    Asked,
     Caller,
     Deadly,
     ExtraWrite,
@@ -52,7 +50,6 @@ from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import (
     AlreadyExists,
-    ConductorliteError,
     ExecutionNotFound,
     FencedOut,
     InvariantBroken,
@@ -180,119 +177,10 @@ class Turns(Parking):
             except InvariantBroken:
                 continue  # counted on its own row; the engine that wrote to it is not to blame
 
-    def run_group(self, asked: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
-        """Take turns of different executions, in one write if there is more than one; what becomes of each.
-
-        Nothing is answered before it is committed. A turn that cannot share the write, and every one of them when it does not come
-        to be, is taken alone. Raises what does not pass by itself: StorageCorrupt, SchemaTooNew, EngineClosed.
-        """
-        results: dict[str, TurnResult | ConductorliteError] = {}
-        if len(asked) > 1 and self.lock is None and not self.read_inside:
-            try:
-                self._committed_together(asked, results)
-            except LASTING:
-                raise
-            except ConductorliteError:
-                pass  # nothing of it is stored: each is taken alone
-        for one in asked:
-            done = results.get(one.workflow_id)
-            try:
-                if isinstance(done, TurnResult):
-                    done = self._run_follow_ups(one.workflow_id, one.events, done)
-                else:
-                    done = self.run_turn(one.workflow_id, one.events, extra_write=one.extra_write, taking=one.taking)
-            except LASTING:
-                raise
-            except ConductorliteError as error:
-                done = error
-            results[one.workflow_id] = done
-        return [results[one.workflow_id] for one in asked]
-
-    def _committed_together(self, asked: Sequence[Asked], results: dict[str, TurnResult | ConductorliteError]) -> None:
-        """Commit what can share a write, and keep what becomes of it; when this raises, nothing of it is kept."""
-        ready: list[tuple[Asked, TurnMemo, Decision]] = []
-        for one in asked:
-            memo = TurnMemo(None, one.extra_write, one.taking)
-            try:
-                decision = self._decided_for_group(one, memo)
-            except LASTING:
-                raise
-            except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
-                continue
-            finally:
-                self._leaving(memo)
-            ready += [] if decision is None else [(one, memo, decision)]
-        shared: list[tuple[Asked, TurnMemo, Decision]] = []
-        try:
-            with self.backend.writing() as tx:
-                number = self.quiet.enter(tx, self.clock.now())
-                late = tx.fenced(
-                    {one.workflow_id: turn.workflow.fence for one, _, turn in ready if self.fencing and not turn.created}
-                )
-                for one, memo, decision in (each for each in ready if each[0].workflow_id not in late):
-                    try:
-                        tx.apply(self._before_apply(tx, decision, memo))
-                    except FencedOut:  # another turn of this write, or of another engine, was first
-                        if polls_in_vain(tx, one):
-                            results[one.workflow_id] = TurnResult(decision=None, replies={})
-                            continue
-                        if (again := self._decided_inside(tx, one, memo := TurnMemo(None, one.extra_write, one.taking))) is None:
-                            continue
-                        decision = again
-                    except (KeyTaken, AlreadyExists, InvariantBroken):
-                        continue  # it is undone, and taken alone
-                    if not decision.empty:
-                        self._write_extras(tx, decision, memo)
-                    shared.append((one, memo, decision))
-        except FencedOut as error:
-            shared = [each for each in shared if each[0].workflow_id in error.stored]
-        if shared:
-            self.quiet.committed(number)
-        for one, memo, decision in shared:
-            if not decision.empty:
-                self._keep(decision, memo)
-                self.announce(decision)
-            results[one.workflow_id] = TurnResult(decision=decision, replies=decision.replies)
-
-    def _decided_inside(self, tx: WritingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
-        """A late turn, decided again in the write and applied if it changes anything; None when it is to be taken alone."""
-        self.fenced_out += 1
-        if Capability.SERIAL not in self.backend.capabilities:
-            return None
-        try:
-            _, turn = self.prepared(tx, one.workflow_id, one.events, memo)
-            if turn is None or turn.plan.foreign:
-                return None
-            decision = self.decide(turn)
-            if decision.texts and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
-                return None
-            if not decision.empty:
-                decision = self.store_payloads(decision, memo, tx)
-                tx.apply(self._before_apply(tx, decision, memo))
-            return decision
-        except LASTING:
-            raise
-        except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
-            return None
-        finally:
-            self._leaving(memo)
-
     def _keep(self, decision: Decision, memo: TurnMemo) -> None:
         known, memo.known = memo.known, None  # it knows the memo, and the collector would have to find both
         if known is not None and self.joined.decisions is None:
             self.residents.keep(decision, known, memo.version, self.quiet.commits)
-
-    def _decided_for_group(self, one: Asked, memo: TurnMemo) -> Decision | None:
-        """The decision on a turn that can share a write: not one that runs foreign code, or writes nothing."""
-        resident = self.residents.take(one.workflow_id)
-        decision = None if resident is None else self.on_residents(resident, one.events, memo)
-        if decision is None:
-            with self.backend.reading() as view:
-                _, turn = self.prepared(view, one.workflow_id, one.events, memo)
-                if turn is None or turn.plan.foreign:
-                    return None
-                decision = self.decide(turn)
-        return None if decision.empty else self.store_payloads(decision, memo)
 
     def _attempt_turn(
         self,

@@ -9,8 +9,10 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Final
 
+from conductorlite.engine.groups import beside
 from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import LASTING, Asked, TurnResult
@@ -146,7 +148,10 @@ class Reports:
                 return
             yield from calls
             return
-        for (calls, found), taken in zip(whole, core.taken_together(found for _, found in whole), strict=True):
+        reports, ended = [found for _, found in whole], [call for calls, _ in whole for call in calls]
+        report, poll = lambda run: core.taken_together(reports, run=run), partial(self._handing.take_beside, ended)
+        turns = beside(self._engine.core.turns, report, poll)
+        for (calls, found), taken in zip(whole, turns or core.taken_together(reports), strict=True):
             if isinstance(taken, TurnResult):
                 self._answer(found, taken)
                 yield from calls

@@ -11,8 +11,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from conductorlite.engine.groups import RunGroup
 from conductorlite.engine.keys import POLLS_MS, PollWrite
-from conductorlite.engine.polling import Hand, said
+from conductorlite.engine.polling import Asker, Hand, said
 from conductorlite.engine.turn_types import Taking, called_by, caller_of
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
@@ -344,6 +345,37 @@ class HandOut:
         return {kind: self._workshop.room(is_async=kind) for kind in (False, True)}
 
     # ------------------------------------------------------------------ handed over
+
+    def take_beside(self, ended: Sequence[Call], run: RunGroup) -> bool:
+        """Take the next tasks in one write with reports of many executions, whose turns `run` takes too; False when it does not.
+
+        It is not done when what the reports offer might come first.
+        """
+        workers, most = tuple(self.served().values()), self.most
+        if not (most and self.threads) or self.handed or self._waiting or self._lone is not None or not workers:
+            return False
+        worker = workers[self._rotation % len(workers)]
+        most = min(
+            most, self._workshop.room(is_async=worker.is_async) + sum(one.worker.is_async is worker.is_async for one in ended)
+        )
+        if self._workers.concurrency is not None:
+            most = min(most, self._workers.concurrency - len(self._workshop) + len(ended))
+        if worker.concurrency is not None:
+            most = min(most, (self._workshop.room_for(worker) or 0) + sum(one.worker is worker for one in ended))
+        if most <= 0:
+            return False
+        polling, hand, noted = self._engine.core.polling, new[Hand](self._engine.core.holding), list[Task]()
+        asker = new[Asker](worker_id=self.worker_id, count=most)
+        busy = {one.task.workflow_id for one in ended}
+        try:
+            return polling.take_first([asker], worker.task_type, worker.domain, busy, noted, run, hand)
+        finally:
+            self._in_a_row, self._rotation = 0, self._rotation + bool(asker.taken)
+            self.handed.extend((worker, task) for task, _ in asker.given)
+            self._keep(worker, hand)
+            if len(asker.given) < len(noted):
+                kept = {task.task_id for task, _ in asker.given}
+                polling.give_up([task for task in noted if task.task_id not in kept])
 
     def taking(self, tasks: Iterable[Task], ended: Sequence[Worker] = ()) -> Taking | None:
         """What has a turn that reports on tasks hand others of their execution to workers that are free after it, `ended` included.

@@ -336,6 +336,12 @@ class WritingTransaction(ReadingTransaction, Protocol):
     def apply_all(self, decisions: Sequence[Decision]) -> None:
         """Store decisions that begin executions, as `apply` does with each; after an error the block must not be committed."""
 
+    def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
+        """Store what of decisions on different executions is better stored together, as `apply` does with each; whose they are.
+
+        The others are to be applied one by one, those too of which a row is not as it was read. Raises StorageErrors.
+        """
+
     def defer(self) -> None:
         """Let a store that is far away raise what refuses a decision when the block ends, with nothing stored, not in `apply`."""
 

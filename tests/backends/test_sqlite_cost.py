@@ -107,6 +107,25 @@ def test_usual_turn_is_eleven_statements_and_one_commit(backend: SQLiteBackend) 
     assert set(counts.statements_by_sql.values()) == {1}
 
 
+def test_turns_that_share_a_write_cost_as_many_statements_as_one(backend: SQLiteBackend) -> None:
+    """Fifty executions are one statement for each kind of row too, in one savepoint; where something is refused, one more each."""
+    counts = backend.counts
+    assert counts is not None
+    with backend.writing() as tx:
+        tx.apply_all([first(f"w{number}") for number in range(50)])
+    with backend.reading() as view:
+        rows = [row for number in range(50) if (row := view.workflow(f"w{number}")) is not None]
+    usual = [attrs.evolve(turn(row, 0), consumed=(), timers=()) for row in rows]
+    counts.reset()
+    with backend.writing() as tx:
+        assert len(tx.apply_some(usual)) == 50
+    assert (counts.statements, counts.commits) == (11, 1), counts.statements_by_sql
+    with backend.writing() as tx:
+        assert not tx.apply_some(usual)
+        with pytest.raises(FencedOut):
+            tx.apply(usual[0])
+
+
 def test_wide_turn_costs_no_more_statements(backend: SQLiteBackend) -> None:
     """A turn of a thousand rows of each kind is still one statement each."""
     row = started(backend)

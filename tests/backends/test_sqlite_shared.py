@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from conductorlite.model.decisions import Decision
 from conductorlite.model.executions import PollData
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.connections import begin_shared
+from conductorlite.testing.conformance.samples import line, started
 from conductorlite.testing.faults import lay_empty_store
 
 
@@ -47,3 +49,21 @@ def test_a_file_is_shared_as_long_as_others_write_to_it(tmp_path: Path) -> None:
         write(two)
         assert all(write(one) for _ in range(60))
         assert not [write(one) for _ in range(10)][-1]
+
+
+def test_of_decisions_that_share_a_write_only_the_late_one_is_left_out(tmp_path: Path) -> None:
+    """Another process was first with one of them: the others are stored together, what is known of them being looked up at once."""
+    path = lay_empty_store(tmp_path / "store.db")
+    one, two = (SQLiteBackend(path, synchronous="NORMAL", counting=True) for _ in range(2))
+    with closing(one), closing(two):
+        rows = [started(one, f"w{number}") for number in range(20)]
+        decisions = [Decision(workflow=row, history=(line(1),)) for row in rows]
+        with two.writing() as tx:
+            tx.apply(decisions[7])
+        assert one.counts is not None
+        one.counts.reset()
+        with one.writing() as tx:
+            assert set(tx.apply_some(decisions)) == {row.workflow_id for row in rows} - {"w7"}
+        assert one.counts.statements < 12
+        with one.reading() as view:
+            assert [row.fence for row in map(view.workflow, (row.workflow_id for row in rows)) if row is not None] == [2] * 20

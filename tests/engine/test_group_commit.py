@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from engine_kit import T0, Bench, NewBench, flow, simple, wait
 
-from conductorlite import Engine, EngineConfig, TaskResult, TaskStatus, VirtualClock, Workers
+from conductorlite import Engine, EngineConfig, TaskContext, TaskResult, TaskStatus, VirtualClock, Workers
 from conductorlite.engine.decisions import Turn, TurnDecider
 from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import TurnResult
@@ -210,3 +211,38 @@ def test_one_that_breaks_a_law_among_those_due_stops_no_other(bench: Bench, monk
     monkeypatch.undo()
     bench.engine.resume(runs[1].workflow_id)
     assert runs[1].status.value == "COMPLETED"
+
+
+def test_reports_of_many_executions_and_what_their_workers_take_next_are_one_commit(tmp_path: Path) -> None:
+    """What was offered before comes first, each under the lease of its own execution, and no function runs before the commit."""
+    gate, begun, backend = threading.Event(), list[tuple[str, int]](), SQLiteBackend(tmp_path / "store.db")
+    workers = Workers(concurrency=4)
+
+    @workers.task("step")
+    def step(context: TaskContext) -> None:
+        begun.append((f"{context.task.workflow_id} {context.task.ref}", backend.commits()))
+        gate.wait(20)
+
+    with Engine(backend, workers=workers) as engine:
+        for number in range(12):
+            engine.start(flow(simple("step")), workflow_id=f"w{number:02}")
+        driver, last = engine.driver, engine.clock.now()
+        driver._work()
+        while len(begun) < 4 or engine.clock.now() <= last:
+            gate.wait(0.001)
+        gate.set()
+        while len(driver.workshop.finished()) < 4:
+            continue
+        gate.clear()
+        before = backend.commits()
+        driver._work()
+        while len(begun) < 8:
+            gate.wait(0.001)
+        assert backend.commits() - before == 1
+        assert [told for told, _ in sorted(begun)] == [f"w{number:02} step" for number in range(8)]
+        assert {commits for _, commits in begun[4:]} == {before + 1}
+        statuses = [task.status for number in range(12) for task in engine.get(f"w{number:02}").tasks if task.ref == "step"]
+        assert statuses == [TaskStatus.COMPLETED] * 4 + [TaskStatus.IN_PROGRESS] * 4 + [TaskStatus.SCHEDULED] * 4
+        gate.set()
+        engine.run_until_idle()
+        assert engine.admin.check() == []

@@ -11,10 +11,10 @@ import test_group_commit
 import test_handed_over
 import test_residents
 
+from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.polling import Polling
 from conductorlite.engine.residents import Quiet
 from conductorlite.engine.turn_types import Asked, TurnResult
-from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import StorageError
 from conductorlite.store.memory.writes import MemoryWrites
@@ -41,16 +41,16 @@ def savepoint_lost(patch: Patch) -> None:
 
 def acknowledged_before_the_commit(patch: Patch) -> None:
     """Turns that share a write are answered, whatever becomes of it."""
-    real = Turns._committed_together
+    real = GroupTurns._committed_together
 
-    def early(self: Turns, asked: Sequence[Asked], results: dict[str, Any]) -> None:
+    def early(self: GroupTurns, asked: Sequence[Asked], results: dict[str, Any]) -> None:
         try:
             real(self, asked, results)
         except StorageError:
             results.update({one.workflow_id: TurnResult(decision=None, replies={}) for one in asked})
             raise
 
-    patch.setattr(Turns, "_committed_together", early)
+    patch.setattr(GroupTurns, "_committed_together", early)
 
 
 def leased_twice(patch: Patch) -> None:

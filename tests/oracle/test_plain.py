@@ -39,7 +39,7 @@ class Ways:
         self.decide, self.short, self.off = decider.decide, 0, False
         #: Raised here, they would be a broken invariant of that execution.
         self.differences: list[tuple[Any, Any]] = []
-        read, scheduled = decider._read_plain, decider.scheduled
+        read, scheduled, poll = decider._read_plain, decider.scheduled, decider.poll
 
         def read_plain(changeset: Any, event: Any) -> int | None:
             steps = None if self.off else read(changeset, event)
@@ -47,6 +47,7 @@ class Ways:
             return steps
 
         patch.setattr(decider, "_read_plain", read_plain)
+        patch.setattr(decider, "poll", lambda *given: None if self.off else poll(*given))
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
         patch.setattr(decisions, "decide", self.both)
         patch.setattr(twins, "decide", self.both)

@@ -12,9 +12,9 @@ from conductorlite.decide.changeset.view import Item, Timer, View
 from conductorlite.model.attrs import changed, new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Message, Outcome, Reply, queue_name
-from conductorlite.model.executions import Task
+from conductorlite.model.executions import Task, Workflow
 
-__all__ = ["TIMEOUTS", "Mailboxes", "counted", "driven_time"]
+__all__ = ["REPLIES", "TIMEOUTS", "Mailboxes", "counted", "driven_time", "timer_event"]
 
 #: The deadlines that have a default.
 TIMEOUTS: Final = frozenset({EventKind.POLL_TIMEOUT, EventKind.RESPONSE_TIMEOUT, EventKind.TASK_TIMEOUT})
@@ -32,8 +32,27 @@ def counted(event: Event) -> Mapping[str, Any] | None:
     return (event.data.value or None) if event.kind in TIMEOUTS else None
 
 
+def timer_event(workflow: Workflow, event_id: str, timer: Timer) -> Event:
+    """A timer of a task as the event that it is in the inbox."""
+    ref, attempt, generation, kind, at, default_ms, sequence, now = timer
+    return new[Event](
+        workflow_id=workflow.workflow_id,
+        event_id=event_id,
+        kind=kind,
+        due_at=at,
+        posted_at=now,
+        sender=workflow.workflow_id,
+        sender_seq=sequence,
+        ref=ref,
+        attempt=attempt,
+        generation=generation,
+        data=driven_time(at - default_ms, default_ms, workflow.owner) if default_ms > 0 else EMPTY,
+        stored=True,
+    )
+
+
 #: The answers that say no more.
-_REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
+REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
 
 #: A report that is refused frees no worker.
 _REFUSED: Final = frozenset({Outcome.STALE, Outcome.CONFLICT})
@@ -69,22 +88,7 @@ class Mailboxes(View):
         """A timer as an event."""
         if isinstance(timer, Event):
             return timer
-        ref, attempt, generation, kind, at, default_ms, sequence, now = timer
-        workflow = self.workflow
-        return new[Event](
-            workflow_id=workflow.workflow_id,
-            event_id=event_id,
-            kind=kind,
-            due_at=at,
-            posted_at=now,
-            sender=workflow.workflow_id,
-            sender_seq=sequence,
-            ref=ref,
-            attempt=attempt,
-            generation=generation,
-            data=driven_time(at - default_ms, default_ms, workflow.owner) if default_ms > 0 else EMPTY,
-            stored=True,
-        )
+        return timer_event(self.workflow, event_id, timer)
 
     def post(
         self,
@@ -258,4 +262,4 @@ class Mailboxes(View):
         """Answer an event."""
         if outcome in _REFUSED:
             self.refused = True
-        self.replies[event.event_id] = Reply(outcome=outcome, message=message) if message else _REPLIES[outcome]
+        self.replies[event.event_id] = Reply(outcome=outcome, message=message) if message else REPLIES[outcome]

@@ -127,6 +127,10 @@ class SplitWrites(SplitReads):
         for decision in decisions:
             self.apply(decision)
 
+    def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
+        """None: each has a commit of its own."""
+        return ()
+
     def apply(self, decision: Decision) -> None:
         """Try a decision under its fence; on any error it alone is undone."""
         workflow = decision.workflow

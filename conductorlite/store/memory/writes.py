@@ -96,6 +96,10 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         for decision in decisions:
             self.apply(decision)
 
+    def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
+        """None: one by one costs nothing more."""
+        return ()
+
     def _claim(self, workflow: Workflow, key: str, replaced: str | None) -> None:
         """Take the idempotency key, or take it over from the execution that is to be replaced; raises KeyTaken."""
         store = self._store

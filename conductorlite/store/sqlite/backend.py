@@ -27,9 +27,10 @@ from conductorlite.model.errors import (
 from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import Capability, PayloadStorage
-from conductorlite.store.sqlite.changes import Known, SQLiteReads, SQLiteWrites
+from conductorlite.store.sqlite.changes import Known, SQLiteReads
 from conductorlite.store.sqlite.connections import Settings, begin_shared, open_reader, open_writer, release, translated
 from conductorlite.store.sqlite.disk import LARGE, Reserve, copy
+from conductorlite.store.sqlite.groups import GroupWrites
 from conductorlite.store.sqlite.own_rows import Part, is_own
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
 from conductorlite.store.sqlite.schema import refuse_newer
@@ -73,8 +74,7 @@ class SQLiteBackend:
         counting: bool = False,
         kernel: str | None = None,
     ) -> None:
-        name = os.fspath(path)
-        if name in ("", ":memory:"):
+        if (name := os.fspath(path)) in ("", ":memory:"):
             raise InvalidInput("SQLiteBackend needs a file; a store in memory is MemoryBackend()")
         if synchronous not in ("FULL", "NORMAL"):
             raise InvalidInput(f"synchronous is FULL or NORMAL, not {synchronous!r}")
@@ -110,17 +110,17 @@ class SQLiteBackend:
         """A consistent view; inside another transaction of this thread, that one's view."""
         return within(_Reading(self))
 
-    def writing(self) -> AbstractContextManager[SQLiteWrites]:
+    def writing(self) -> AbstractContextManager[GroupWrites]:
         """An atomic change; inside one of `transaction`, in its thread, a part of that.
 
         Raises InvariantBroken inside another transaction of this thread.
         """
         outer = self._current.block
-        if outer is not None and outer.joinable and outer.live and isinstance(outer.view, SQLiteWrites):
+        if outer is not None and outer.joinable and outer.live and isinstance(outer.view, GroupWrites):
             return within(Part(outer.view, outer.view._connection, self.path))
         return within(_Writing(self))
 
-    def transaction(self) -> AbstractContextManager[SQLiteWrites]:
+    def transaction(self) -> AbstractContextManager[GroupWrites]:
         """An atomic change of the application's, in which other changes of this thread are parts."""
         outer = self._current.block
         return self.writing() if outer is not None and outer.joinable and outer.live else within(_Writing(self, joinable=True))
@@ -418,18 +418,18 @@ class _Reading(Block[SQLiteReads]):
 
 
 @final
-class _Writing(Block[SQLiteWrites]):
+class _Writing(Block[GroupWrites]):
     """The block of one change."""
 
     __slots__ = ("_backend", "joinable", "view")
 
     def __init__(self, backend: SQLiteBackend, *, joinable: bool = False) -> None:
         self._backend = backend
-        self.view: SQLiteWrites | None = None
+        self.view: GroupWrites | None = None
         #: Whether others of this thread are parts of it.
         self.joinable = joinable
 
-    def begin(self) -> SQLiteWrites:
+    def begin(self) -> GroupWrites:
         backend = self._backend
         if backend._inside() is not None:
             backend._check_open()
@@ -450,7 +450,7 @@ class _Writing(Block[SQLiteWrites]):
                 backend._version = version
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
-        self.view = SQLiteWrites(writer, backend.path, backend._known)
+        self.view = GroupWrites(writer, backend.path, backend._known, shared=backend._commits < backend._shared)
         self.view._dirty = self.joinable  # what came before must not be undone with a decision
         return self.view
 

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.decisions import Event, EventKind, Message
+from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import ConductorliteError, InvalidInput, StorageCorrupt
 from conductorlite.model.executions import PollData, Task, Workflow
@@ -414,6 +414,10 @@ class BaseWrites(BaseReads):
 
     def fenced(self, fences: Mapping[str, int]) -> Collection[str]:
         """None: `apply` says so."""
+        return ()
+
+    def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
+        """None: see `groups`."""
         return ()
 
     def _change(self, statement: str, row: Row, refusal: ConductorliteError) -> None:

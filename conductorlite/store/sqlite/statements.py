@@ -255,6 +255,11 @@ NEXT_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner
 
 #: What is known of an execution that is to be written.
 KNOWN: Final = "SELECT execution, alarm_at, timers FROM workflows WHERE workflow_id = ?"
+#: The same of many, by their ids and fences, where these are still the same.
+KNOWN_AT: Final = (
+    "SELECT w.workflow_id, w.execution, w.alarm_at, w.timers FROM json_each(?) AS wanted CROSS JOIN workflows AS w"
+    " WHERE w.workflow_id = wanted.key AND w.fence = wanted.value"
+)
 KEPT_OF: Final = "SELECT owner, timers FROM workflows WHERE workflow_id = ?"
 KEPT_DUE: Final = "SELECT owner, timers FROM workflows WHERE workflow_id = ? AND alarm_at <= ?"
 ALARMS: Final = (

@@ -19,6 +19,7 @@ import pytest
 from conductorlite.store.ports import Backend
 from conductorlite.testing.conformance.changes import ChangeConformance
 from conductorlite.testing.conformance.executions import ExecutionConformance, LookupConformance
+from conductorlite.testing.conformance.groups import GroupConformance
 from conductorlite.testing.conformance.indexes import IndexConformance
 from conductorlite.testing.conformance.limits import LimitConformance
 from conductorlite.testing.conformance.locks import LockConformance
@@ -41,6 +42,7 @@ class BackendConformance(
     DrivenConformance,
     EventConformance,
     ExecutionConformance,
+    GroupConformance,
     HolderConformance,
     LimitConformance,
     LineConformance,

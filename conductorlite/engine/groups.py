@@ -1,0 +1,212 @@
+"""Turns of several executions in one write.
+
+What it guarantees. Each is as if it were alone, under its own fence, and is answered when the write is committed, not before. One
+that is refused refuses itself only; when the write does not come to be, each is taken alone.
+
+How it works. All are decided before the write begins, on what is known of their executions. In the write the store takes together
+what it can write by kind of row; the others are applied one by one. One that is late is decided again there.
+
+Source of the rule: Conductor commits turn by turn; here a commit for each is most of what a turn costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from conductorlite.engine.decisions import polls_in_vain
+from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
+from conductorlite.engine.turn_types import LASTING, Asked, Deadly, TurnResult
+from conductorlite.engine.turns import Turns
+from conductorlite.model.decisions import Decision
+from conductorlite.model.errors import (
+    AlreadyExists,
+    ConductorliteError,
+    FencedOut,
+    InvariantBroken,
+    KeyTaken,
+    NoHelper,
+)
+from conductorlite.store.ports import Capability, WritingTransaction
+
+__all__ = ["GroupTurns", "RunGroup", "beside"]
+
+#: Takes turns of different executions, as `GroupTurns.run_group` does.
+RunGroup = Callable[[Sequence[Asked]], list[TurnResult | ConductorliteError]]
+
+#: A turn that is to be written, and its decision.
+Ready = tuple[Asked, TurnMemo, Decision]
+
+#: What becomes of turns, by their executions.
+Results = dict[str, TurnResult | ConductorliteError]
+
+
+class GroupTurns(Turns):
+    """Turns, and those that share a write."""
+
+    def run_group(self, asked: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
+        """Take turns of different executions, in one write if there is more than one; what becomes of each.
+
+        Nothing is answered before it is committed. A turn that cannot share the write, and every one of them when it does not come
+        to be, is taken alone. Raises what does not pass by itself: StorageCorrupt, SchemaTooNew, EngineClosed.
+        """
+        results: Results = {}
+        if len(asked) > 1 and self.lock is None and not self.read_inside:
+            try:
+                self._committed_together(asked, results)
+            except LASTING:
+                raise
+            except ConductorliteError:
+                pass  # nothing of it is stored: each is taken alone
+        for one in asked:
+            done = results.get(one.workflow_id)
+            try:
+                if isinstance(done, TurnResult):
+                    done = self._run_follow_ups(one.workflow_id, one.events, done)
+                else:
+                    done = self.run_turn(one.workflow_id, one.events, extra_write=one.extra_write, taking=one.taking)
+            except LASTING:
+                raise
+            except ConductorliteError as error:
+                done = error
+            results[one.workflow_id] = done
+        return [results[one.workflow_id] for one in asked]
+
+    def _committed_together(self, asked: Sequence[Asked], results: Results) -> None:
+        """Commit what can share a write, and keep what becomes of it; when this raises, nothing of it is kept."""
+        ready = self._decided_each(asked)
+        shared: list[Ready] = []
+        try:
+            with self.backend.writing() as tx:
+                number = self.quiet.enter(tx, self.clock.now())
+                late = tx.fenced(
+                    {one.workflow_id: turn.workflow.fence for one, _, turn in ready if self.fencing and not turn.created}
+                )
+                shared, left = self._applied(tx, [each for each in ready if each[0].workflow_id not in late])
+                for one, memo, decision in left:
+                    if decision is not None:
+                        try:
+                            tx.apply(decision)
+                        except FencedOut:  # another turn of this write, or of another engine, was first
+                            decision = None
+                        except (KeyTaken, AlreadyExists, InvariantBroken):
+                            continue  # it is undone, and taken alone
+                    if decision is None:
+                        if polls_in_vain(tx, one):
+                            results[one.workflow_id] = TurnResult(decision=None, replies={})
+                            continue
+                        memo = TurnMemo(None, one.extra_write, one.taking)
+                        if (decision := self._decided_inside(tx, one, memo)) is None:
+                            continue
+                    if not decision.empty:
+                        self._write_extras(tx, decision, memo)
+                    shared.append((one, memo, decision))
+        except FencedOut as error:
+            shared = [each for each in shared if each[0].workflow_id in error.stored]
+        if shared:
+            self.quiet.committed(number)
+        for one, memo, decision in shared:
+            if not decision.empty:
+                self._keep(decision, memo)
+                self.announce(decision)
+            results[one.workflow_id] = TurnResult(decision=decision, replies=decision.replies)
+
+    def _applied(
+        self, tx: WritingTransaction, ready: Iterable[Ready]
+    ) -> tuple[list[Ready], list[tuple[Asked, TurnMemo, Decision | None]]]:
+        """Those that are written together, and those to be applied one by one; without a decision what is known to be late."""
+        whole: list[Ready] = []
+        late: list[tuple[Asked, TurnMemo, Decision | None]] = []
+        for one, memo, decision in ready:
+            try:
+                whole.append((one, memo, self._before_apply(tx, decision, memo)))
+            except FencedOut:
+                late.append((one, memo, None))
+            except (KeyTaken, AlreadyExists, InvariantBroken):
+                continue  # it is taken alone
+        stored = tx.apply_some([decision for _, _, decision in whole])
+        if not stored:
+            return [], [*whole, *late]
+        shared = [each for each in whole if each[0].workflow_id in stored]
+        for _, memo, decision in shared:
+            self._write_extras(tx, decision, memo)
+        return shared, [*(each for each in whole if each[0].workflow_id not in stored), *late]
+
+    def _decided_inside(self, tx: WritingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
+        """A late turn, decided again in the write and applied if it changes anything; None when it is to be taken alone."""
+        self.fenced_out += 1
+        if Capability.SERIAL not in self.backend.capabilities:
+            return None
+        try:
+            _, turn = self.prepared(tx, one.workflow_id, one.events, memo)
+            if turn is None or turn.plan.foreign:
+                return None
+            decision = self.decide(turn)
+            if decision.texts and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
+                return None
+            if not decision.empty:
+                decision = self.store_payloads(decision, memo, tx)
+                tx.apply(self._before_apply(tx, decision, memo))
+            return decision
+        except LASTING:
+            raise
+        except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
+            return None
+        finally:
+            self._leaving(memo)
+
+    def _decided_each(self, asked: Iterable[Asked]) -> list[Ready]:
+        """Those that can share a write, with their decisions."""
+        ready: list[Ready] = []
+        for one in asked:
+            memo = TurnMemo(None, one.extra_write, one.taking)
+            try:
+                decision = self._decided_for_group(one, memo)
+            except LASTING:
+                raise
+            except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
+                continue
+            finally:
+                self._leaving(memo)
+            if decision is not None:
+                ready.append((one, memo, decision))
+        return ready
+
+    def _decided_for_group(self, one: Asked, memo: TurnMemo) -> Decision | None:
+        """The decision on a turn that can share a write: not one that runs foreign code, or writes nothing."""
+        resident = self.residents.take(one.workflow_id)
+        decision = None if resident is None else self.on_residents(resident, one.events, memo)
+        if decision is None:
+            with self.backend.reading() as view:
+                _, turn = self.prepared(view, one.workflow_id, one.events, memo)
+                if turn is None or turn.plan.foreign:
+                    return None
+                decision = self.decide(turn)
+        return None if decision.empty else self.store_payloads(decision, memo)
+
+
+def beside(
+    turns: GroupTurns, report: Callable[[RunGroup], list[TurnResult | ConductorliteError]], poll: Callable[[RunGroup], object]
+) -> list[TurnResult | ConductorliteError]:
+    """Take what is reported in one write with what polls take; what became of the reports, nothing if it was not done.
+
+    `report` and `poll` are given what takes their turns. It is not done when `poll` takes none.
+    """
+    results: list[TurnResult | ConductorliteError] = []
+
+    def run(polls: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
+        found: list[TurnResult | ConductorliteError] = []
+
+        def all_of(reported: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
+            done = turns.run_group([*reported, *polls])
+            found.extend(done[len(reported) :])
+            return done[: len(reported)]
+
+        results.extend(report(all_of))
+        return found
+
+    try:
+        poll(run)
+    except ConductorliteError:
+        if not results:
+            raise
+    return results

@@ -1,0 +1,145 @@
+"""Decisions of several executions, stored by one statement for each kind of row.
+
+Most turns that share a write are over one task each, and change nothing but rows of their own execution. Written one by one, each
+of them takes a savepoint and five statements; together they take one savepoint and as many statements as one. What asks for more
+is left to `apply`. When a row is not as it is thought to be, nothing is stored here, and `apply` finds out whose fault that is.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+
+from conductorlite.model.decisions import Decision, MessageKey
+from conductorlite.store.sqlite import statements as sql
+from conductorlite.store.sqlite.changes import Known, SQLiteWrites
+from conductorlite.store.sqlite.history import history_rows
+from conductorlite.store.sqlite.rows import Row, message_row, task_row, workflow_row
+
+__all__ = ["GroupWrites"]
+
+
+def _is_usual(decision: Decision) -> bool:
+    """Whether a decision changes rows of tasks, timers, messages and lines of the journal, and nothing else."""
+    more = decision.dropped or decision.renamed or decision.texts or decision.externals or decision.limits
+    return not (more or decision.created or decision.release_held or decision.outgoing.posted)
+
+
+class _Refused(Exception):
+    """Internal: a row is not as it is thought to be."""
+
+
+class _Rows:
+    """What decisions write, by the statement that writes it."""
+
+    __slots__ = ("added", "alarmed", "changed", "ended", "gone", "history", "known", "put", "updated")
+
+    def __init__(self) -> None:
+        #: Rows of executions: those that change as they mostly do, those whose alarm is another one, those that end.
+        self.changed: list[Row] = []
+        self.alarmed: list[Row] = []
+        self.ended: list[Row] = []
+        self.updated: list[Row] = []
+        self.added: list[Row] = []
+        self.history: list[Row] = []
+        self.gone: list[MessageKey] = []
+        self.put: list[Row] = []
+        #: What is known of the executions afterwards.
+        self.known: dict[str, Known] = {}
+
+    def add(self, decision: Decision, before: Known, after: Known) -> None:
+        """Add what one decision writes, of an execution of which this is known before and after it."""
+        workflow, (number, at, was, _), (_, alarm, cell, _) = decision.workflow, before, after
+        row = workflow_row(workflow)
+        self.known[workflow.workflow_id] = after
+        if workflow.status.terminal:
+            self.ended.append((*row[: sql.CHANGING], cell, alarm, *row[-2:], *row[-6:-2], number, at, was))
+        elif alarm == at:
+            self.changed.append((*row[: sql.CHANGING], cell, *row[-6:], number, at, was))
+        else:
+            self.alarmed.append((*row[: sql.CHANGING], cell, alarm, *row[-6:], number, at, was))
+        fence = workflow.fence + 1
+        for task in decision.updated:
+            self.updated.append((fence, *task_row(task), number))
+        for task in decision.inserted:
+            self.added.append((number, fence, *task_row(task)))
+        if decision.history:
+            self.history += history_rows(number, decision.history)
+        outgoing = decision.outgoing
+        self.gone += outgoing.removed
+        for message in outgoing.put:
+            self.put.append(message_row(message))
+
+
+class GroupWrites(SQLiteWrites):
+    """The same, with what turns of several executions write together."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str, known: dict[str, Known], *, shared: bool) -> None:
+        super().__init__(connection, path, known)
+        #: Whether other processes have written of late, and may have been first.
+        self.shared = shared
+
+    def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
+        """Store what there is of the usual kind, and say whose decisions that are; see `WritingTransaction`."""
+        usual = [decision for decision in decisions if _is_usual(decision)]
+        if len(usual) < 2:
+            return ()
+        found = self._looked_up(usual)
+        rows = _Rows()
+        for decision in usual:
+            known = found.get(decision.workflow.workflow_id)
+            if known is not None:
+                after = (known[0], *self._settled(decision, *known[1:]))
+                if not any(self._others):  # else an event of its own stands in the inbox
+                    rows.add(decision, known, after)
+        if not rows.known:
+            return ()
+        before, self._dirty = self._dirty, True
+        self._execute("SAVEPOINT decision")
+        try:
+            self._store(rows)
+        except BaseException as error:
+            self._undo(False)
+            if isinstance(error, _Refused | sqlite3.IntegrityError | UnicodeEncodeError | OverflowError):
+                self._dirty = before
+                return ()
+            self._raise_known(error, "one of several")
+            raise
+        self._execute("RELEASE decision")
+        for workflow_id, known in rows.known.items():
+            self._know(workflow_id, known)
+        return rows.known
+
+    def _looked_up(self, decisions: Iterable[Decision]) -> dict[str, Known]:
+        """What is known of executions whose fences are those that were read; it is looked up where others may have been first."""
+        found: dict[str, Known] = {}
+        asked: dict[str, int] = {}
+        for decision in decisions:
+            workflow_id = decision.workflow.workflow_id
+            known = None if self.shared else self._known.get(workflow_id)
+            if known is None:
+                asked[workflow_id] = decision.workflow.fence
+            else:
+                found[workflow_id] = known
+        for workflow_id, *now in self._execute(sql.KNOWN_AT, (json.dumps(asked),)) if asked else ():
+            known = self._known.get(workflow_id)
+            number, alarm, cell = now
+            found[workflow_id] = known if known is not None and known[:3] == (number, alarm, cell) else (number, alarm, cell, None)
+        return found
+
+    def _store(self, rows: _Rows) -> None:
+        """Raises _Refused when there is no row like one that is to be changed."""
+        self._expect(sql.UPDATE_WORKFLOW, rows.changed)
+        self._expect(sql.UPDATE_WORKFLOW_AND_ALARM, rows.alarmed)
+        self._expect(sql.UPDATE_WORKFLOW_AND_STATUS, rows.ended)
+        self._expect(sql.UPDATE_TASK, rows.updated)
+        if rows.gone:  # before what is put in the place of it
+            self._executemany(sql.DELETE_MESSAGE, rows.gone)
+        for statement, cells in ((sql.INSERT_TASK, rows.added), (sql.INSERT_HISTORY, rows.history), (sql.PUT_MESSAGE, rows.put)):
+            if cells:
+                self._executemany(statement, cells)
+
+    def _expect(self, statement: str, rows: Sequence[Row]) -> None:
+        if rows and self._executemany(statement, rows).rowcount != len(rows):
+            raise _Refused
