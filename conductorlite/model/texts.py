@@ -27,6 +27,7 @@ __all__ = [
     "Seconds",
     "Span",
     "brief",
+    "class_name",
     "cut",
     "did_you_mean",
     "error_text",
@@ -90,7 +91,12 @@ def cut(text: str, limit: int) -> str:
 
 def type_name(value: object) -> str:
     """The name of an object's type, whatever its metaclass says."""
-    return cut(type.__dict__["__name__"].__get__(type(value)), _LONGEST)
+    return class_name(type(value))
+
+
+def class_name(kind: type) -> str:
+    """The name of a class, whatever its metaclass says."""
+    return cut(type.__dict__["__name__"].__get__(kind), _LONGEST)
 
 
 def error_text(error: BaseException, limit: int = REASON_LENGTH) -> str:

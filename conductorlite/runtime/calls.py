@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from itertools import islice
+from functools import lru_cache
+from itertools import islice, pairwise
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,7 @@ from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFai
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.later import functions, inspect, traceback
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.model.texts import cut, error_text, printable, type_name
+from conductorlite.model.texts import class_name, cut, error_text, printable, type_name
 from conductorlite.model.threads import Cache
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.registry import Worker
@@ -302,16 +303,19 @@ _NOTHING: Final = Document(EMPTY)
 def raised(task: Task, error: BaseException) -> TaskResult:
     """The report for what a function raised, with its traceback."""
     single, text = _is_single(error), printable(error, RAW_LENGTH)
+    kind: type = type(error)
     said = isinstance(error, TaskFailedTerminally)
     terminal = said or (not single and _is_terminal(error))
-    types = (_name(type(error)),) if single else tuple([_name(type(one)) for one in islice(_chain(error), TYPES)])
+    # A class of another metaclass may answer anything when it is looked up.
+    name, shown = _names_known(kind) if type(kind) is type else _names(kind)
+    types = (name,) if single else tuple([_name(type(one)) for one in islice(_chain(error), TYPES)])
     return new[TaskResult](
         workflow_id=task.workflow_id,
         task_id=task.task_id,
         status=TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,
         lease=task.lease,
         output_data=_NOTHING,
-        reason=text if said else f"{type_name(error)}: {text}",
+        reason=text if said else f"{shown}: {text}",
         traceback=_traceback(error, single=single),
         error_types=types,
     )
@@ -359,6 +363,14 @@ def _name(kind: type) -> str:
     return printable(f"{printable(module, RAW_LENGTH)}.{name}", TYPE_LENGTH)
 
 
+def _names(kind: type) -> tuple[str, str]:
+    """How error types name a class, and how reasons do."""
+    return _name(kind), class_name(kind)
+
+
+_names_known: Final = lru_cache(maxsize=256)(_names)
+
+
 def _is_terminal(error: BaseException) -> bool:
     """Whether a function has said that there is no use in trying again: by itself, or by one of a group."""
     pending, seen = [error], 0
@@ -371,9 +383,12 @@ def _is_terminal(error: BaseException) -> bool:
     return False
 
 
-#: A place in a program, and what a traceback shows of it: the same in every failure there, and slow to find out, for its source is
-#: parsed.
-_PLACES: Final[Cache[tuple[str, CodeType, int], tuple[tuple[str, int, str], str]]] = Cache(256)
+#: The places that an error has passed, and what a traceback shows of them: the same in every failure there, and slow to find out,
+#: for their source is parsed.
+_PLACES: Final[Cache[tuple[tuple[str, CodeType, int], ...], str]] = Cache(256)
+
+#: So many of them at most are known together.
+_DEEP: Final = 32
 
 #: Errors with more to say than their text and the places they have passed: names that were meant, lines of a source, members.
 _SAYING_MORE: Final = (AttributeError, BaseExceptionGroup, ImportError, NameError, SyntaxError)
@@ -383,21 +398,21 @@ def _lines(error: BaseException, *, single: bool) -> list[str]:
     """As `traceback.format_exception` has it."""
     if not single or isinstance(error, _SAYING_MORE):
         return traceback.format_exception(error)
-    place, before, lines = error.__traceback__, None, ["Traceback (most recent call last):\n"]
+    place, passed = error.__traceback__, []
     while place is not None:
         code = place.tb_frame.f_code
-        key = (code.co_filename, code, place.tb_lasti)
-        known = _PLACES.get(key)
-        if known is None:
-            shown = (code.co_filename, place.tb_lineno, code.co_qualname)
-            known = (shown, "".join(traceback.format_tb(place, 1)))
-            _PLACES.put(key, known)
-        shown, text = known
-        if shown == before:  # of many repetitions it gives the number
+        passed.append((code.co_filename, code, place.tb_lasti))
+        place = place.tb_next
+    head = _PLACES.get(tuple(passed)) if 0 < len(passed) <= _DEEP else None
+    if head is None:
+        shown = traceback.extract_tb(error.__traceback__)
+        same = [(one.filename, one.lineno, one.name) for one in shown]
+        if not same or any(one == following for one, following in pairwise(same)):  # of many repetitions it gives the number
             return traceback.format_exception(error)
-        lines.append(text)
-        place, before = place.tb_next, shown
-    return [*lines, *_last_lines(error)] if len(lines) > 1 else traceback.format_exception(error)
+        head = "".join(["Traceback (most recent call last):\n", *shown.format()])
+        if len(passed) <= _DEEP:
+            _PLACES.put(tuple(passed), head)
+    return [head, *_last_lines(error)]
 
 
 def _last_lines(error: BaseException) -> list[str]:

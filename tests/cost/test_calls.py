@@ -28,7 +28,7 @@ CEILINGS: Final = {"chain": (chain, 10, 436), "loop": (loop, 10, 590), "fork": (
 STORED: Final = 516
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
-RETRY: Final = 479
+RETRY: Final = 467
 VIRTUAL: Final = 1.2
 
 
