@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from conductorlite.plan.diagrams import mermaid
     from conductorlite.plan.difference import diff
     from conductorlite.plan.validate import validate, validate_event_handler, validate_task_def
-    from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
+    from conductorlite.runtime.aio import AsyncEngine, AsyncRun
     from conductorlite.runtime.calls import current_task
     from conductorlite.runtime.context import TaskContext
     from conductorlite.runtime.engine import Engine, Run, Transaction
@@ -109,8 +109,8 @@ __version__ = "0.1.0"
 
 #: Where each name is. A program imports the modules of those it uses, when it uses them: all of them take several times as long.
 _HOMES: Final = {
-    "AsyncEngine": "runtime.aio.engine",
-    "AsyncRun": "runtime.aio.engine",
+    "AsyncEngine": "runtime.aio",
+    "AsyncRun": "runtime.aio",
     "Barriers": "decide.changeset.reader",
     "Bounds": "decide.changeset.view",
     "Clock": "model.clock",

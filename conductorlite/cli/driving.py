@@ -435,7 +435,7 @@ def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_
         app = beside(rest_app(engine, safety=local), pages) if api else pages
         calls = None
         if grpc_port is not None:
-            from conductorlite.server.grpc.app import grpc_served
+            from conductorlite.server.grpc import grpc_served
 
             address = f"{host}:{grpc_port}"
             number = others.enter_context(grpc_served(engine, address, safety=local, certificate=certificate, key=key))

@@ -23,14 +23,13 @@ from typing import Final
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
-from conductorlite.engine.decisions import Parking
+from conductorlite.engine.decisions import UNLOCKED, Parking, TurnLock, TurnLost
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
-from conductorlite.engine.turn_lock import UNLOCKED, TurnLock, TurnLost
 from conductorlite.engine.turn_types import (
     Caller,
     Deadly,

@@ -25,7 +25,7 @@ from conductorlite.model.errors import EngineClosed, MissingExtra, StorageError
 from conductorlite.model.executions import HistoryKind, Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.threads import carried
-from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.runtime.aio import AsyncEngine
 
 try:
     from opentelemetry import metrics, propagate, trace

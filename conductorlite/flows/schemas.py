@@ -14,14 +14,28 @@ from enum import Enum
 from inspect import Parameter
 from inspect import signature as signature_of
 from types import NoneType, UnionType
-from typing import Any, Final, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    Required,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SchemaDef
 from conductorlite.model.executions import TaskResult
-from conductorlite.plan.lint import Contract
 from conductorlite.runtime.registry import Worker, Workers, signature
 from conductorlite.runtime.values import is_record, plain
+
+if TYPE_CHECKING:
+    from conductorlite.plan.lint import Contract
 
 __all__ = ["contracts_of", "fields_of", "hints", "input_schema", "is_whole", "output_schema", "returnable", "returned", "schema_of"]
 
@@ -179,6 +193,8 @@ def contracts_of(workers: Workers) -> dict[str, Contract]:
 
 
 def _contract(worker: Worker) -> Contract:
+    from conductorlite.plan.lint import Contract
+
     signature = worker.signature
     kind = returned(worker.function)
     anything = signature.whole is not None or signature.parameters is None

@@ -31,7 +31,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.pages.markup import PROOF, Document, Html, element, join, whole_page
-from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.runtime.aio import AsyncEngine
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.safety import Guard, Receive, Role, Safety, Scope, Send, needed_by_method
 from conductorlite.server.waiting import Threads

@@ -65,7 +65,7 @@ class ConductorServer:
             self.url = opening.enter_context(served(rest_app(self.engine, safety=safety), safety))
             self.api = f"{self.url}/api"
             if self._serves_grpc:
-                from conductorlite.server.grpc.app import grpc_served
+                from conductorlite.server.grpc import grpc_served
 
                 self.grpc = f"127.0.0.1:{opening.enter_context(grpc_served(self.engine))}"
             thread = started(self._settle if self.engine.clock.virtual else self.engine.run_forever, name="conductorlite-driver")

@@ -23,7 +23,7 @@ from conductorlite import (
     WorkflowTask,
 )
 from conductorlite.errors import EngineClosed
-from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.runtime.aio import AsyncEngine
 
 #: Generous bound of every wait on the machine's clock, seconds.
 PATIENCE = 20.0

@@ -7,8 +7,8 @@ import inspect
 import pytest
 
 from conductorlite import Engine, Run
-from conductorlite.runtime.aio import engine as generated
-from conductorlite.runtime.aio.engine import AsyncEngine, AsyncRun
+from conductorlite.runtime import aio as generated
+from conductorlite.runtime.aio import AsyncEngine, AsyncRun
 
 from generate import TARGET, Writer, faces, verbs  # isort: skip
 

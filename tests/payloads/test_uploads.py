@@ -30,7 +30,7 @@ from conductorlite import (
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.errors import ExecutionNotFound, InvalidInput, KeyTaken, PayloadTooLarge, PayloadUnavailable, StaleLease
 from conductorlite.model.documents import task_to_json, workflow_to_json
-from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.runtime.aio import AsyncEngine
 from conductorlite.store.payloads import LocalPayloads, MemoryPayloads
 from conductorlite.store.ports import PayloadStorage
 from conductorlite.store.tables import ExternalStorageLocation

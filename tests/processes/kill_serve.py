@@ -84,8 +84,8 @@ def _made_start_by_grpc() -> Callable[[str], str] | None:
     try:
         import grpc
 
-        from conductorlite.server.grpc.app import METHODS
-        from conductorlite.server.grpc.messages import filled, message_class, read
+        from conductorlite.server.grpc import METHODS
+        from conductorlite.server.messages import filled, message_class, read
     except ImportError:
         return None
     method = next(one for one in METHODS if one.name == "StartWorkflow")

@@ -16,7 +16,7 @@ import pytest
 from conductorlite import AsyncEngine, Engine, Run, VirtualClock, Workers, WorkflowDef
 from conductorlite.engine.config import services
 from conductorlite.errors import EngineClosed
-from conductorlite.runtime.aio.engine import AsyncRun
+from conductorlite.runtime.aio import AsyncRun
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})
 

@@ -172,8 +172,8 @@ def grpc(engine: Engine, draw: Draw, wrong: Wrong, requests: int) -> None:
     """So many random requests over gRPC."""
     import grpc as wire
 
-    from conductorlite.server.grpc.app import METHODS, grpc_served
-    from conductorlite.server.grpc.messages import message_class
+    from conductorlite.server.grpc import METHODS, grpc_served
+    from conductorlite.server.messages import message_class
 
     with grpc_served(engine) as port, wire.insecure_channel(f"127.0.0.1:{port}") as channel:
         for number in range(requests):

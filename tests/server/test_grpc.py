@@ -17,8 +17,8 @@ pytest.importorskip("google.protobuf")
 
 import grpc
 
-from conductorlite.server.grpc.app import METHODS, grpc_served
-from conductorlite.server.grpc.messages import filled, message_class, read
+from conductorlite.server.grpc import METHODS, grpc_served
+from conductorlite.server.messages import filled, message_class, read
 from conductorlite.server.safety import Role, Safety
 
 SERVICES: Final = {method.service.rpartition(".")[2]: method.service for method in METHODS}

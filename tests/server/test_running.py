@@ -52,7 +52,7 @@ def test_rest_over_tls(certified: tuple[str, str]) -> None:
 def test_grpc_over_tls(certified: tuple[str, str]) -> None:
     """So does a gRPC server."""
     grpc = pytest.importorskip("grpc")
-    from conductorlite.server.grpc.app import grpc_served
+    from conductorlite.server.grpc import grpc_served
 
     certificate, key = certified
     trusting = grpc.ssl_channel_credentials(Path(certificate).read_bytes())

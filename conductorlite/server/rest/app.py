@@ -27,7 +27,7 @@ from conductorlite.model.errors import (
     StorageError,
     StorageFull,
 )
-from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.runtime.aio import AsyncEngine
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.operations import Found, Operation, Refused, find, no_such
 from conductorlite.server.rest.routes import TABLE

@@ -32,9 +32,9 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Task
 from conductorlite.model.threads import Waiter, started
-from conductorlite.runtime.aio.engine import AsyncEngine
+from conductorlite.runtime.aio import AsyncEngine
 from conductorlite.runtime.engine import Engine
-from conductorlite.server.grpc.messages import filled, message_class, read
+from conductorlite.server.messages import filled, message_class, read
 from conductorlite.server.rest.operations import NO_BODY, Refused, Text
 from conductorlite.server.rest.tasks import Polled, batch_poll, poll
 from conductorlite.server.safety import Role, Safety, is_loopback

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from conductorlite.engine.events import Events
     from conductorlite.engine.schedules import Schedules
     from conductorlite.plan.grafts import RunProgress
-    from conductorlite.runtime.aio.bridge import Bridge
+    from conductorlite.runtime.bridge import Bridge
     from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
     from conductorlite.store.tables import ExternalStorageLocation
 
@@ -493,7 +493,7 @@ class AsyncEngine:
         config: EngineConfig | None = None,
     ) -> None:
         # asyncio is imported by programs that make one of these, not by all that import conductorlite.
-        from conductorlite.runtime.aio.bridge import Bridge
+        from conductorlite.runtime.bridge import Bridge
 
         self._pid = os.getpid()
         self._engine = Engine(

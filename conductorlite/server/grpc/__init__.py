@@ -1,1 +1,0 @@
-"""Conductor's gRPC API over an engine: `grpc_server(engine)`, `grpc_served(engine)`."""
