@@ -31,6 +31,7 @@ __all__ = [
     "digest",
     "encoded",
     "parse",
+    "present",
     "size_of",
 ]
 
@@ -179,6 +180,11 @@ def digest(text: str) -> str:
 def attempt_head(workflow_id: str) -> str:
     """What the ids of all attempts of an execution begin with: eight hex digits, by which a store finds it."""
     return digest(f"workflow\x1f{workflow_id}")[:8]
+
+
+def present(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A map without what is null, as Conductor writes its JSON."""
+    return {name: value for name, value in document.items() if value is not None}
 
 
 def size_of(text: str) -> int:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from conductorlite.model import attrs
-from conductorlite.model.canonical import Payload, canonical, parse
+from conductorlite.model.canonical import Payload, canonical, parse, present
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.definitions import Semantics, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import StorageCorrupt
@@ -50,7 +50,7 @@ __all__ = [
 def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
     """An execution as `Engine.get` returns it, with its tasks and its definition, as Conductor's `Workflow`."""
     nodes = _nodes_of(workflow)
-    document: dict[str, Any] = {
+    document = {
         "workflowId": workflow.workflow_id,
         "workflowName": workflow.name,
         "workflowVersion": workflow.version,
@@ -82,7 +82,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "tasks": [_task(task, workflow, nodes.get((task.grafts[-1:], task.base_ref))) for task in workflow.tasks],
         "workflowDefinition": None if workflow.definition is None else workflow.definition.to_json(),
     }
-    return _known(document)
+    return present(document)
 
 
 def task_to_json(task: Task, workflow: Workflow | None = None) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
     if node is not None:
         # As a definition of one task, so that there is one writer of definitions.
         document["workflowTask"] = WorkflowDef(name="", tasks=[node]).to_json()["tasks"][0]
-    return _known(document)
+    return present(document)
 
 
 def _shown(payload: Payload) -> Any:
@@ -150,10 +150,6 @@ def _shown(payload: Payload) -> Any:
 
 def _path(payload: Payload) -> str | None:
     return None if payload.external is None else payload.external.key
-
-
-def _known(document: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if value is not None}
 
 
 def _seconds(milliseconds: int | None) -> int | float | None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from conductorlite.model import attrs
-from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.canonical import EMPTY, Payload, present
 from conductorlite.model.codec import Definition
 
 __all__ = [
@@ -169,14 +169,15 @@ class EventExecution:
 
     def to_json(self) -> dict[str, Any]:
         """This record as Conductor's `EventExecution`, fresh."""
-        document = {
-            "id": self.id,
-            "messageId": self.message_id,
-            "name": self.name,
-            "event": self.event,
-            "created": self.created,
-            "status": self.status.value,
-            "action": self.action,
-            "output": self.output_data,
-        }
-        return {key: value for key, value in document.items() if value is not None}
+        return present(
+            {
+                "id": self.id,
+                "messageId": self.message_id,
+                "name": self.name,
+                "event": self.event,
+                "created": self.created,
+                "status": self.status.value,
+                "action": self.action,
+                "output": self.output_data,
+            }
+        )

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from conductorlite.model import attrs
-from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.canonical import canonical, parse, present
 from conductorlite.model.clock import to_instant
 from conductorlite.model.codec import Definition
 from conductorlite.model.definitions import StartWorkflowRequest
@@ -182,30 +182,32 @@ class Schedule:
 
     def to_json(self) -> dict[str, Any]:
         """Conductor's `WorkflowSchedule` as its REST API answers it, with `recent` and what waits beside it, fresh."""
-        document = {
-            **self.definition.to_json(),
-            "paused": self.paused,
-            "pausedReason": self.paused_reason,
-            "createTime": self.create_time,
-            "updatedTime": self.updated_time,
-            "nextRunTime": self.next_run_time,
-            "running": list(self.running),
-            "buffered": list(self.buffered),
-            "backfills": [_backfill(each) for each in self.backfills],
-            "recent": [_run(each) for each in self.recent],
-        }
-        return {name: value for name, value in document.items() if value is not None}
+        return present(
+            {
+                **self.definition.to_json(),
+                "paused": self.paused,
+                "pausedReason": self.paused_reason,
+                "createTime": self.create_time,
+                "updatedTime": self.updated_time,
+                "nextRunTime": self.next_run_time,
+                "running": list(self.running),
+                "buffered": list(self.buffered),
+                "backfills": [_backfill(each) for each in self.backfills],
+                "recent": [_run(each) for each in self.recent],
+            }
+        )
 
 
 def _run(run: ScheduledRun) -> dict[str, Any]:
-    document = {
-        "scheduledTime": run.scheduled_time,
-        "executionTime": run.executed_time,
-        "state": str(run.outcome),
-        "workflowId": run.workflow_id,
-        "reason": run.reason,
-    }
-    return {name: value for name, value in document.items() if value is not None}
+    return present(
+        {
+            "scheduledTime": run.scheduled_time,
+            "executionTime": run.executed_time,
+            "state": str(run.outcome),
+            "workflowId": run.workflow_id,
+            "reason": run.reason,
+        }
+    )
 
 
 def _backfill(backfill: Backfill) -> dict[str, Any]:

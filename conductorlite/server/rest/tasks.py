@@ -9,6 +9,7 @@ from typing import Any, Final
 from conductorlite.engine.control import blocking_task
 from conductorlite.engine.polling import Asker
 from conductorlite.model import attrs
+from conductorlite.model.canonical import present
 from conductorlite.model.codec import structured
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import StartWorkflowRequest
@@ -384,8 +385,9 @@ def poll_data_all(engine: Engine) -> list[Json]:
 
 
 def _poll_data(one: PollData) -> Json:
-    known = {"queueName": one.queue_name, "domain": one.domain, "workerId": one.worker_id, "lastPollTime": one.last_poll_time}
-    return {name: value for name, value in known.items() if value is not None}
+    return present(
+        {"queueName": one.queue_name, "domain": one.domain, "workerId": one.worker_id, "lastPollTime": one.last_poll_time}
+    )
 
 
 def requeue(engine: Engine, task_type: str) -> str:
