@@ -23,7 +23,7 @@ The steps stand here too: what follows when a task has ended: retry, JOINs, succ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
@@ -60,6 +60,7 @@ from conductorlite.decide.reports import (
     on_wait_ends,
     on_workflow_timeout,
 )
+from conductorlite.decide.step import STEPS, Handing, step
 from conductorlite.decide.sub_workflows import on_child_ended, on_started
 from conductorlite.decide.verbs import (
     on_append,
@@ -72,7 +73,7 @@ from conductorlite.decide.verbs import (
     on_terminate,
     on_variables,
 )
-from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Message, Outcome
+from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Outcome
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.later import functions
@@ -301,7 +302,7 @@ def decide(
     environment: Mapping[str, str] = _NOWHERE,
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     recorded: Sequence[Admission] | None = None,
-    hand_out: Callable[[Sequence[Message], Callable[[int, Iterable[str]], bool]], Sequence[Event]] | None = None,
+    hand_out: Handing | None = None,
 ) -> Decision:
     """Take one turn over events of an execution, in inbox order.
 
@@ -314,10 +315,13 @@ def decide(
     """
     if len(events) == 1 and hand_out is None and (taken := poll(plan, reader, events[0], now)) is not None:
         return taken
-    changeset = Changeset(plan, reader, now, environment, bounds)
-    changeset.recorded = None if recorded is None else list(recorded)
     if not getattr(reader, "at_hand", False):
         prefetch(plan, reader, events)
+    one = events[0] if len(events) == 1 and events[0].kind is _REPORT else None
+    if one is not None and (taken := step(plan, reader, one, now, environment, bounds, hand_out)) is not None:
+        return taken
+    changeset = Changeset(plan, reader, now, environment, bounds)
+    changeset.recorded = None if recorded is None else list(recorded)
     if len(events) > 1:
         events = sorted(events, key=lambda event: _turn_order(event, unborn=reader.workflow.history_seq == 0))
     for number, event in enumerate(events):
@@ -369,16 +373,13 @@ def _read(changeset: Changeset, event: Event) -> int:
 #: What is asked for in each turn: Python finds a global faster than a member of an enumeration.
 _POLL, _REPORT, _COMPLETED, _RUNNING = EventKind.POLL, EventKind.REPORT, TaskStatus.COMPLETED, WorkflowStatus.RUNNING
 
-#: Of the list, for a plain task that was completed: advance, schedule, executed.
-_PLAIN_STEPS: Final = 3
-
 
 def _read_plain(changeset: Changeset, event: Event) -> int | None:
     """Take what mostly happens to a plain task, and do what mostly follows; None, with nothing done, for anything else."""
     if event.kind is _POLL:
         return 0 if polled(changeset, event) else None
     bounds = changeset.bounds
-    if event.kind is not _REPORT or bounds.steps < _PLAIN_STEPS or len(changeset.inserted) + 1 >= bounds.rows:
+    if event.kind is not _REPORT or bounds.steps < STEPS or len(changeset.inserted) + 1 >= bounds.rows:
         return None
     task: Any = reported(changeset, event)
     if task is None:
@@ -400,7 +401,7 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
     owner = changeset.count(task, -1)
     if node.joins or node.scopes or not changeset.workflow.open:
         _leave(changeset, node, task, owner)
-    return _PLAIN_STEPS
+    return STEPS
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:

@@ -66,8 +66,10 @@ _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLU
 
 def log_decision(decision: Decision) -> None:
     """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
-    debug = "logging" in sys.modules and _TURNS.isEnabledFor(_DEBUG)
-    noted = [line for line in decision.history if line.status in _NOTED or line.kind is _ALERT]
+    debug, noted = "logging" in sys.modules and _TURNS.isEnabledFor(_DEBUG), False
+    for line in decision.history:
+        if line.status in _NOTED or line.kind is _ALERT:
+            noted = True
     if not debug and not noted:
         return
     try:

@@ -219,9 +219,9 @@ class Quiet:
     def offered_at(self, queue: str) -> float:
         """Before which instant a queue offers nothing, as far as this process knows: inf without a message, 0 when not known."""
         found, at = self._found.get(queue, _NEVER)
-        filled, due = self._filled.get(queue, _NEVER)
         if found < self._since or found < self._limited or not self._holds(self._backend.commits()):
             return 0
+        filled, due = self._filled.get(queue, _NEVER)
         return at if filled <= found or at < due else due
 
     def offers_nothing(self, queue: str, now: int) -> bool:

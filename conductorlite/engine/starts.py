@@ -103,7 +103,8 @@ class StartTurns(GroupTurns):
                 _, turn = self.prepared(tx, first.event.workflow_id, [first.event], first.memo)
                 decision = _begun(None if turn is None else self.decide(turn), first)
                 decision = self.store_payloads(decision, first.memo, tx)
-                self._apply(tx, decision, first.memo)
+                tx.apply(self._before_apply(tx, decision, first.memo))
+                self._write_extras(tx, decision, first.memo)
                 decisions.append(decision)
         return decisions
 

@@ -237,19 +237,15 @@ class Taking:
         """Note what the decision hands out, in the write that commits it."""
         if self.write is not None:
             self.write(tx, decision)
-        self.taken = [
-            (task, decision.workflow)
-            for rows in (decision.inserted, decision.updated)
-            for task in rows
-            if task.status is _IN_PROGRESS and self._is_taken(task, decision)
-        ]
+        self.taken = []
+        for task in (*decision.inserted, *decision.updated):
+            event = self.polls.get(task.ref) if task.status is _IN_PROGRESS else None
+            if event is not None and event.attempt == task.attempt:
+                reply = decision.replies.get(event.event_id)
+                if reply is not None and reply.outcome is _DONE:
+                    self.taken.append((task, decision.workflow))
         if self.noted is not None:
             self.noted += [task for task, _ in self.taken]
-
-    def _is_taken(self, task: Task, decision: Decision) -> bool:
-        event = self.polls.get(task.ref)
-        reply = None if event is None or event.attempt != task.attempt else decision.replies.get(event.event_id)
-        return reply is not None and reply.outcome is _DONE
 
 
 def _place(message: Message) -> tuple[int, int, str, str]:

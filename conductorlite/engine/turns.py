@@ -229,8 +229,11 @@ class Turns(Parking):
 
     def _decide_and_commit(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool) -> TurnResult:
         while True:
+            memo.resident, memo.unoffered = False, None
+            whole = inside or self.backend is self._memory
             try:
-                workflow, decision = self._committed(workflow_id, events, memo, inside=inside)
+                found = self._committed_inside(workflow_id, events, memo, anyway=inside) if whole else None
+                workflow, decision = self._committed_apart(workflow_id, events, memo) if found is None else found
                 break
             except Deadly as deadly:
                 self._park_deadly(workflow_id, deadly)
@@ -252,21 +255,16 @@ class Turns(Parking):
             self.announce(decision)
         return new[TurnResult](decision=decision, replies=decision.replies)
 
-    def _committed(
-        self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool
-    ) -> tuple[Workflow, Decision | None]:
-        """The row that was read and the decision on it, which is committed; raises what `decide` does."""
-        memo.resident, memo.unoffered = False, None
-        whole = inside or self.backend is self._memory
-        if whole and (found := self._committed_inside(workflow_id, events, memo, anyway=inside)) is not None:
-            return found
+    def _committed_apart(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo) -> tuple[Workflow, Decision | None]:
+        """The row that was read and the decision on it, which is committed in a block of its own; raises what `decide` does."""
         workflow, decision = self._read_and_decide(workflow_id, events, memo)
         refuse_rejected(decision, memo.started)
         if decision is not None and not decision.empty:
             decision = self.store_payloads(decision, memo)
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, self.clock.now())
-                self._apply(tx, decision, memo)
+                tx.apply(self._before_apply(tx, decision, memo))
+                self._write_extras(tx, decision, memo)
             self.quiet.committed(number)
             self._keep(decision, memo)
         return workflow, decision
@@ -291,7 +289,8 @@ class Turns(Parking):
                 if not anyway and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
                     return None
                 decision = self.store_payloads(decision, memo, tx)
-            self._apply(tx, decision, memo)
+            tx.apply(self._before_apply(tx, decision, memo))
+            self._write_extras(tx, decision, memo)
         self.quiet.committed(number, memo.taking)
         return workflow, decision
 
@@ -319,10 +318,6 @@ class Turns(Parking):
         memo.rehearsals += 1
         memo.now, memo.answers = self.clock.now(), {}
         self._read_and_decide(workflow_id, events, memo, rehearsed=True)
-
-    def _apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
-        tx.apply(self._before_apply(tx, decision, memo))
-        self._write_extras(tx, decision, memo)
 
     def _before_apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> Decision:
         """What is to be applied; when this raises, nothing is stored but definitions by their hashes."""

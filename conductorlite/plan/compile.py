@@ -196,6 +196,8 @@ class Plan:
     output: Template | None
     #: Per node, what scheduling its successors will read: see `decide.prefetch`.
     ahead: Mapping[str, Reads] = attrs.field(factory=dict)
+    #: What `decide.step` knows of a node and what follows it; None: nothing that it takes. Filled when asked for, as `ahead` is.
+    steps: dict[str, object] = attrs.field(factory=dict, eq=False, repr=False)
     #: Whether any node has a compensation, or may have one at run time.
     compensates: bool = False
     #: Whether any node is limited, or may be at run time.
@@ -221,14 +223,15 @@ def compile_plan(
     places = dict(_flow(definition))
     nodes = {ref: _node(places[ref].task, semantics, **around) for ref, around in _surroundings(definition, places)}
     undoing = dict(_compensations(places, semantics))
-    every = {**nodes, **undoing}.values()
+    whole = {**nodes, **undoing}
+    every = whole.values()
     input_check, output_check = (_checked(definition, schema) for schema in (definition.input_schema, definition.output_schema))
     checked = any((input_check, output_check, *(node.input_check or node.output_check for node in every)))
     output = compile_template(dict(definition.output_parameters)) if definition.output_parameters else None
     return Plan(
         definition=definition,
         semantics=semantics,
-        nodes={**nodes, **undoing},
+        nodes=whole,
         first=definition.tasks[0].task_reference_name,
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.

@@ -807,7 +807,7 @@ def test_any_error_in_a_turn_is_a_broken_invariant(bench: Bench, monkeypatch: py
     def boom(*_: object) -> None:
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr(progress, "scheduled", boom)
+    monkeypatch.setattr(progress, "step", boom)
     for _ in range(3):
         with pytest.raises(InvariantBroken, match=r"w1: ZeroDivisionError: boom"):
             bench.report(task)

@@ -29,6 +29,7 @@ from conductorlite import (
 )
 from conductorlite.engine import decisions
 from conductorlite.errors import Conflict
+from conductorlite.model.attrs import changed
 from conductorlite.model.decisions import Decision
 
 
@@ -39,15 +40,24 @@ class Ways:
         self.decide, self.short, self.off = decider.decide, 0, False
         #: Raised here, they would be a broken invariant of that execution.
         self.differences: list[tuple[Any, Any]] = []
-        read, scheduled, poll = decider._read_plain, decider.scheduled, decider.poll
+        #: How many of them were steps.
+        self.steps = 0
+        read, scheduled, poll, step = (vars(decider)[name] for name in ("_read_plain", "scheduled", "poll", "step"))
 
         def read_plain(changeset: Any, event: Any) -> int | None:
             steps = None if self.off else read(changeset, event)
             self.short += steps is not None
             return steps
 
+        def stepped(*given: Any) -> Decision | None:
+            found = None if self.off else step(*given)
+            self.steps += found is not None
+            self.short += found is not None
+            return found
+
         patch.setattr(decider, "_read_plain", read_plain)
         patch.setattr(decider, "poll", lambda *given: None if self.off else poll(*given))
+        patch.setattr(decider, "step", stepped)
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
         patch.setattr(decisions, "decide", self.both)
         patch.setattr(twins, "decide", self.both)
@@ -191,3 +201,92 @@ def test_what_the_short_way_would_do_wrong_is_found(name: str, spoil: Any, monke
     drive({"name": "chain", "tasks": steps}, {"n": 1}, Tape(b""))
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
+
+
+def steps_without(what: str) -> Callable[[Decision], Decision]:
+    """A step that leaves out the last of something."""
+    return lambda decision: changed(decision, **{what: getattr(decision, what)[:-1]})
+
+
+def steps_with_other(where: str, **fields: int | bool | None) -> Callable[[Decision], Decision]:
+    """A step that leaves another value in a field of a row that it writes."""
+
+    def spoil(decision: Decision) -> Decision:
+        rows = getattr(decision, where)
+        other = tuple(attrs.evolve(row, **fields) for row in rows) if isinstance(rows, tuple) else attrs.evolve(rows, **fields)
+        return changed(decision, **{where: other})
+
+    return spoil
+
+
+STEP_BUGS = [
+    *map(steps_without, ("timers", "cancelled", "history", "inserted", "updated")),
+    steps_with_other("inserted", lease=0),
+    steps_with_other("inserted", seq=0),
+    steps_with_other("inserted", response_timeout_at=None),
+    steps_with_other("updated", executed=False),
+    steps_with_other("updated", lease=1),
+    steps_with_other("history", cause=None),
+    steps_with_other("timers", sender_seq=0),
+    steps_with_other("workflow", sequence=0),
+    steps_with_other("workflow", open=0),
+    lambda decision: attrs.evolve(decision, replies={}),
+]
+
+
+@pytest.mark.parametrize("spoil", STEP_BUGS)
+def test_what_a_step_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is for what takes the end of a task, its successor and the hand-over at once."""
+    real = vars(decider)["step"]
+
+    def spoilt(*given: Any) -> Decision | None:
+        decision = real(*given)
+        return None if decision is None else spoil(decision)
+
+    monkeypatch.setattr(decider, "step", spoilt)
+    ways = Ways(monkeypatch)
+    steps = [{"name": "n0", "taskReferenceName": ref, "inputParameters": {"n": "${workflow.input.n}"}} for ref in ("a", "b", "c")]
+    drive({"name": "chain", "tasks": steps}, {"n": 1}, Tape(b""))
+    assert ways.steps
+    with pytest.raises(AssertionError, match="assert Decision"):
+        ways.check()
+
+
+@pytest.mark.parametrize(
+    ("read", "whole"),
+    [
+        ("${workflow.input.n}", True),
+        ("${a.output.x}, ${CPEWF_TASK_ID} and ${c.output.x}", True),
+        ("${a.output.x.n} of ${workflow.input.n}", True),
+        ("${a.status}", False),
+        ("${workflow.status}", False),
+        ("${b.output.x}", True),
+        ({"one": "${a.output}", "other": ["${b.output}", "${workflow.input}"]}, True),
+    ],
+)
+@pytest.mark.parametrize("handed", [True, False], ids=["handed over", "offered"])
+def test_a_step_reads_what_the_next_task_reads(read: object, whole: bool, handed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken for inputs, outputs and what the engine was given; anything else is left to the general way."""
+    ways = Ways(monkeypatch)
+    steps = [{"name": "n0", "taskReferenceName": ref, "inputParameters": {"n": read}} for ref in ("a", "b", "c")]
+    definition = WorkflowDef.from_json({"name": "chain", "tasks": steps})
+    with Engine(clock=VirtualClock()) as engine:
+        run = engine.start(definition, {"n": 1})
+        tasks = engine.poll("n0", worker_id="w")
+        while tasks:
+            (task,) = tasks
+            result = TaskResult(
+                workflow_id=run.workflow_id,
+                task_id=task.task_id,
+                status=TaskStatus.COMPLETED,
+                lease=task.lease,
+                output_data={"x": {"n": "1"}},
+            )
+            if handed:
+                _, tasks = engine.update_task(result, poll="n0")
+            else:
+                engine.update_task(result)
+                tasks = engine.poll("n0", worker_id="w")
+        assert run.status is WorkflowStatus.COMPLETED
+    ways.check()
+    assert bool(ways.steps) is whole

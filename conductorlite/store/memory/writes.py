@@ -219,29 +219,34 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         if old is None:
             note((store.task_ids, new.task_id, MISSING))
             store.task_ids[new.task_id] = (new.workflow_id, *key)
-            if execution.last.get(new.ref, -1) < new.attempt:
-                store.put(execution.last, new.ref, new.attempt)
-        for keys, listed in ((execution.live, new.live), (execution.failed, new.failed)):
-            if listed is not (key in keys):
-                if listed:
-                    note((keys, key, MISSING))
-                    keys[key] = True
-                else:
-                    note((keys, key, True))
-                    del keys[key]
+            before = execution.last.get(new.ref, MISSING)
+            if before is MISSING or before < new.attempt:
+                note((execution.last, new.ref, before))
+                execution.last[new.ref] = new.attempt
+        if new.live is not (key in execution.live):
+            self._list(execution.live, key)
+        if new.failed is not (key in execution.failed):
+            self._list(execution.failed, key)
         if new.iterations and (old is None or old.seq != new.seq):
             rows = execution.loops.setdefault(new.base_ref, Ordered())
             if old is not None:
                 store.discard(rows, (old.seq, old.attempt, old.ref))
             store.add(rows, (new.seq, new.attempt, new.ref))
 
+    def _list(self, keys: dict[tuple[str, int], bool], key: tuple[str, int]) -> None:
+        """List what was not listed, or the other way round."""
+        if key in keys:
+            self._store.note((keys, key, True))
+            del keys[key]
+        else:
+            self._store.note((keys, key, MISSING))
+            keys[key] = True
+
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def _events(self, decision: Decision, execution: Execution) -> None:
-        inbox = execution.inbox
         for event_id in decision.consumed + decision.cancelled:
-            if event_id in inbox:
-                self._drop_event(execution, event_id)
+            self._drop_event(execution, event_id)
         if decision.release_held:
             self._release_held(execution, decision.released_at)
         owner = decision.workflow.owner
@@ -261,11 +266,10 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             self._put_event(changed(event, due_at=max(event.due_at, at), held=False))
 
     def _drop_event(self, execution: Execution, event_id: str) -> None:
-        inbox = execution.inbox
-        event = inbox.get(event_id)
+        event = execution.inbox.get(event_id)
         if event is not None:
-            self._store.note((inbox, event_id, event))
-            del inbox[event_id]
+            self._store.note((execution.inbox, event_id, event))
+            del execution.inbox[event_id]
             self._unlist(execution, event)
 
     def _unlist(self, execution: Execution, event: Event) -> None:

@@ -1,0 +1,327 @@
+"""The step: a plain task is completed, the plain one that follows is offered, and handed to the worker that is free because of it.
+
+Most turns are this one, so it is written out as a whole: each row is read once and written once, and the Decision is made of the
+rows themselves, without a changeset and its work list. What is decided is what the general way would decide, field by field and in
+its order. Whatever is not as it mostly is, is left to that way, with nothing changed. tests/oracle/test_plain.py compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from conductorlite.decide.changeset.mailboxes import REPLIES, timer_event
+from conductorlite.decide.changeset.reader import Reader
+from conductorlite.decide.changeset.rows import attempt_id
+from conductorlite.decide.changeset.view import SMALL, Bounds
+from conductorlite.decide.plain import polled_by, reported_with
+from conductorlite.language.values import MISSING, Json, Missing
+from conductorlite.model.attrs import copied, new
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Outgoing, queue_name
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.plan.compile import Node, Plan
+
+__all__ = ["STEPS", "Handing", "step"]
+
+#: What gives what a turn offers to workers that are free: see `decide`.
+Handing = Callable[[Sequence[Message], Callable[[int, Iterable[str]], bool]], Sequence[Event]]
+
+#: Of the work list, in the general way: advance, schedule, executed.
+STEPS: Final = 3
+
+#: What is asked for in each step: Python finds a global faster than a member of an enumeration.
+_SCHEDULED, _IN_PROGRESS, _COMPLETED = TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED
+_POLL_TIMEOUT, _TASK_TIMEOUT, _RESPONSE_TIMEOUT = EventKind.POLL_TIMEOUT, EventKind.TASK_TIMEOUT, EventKind.RESPONSE_TIMEOUT
+_RUNNING, _TASK, _DONE = WorkflowStatus.RUNNING, HistoryKind.TASK, REPLIES[Outcome.DONE]
+_NOTHING: Final = Outgoing()
+
+
+class _Following:
+    """What is known of a step when its definition is: what ends, and what follows it."""
+
+    __slots__ = ("blank", "ended", "node", "reads", "timers")
+
+    def __init__(self, ref: str, node: Node, plan: Plan) -> None:
+        self.node = node
+        #: The timers that the attempt which ends may have, and those that the next one may.
+        self.ended = (f"TOTAL_TIMEOUT:{ref}", f"TASK_TIMEOUT:{ref}", f"RESPONSE_TIMEOUT:{ref}")
+        self.timers = (f"POLL_TIMEOUT:{node.ref}", f"TASK_TIMEOUT:{node.ref}", f"RESPONSE_TIMEOUT:{node.ref}")
+        #: The next row, as far as it is the same in each execution: a copy is made faster than a row of that many fields.
+        self.blank = Task(
+            workflow_id="",
+            ref=node.ref,
+            base_ref=node.ref,
+            task_id="",
+            task_type=node.task_type,
+            name=node.task.name,
+            status=TaskStatus.SCHEDULED,
+        )
+        members = node.template.reads.members
+        #: What its input reads, if that is more than one row.
+        self.reads = [root for root, _ in members if root != ref and root in plan.nodes] if len(members) > 1 else []
+
+
+class _Unusual(Exception):
+    """Internal: an expression reads something that has to be looked for."""
+
+
+class _Rows:
+    """What the input of the next task mostly reads: a `Source` over stored rows and the one that has ended."""
+
+    __slots__ = ("_ended", "_environment", "_plan", "_reader", "_task_id")
+    has_env = True
+
+    def __init__(self, plan: Plan, reader: Reader, environment: Mapping[str, str], ended: Task, task_id: str) -> None:
+        self._plan, self._reader, self._environment, self._ended, self._task_id = plan, reader, environment, ended, task_id
+
+    def env(self, name: str) -> str | None:
+        """See `ExpressionContext`, as for the others."""
+        return self._environment.get(name)
+
+    def variable(self, name: str) -> str | None:
+        return self._task_id if name == "CPEWF_TASK_ID" else self._environment.get(name)
+
+    def member(self, root: str, member: str) -> Json | Missing:
+        if root == "workflow":
+            if member != "input":
+                raise _Unusual
+            payload = self._reader.workflow.input
+        else:
+            task: Task | None = self._ended
+            if root != self._ended.ref:
+                node = self._plan.nodes.get(root)
+                if node is None or node.loops:
+                    raise _Unusual
+                task = self._reader.task(root)
+            if task is None:
+                return MISSING
+            if member != "output" or task.round:
+                raise _Unusual
+            payload = task.output
+        if payload.text is None:
+            raise _Unusual
+        value: Json = payload.value
+        return value
+
+    def root(self, root: str) -> Json | Missing:
+        raise _Unusual
+
+    def document(self) -> Json:
+        raise _Unusual
+
+
+def step(
+    plan: Plan,
+    reader: Reader,
+    event: Event,
+    now: int,
+    environment: Mapping[str, str],
+    bounds: Bounds,
+    hand_out: Handing | None,
+) -> Decision | None:
+    """The decision of such a turn, over a report; None for any other."""
+    row, ref, said = reader.workflow, event.ref or "", event.data.value
+    if said["status"] != "COMPLETED" or ref not in plan.nodes:
+        return None
+    known = plan.steps[ref] if ref in plan.steps else _following(plan, ref)
+    if (
+        not isinstance(known, _Following)
+        or event.sender
+        or event.stored
+        or event.posted_at > now
+        or row.updated_at > now
+        or row.status is not _RUNNING
+        or row.rate_limited
+        or row.skips
+        or row.task_to_domain.text != "{}"
+        or bounds.steps < STEPS
+        or bounds.rows <= 1
+    ):
+        return None
+    task, output = reader.task(ref), Payload.of(said.get("output") or {})
+    if task is None or not _ends(said, event, task, row) or not _stands(bounds, "task_output", output):
+        return None
+    node, ended = known.node, _ended(task, said, output, now)
+    task_id = attempt_id(row, node.ref, 0, row.generation)
+    if known.reads:
+        reader.prefetch(refs=known.reads)
+    try:
+        given = Payload.of(node.template.render(_Rows(plan, reader, environment, ended, task_id)))
+    except (_Unusual, InvalidInput):
+        return None
+    if not _stands(bounds, "task_input", given):
+        return None
+    message = new[Message](
+        queue=queue_name(node.task_type, None, row.owner) if row.owner else node.task_type,
+        workflow_id=row.workflow_id,
+        ref=node.ref,
+        attempt=0,
+        generation=row.generation,
+        task_id=task_id,
+        due_at=now,
+        priority=row.priority,
+    )
+    polls = () if hand_out is None else hand_out((message,), _never)
+    if polls and (len(polls) > 1 or not _takes(polls[0], message, row, now)):
+        return None
+    return _decided(row, task, ended, known, message, given, event, polls[0] if polls else None)
+
+
+def _following(plan: Plan, ref: str) -> _Following | None:
+    """What a plain node is followed by, if that is plain too and nothing else follows: no JOIN, no loop, no other branch."""
+    node = plan.nodes[ref]
+    found = None if node.successor is None or not node.plain or node.joins or node.scopes else plan.nodes[node.successor]
+    if found is not None and (not found.plain or found.scopes or node.output_check is not None or plan.limited):
+        found = None
+    known = plan.steps[ref] = None if found is None else _Following(ref, found, plan)
+    return known
+
+
+def _ends(said: Mapping[str, Any], event: Event, task: Task, row: Workflow) -> bool:
+    """Whether a report completes the attempt as it mostly does."""
+    return (
+        task.status is _IN_PROGRESS
+        and event.attempt == task.attempt
+        and event.generation == task.generation == row.generation
+        and said.get("lease", task.lease) == task.lease
+        and not said.get("merge")
+        and not (task.grafts or task.succeeded_before)
+        and task.limit_key is None
+        and task.sub_workflow_id is None
+        and task.poll_timeout_at is None
+        and task.wait_until is None
+    )
+
+
+def _stands(bounds: Bounds, place: str, payload: Payload) -> bool:
+    """Whether a payload is kept in its row."""
+    text = payload.text
+    return text is not None and not payload.large and (len(text) <= SMALL or bounds.barriers.refusal(place, payload) is None)
+
+
+def _takes(poll: Event, message: Message, row: Workflow, now: int) -> bool:
+    """Whether a poll takes what the turn offers, at its own instant."""
+    return (
+        poll.ref == message.ref
+        and poll.attempt == 0
+        and poll.generation == message.generation
+        and poll.owner == row.owner
+        and poll.due_at <= now
+        and poll.posted_at <= now
+        and poll.data.text is not None
+    )
+
+
+def _never(at: int, due: Iterable[str]) -> bool:
+    """What is offered at once is asked nothing of a later instant."""
+    return False
+
+
+def _ended(task: Task, said: Mapping[str, Any], output: Payload, now: int) -> Task:
+    """The row of the attempt that is completed, whose successor has its row."""
+    ended: Any = copied[Task](task)
+    errors = said.get("errorTypes")
+    ended.status, ended.reason, ended.executed = _COMPLETED, said.get("reason") or None, True
+    ended.ended_at = ended.updated_at = now
+    ended.lease, ended.holder, ended.output = 0, None, output
+    ended.worker_id, ended.traceback = said.get("workerId") or task.worker_id, said.get("traceback")
+    ended.error_types = tuple(errors) if errors else ()
+    ended.timeout_at = ended.response_timeout_at = ended.total_timeout_at = None
+    ended.__class__ = Task
+    row: Task = ended
+    return row
+
+
+def _line(number: int, task: Task, status: TaskStatus, payload: Payload | None, cause: str | None) -> HistoryEvent:
+    """A line of the journal."""
+    return new[HistoryEvent](
+        n=number,
+        at=task.updated_at,
+        kind=_TASK,
+        status=status,
+        ref=task.ref,
+        attempt=task.attempt,
+        reason=task.reason,
+        payload=payload,
+        cause=cause,
+    )
+
+
+def _decided(
+    row: Workflow, task: Task, ended: Task, known: _Following, message: Message, given: Payload, event: Event, poll: Event | None
+) -> Decision:
+    now, sequence, number = message.due_at, row.sequence, row.history_seq + 1
+    if known.node.policy.poll_timeout_ms > 0:
+        sequence += 1  # of its timer, whether or not it is polled at once
+    made = _made(row, known, message, given, sequence, poll)
+    timers = _timers(row, known, made, sequence)
+    said, replies = event.data.value, {event.event_id: _DONE}
+    cause = reported_with(said.get("workerId"), said.get("callbackAfterMs"), ended.error_types)
+    history = [_line(number, ended, _COMPLETED, ended.output, cause), _line(number + 1, made, _SCHEDULED, given, None)]
+    if poll is not None:
+        number += 1
+        replies[poll.event_id] = _DONE
+        history.append(_line(number + 1, made, _IN_PROGRESS, None, polled_by(made.worker_id)))
+        sequence = made.lease + len(timers)
+    total, whole, response = known.ended
+    cancelled = [] if task.total_timeout_at is None else [total]
+    if task.timeout_at is not None:
+        cancelled.append(whole)
+    if task.response_timeout_at is not None:
+        cancelled.append(response)
+    after: Any = copied[Workflow](row)
+    after.task_seq, after.last_ref, after.sequence, after.history_seq = made.seq, made.ref, sequence, number + 1
+    after.updated_at, after.broken_turns, after.parked = now, 0, None
+    after.__class__ = Workflow
+    return new[Decision](
+        workflow=after,
+        inserted=(made,),
+        updated=(ended,),
+        history=tuple(history),
+        cancelled=tuple(cancelled),
+        timers=tuple(timers),
+        released_at=now,
+        outgoing=_NOTHING if poll is not None else new[Outgoing](put=(message,)),
+        replies=replies,
+    )
+
+
+def _made(row: Workflow, known: _Following, message: Message, given: Payload, sequence: int, poll: Event | None) -> Task:
+    """The row of the attempt that follows: offered, or in the hands of who has polled for it."""
+    now, policy, made = message.due_at, known.node.policy, copied[Task](known.blank)
+    task: Any = made
+    task.workflow_id, task.task_id, task.generation, task.seq = row.workflow_id, message.task_id, row.generation, row.task_seq + 1
+    task.input = given
+    task.scheduled_at = task.first_scheduled_at = task.due_at = task.updated_at = now
+    if poll is not None:
+        said = poll.data.value
+        task.status, task.poll_count, task.started_at, task.lease = _IN_PROGRESS, 1, now, sequence + 1
+        task.worker_id, task.holder = said.get("workerId"), said.get("holder")
+        if policy.timeout_ms > 0:
+            task.timeout_at = now + policy.timeout_ms
+        if policy.response_timeout_ms > 0:
+            task.response_timeout_at = now + policy.response_timeout_ms
+    elif policy.poll_timeout_ms > 0:
+        task.poll_timeout_at = now + policy.poll_timeout_ms
+    task.__class__ = Task
+    return made
+
+
+def _timers(row: Workflow, known: _Following, made: Task, sequence: int) -> list[Event]:
+    """What is dated for the attempt that follows; `sequence` is the number of the execution's last event so far."""
+    ref, generation, now, default = made.ref, made.generation, made.updated_at, known.node.policy.defaults.get
+    (polled, whole, response), number, timers = known.timers, made.lease, []
+    if (at := made.poll_timeout_at) is not None:
+        timer = (ref, 0, generation, _POLL_TIMEOUT, at, default("poll_timeout_ms", 0), sequence, now)
+        timers.append(timer_event(row, polled, timer))
+    if (at := made.timeout_at) is not None:
+        number += 1
+        timer = (ref, 0, generation, _TASK_TIMEOUT, at, default("timeout_ms", 0), number, now)
+        timers.append(timer_event(row, whole, timer))
+    if (at := made.response_timeout_at) is not None:
+        timer = (ref, 0, generation, _RESPONSE_TIMEOUT, at, default("response_timeout_ms", 0), number + 1, now)
+        timers.append(timer_event(row, response, timer))
+    return timers
