@@ -405,10 +405,7 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:
-    """What brings an execution into being comes first, whatever a clock that was ahead has dated before it.
-
-    A migration comes after all else, and takes a turn of its own: it looks at rows as they are stored.
-    """
+    """A START comes first, whatever a clock that was ahead has dated before it; a migration last: it looks at stored rows."""
     if event.kind is EventKind.MIGRATE:
         return 2
     return 0 if unborn and event.kind is EventKind.START else 1
