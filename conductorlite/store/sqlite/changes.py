@@ -393,17 +393,19 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         """Write the row of an execution of which this is known; None when that, or the fence, is not as it is stored."""
         number, at, was, _ = known
         alarm, cell, timers = self._settled(decision, *known[1:])
-        # What the usual turn keeps is compared too, so that it changes nothing by this.
-        usual = (row[: sql.CHANGING], row[-6:], number)
-        if alarm == at:
-            written = self._execute(sql.UPDATE_WORKFLOW, (*usual[0], cell, *usual[1], number, at, was))
+        cells, keys = row[: sql.CHANGING], (number, at, was)
+        # What the usual turn keeps is compared too, so that it changes nothing by this. The turn that ends an execution is another.
+        if decision.workflow.status.terminal:
+            written = 0
+        elif alarm == at:
+            written = self._execute(sql.UPDATE_WORKFLOW, (*cells, cell, *row[-6:], *keys)).rowcount
         else:
-            written = self._execute(sql.UPDATE_WORKFLOW_AND_ALARM, (*usual[0], cell, alarm, *usual[1], number, at, was))
-        if not written.rowcount:
-            cells = (*usual[0], cell, alarm, *row[-2:], *row[-6:-2], number, at, was)
-            if not self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, cells).rowcount:
-                return None
-        return number, alarm, cell, timers
+            written = self._execute(sql.UPDATE_WORKFLOW_AND_ALARM, (*cells, cell, alarm, *row[-6:], *keys)).rowcount
+        if not written:
+            written = self._execute(
+                sql.UPDATE_WORKFLOW_AND_STATUS, (*cells, cell, alarm, *row[-2:], *row[-6:-2], *keys)
+            ).rowcount
+        return (number, alarm, cell, timers) if written else None
 
     def _look(self, workflow_id: str) -> Known:
         found = self._execute(sql.KNOWN, (workflow_id,)).fetchone() or (0, None, None)
