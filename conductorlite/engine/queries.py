@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.config import Part, Service
-from conductorlite.engine.turn_types import archived_workflow, missing, unarchived
+from conductorlite.engine.turn_types import archived_workflow, missing, status_of, unarchived
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
@@ -108,6 +108,14 @@ class Queries(Part):
             if row is None:
                 return attrs.evolve(unarchived(view, workflow_id).workflow, tasks=())
             return _whole(row, self.texts(view, workflow_id, _payloads(row)))
+
+    def has_ended(self, workflow_id: str, rows: list[Workflow]) -> bool:
+        """Whether an execution has ended: then its row is one of the `rows`, its documents unread, unless it is archived."""
+        with self._backend.reading() as view:
+            row = view.workflow(workflow_id)
+            if row is not None and row.status.terminal:
+                rows.append(row)
+            return (status_of(view, workflow_id) if row is None else row.status).terminal
 
     def texts(self, view: ReadingTransaction, workflow_id: str, payloads: Iterable[Payload | None]) -> Mapping[str, Payload]:
         """Those of some payloads that were not read with their rows, by hash, with their texts."""

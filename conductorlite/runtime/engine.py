@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, ca
 from conductorlite.engine.config import EngineConfig, refuse_forked
 from conductorlite.engine.keys import checked_strategy
 from conductorlite.engine.transactions import OwnTransaction, joined
-from conductorlite.engine.turn_types import caller_of, refuse_callers, status_of
+from conductorlite.engine.turn_types import caller_of, refuse_callers
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, TaskDef, WorkflowDef
@@ -443,17 +443,12 @@ class Engine(Verbs, InNotebook):
     def result(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
         """The output of an execution once it has ended; see `Run.result`."""
         deadline = None if timeout is None else self.clock.now() + to_span(timeout)
-        row: Workflow | None = None
-
-        def look() -> bool:
-            nonlocal row
-            with self.backend.reading() as view:
-                row = view.workflow(workflow_id)
-                return (status_of(view, workflow_id) if row is None else row.status).terminal
-
-        self._until(workflow_id, self._turns.quiet.watching(self._turns.residents, workflow_id, look), deadline)
-        if row is None or row.output.absent:
-            row = self.core.queries.execution(workflow_id)
+        rows: list[Workflow] = []
+        ended = self._turns.quiet.watching(
+            self._turns.residents, workflow_id, lambda: self.core.queries.has_ended(workflow_id, rows)
+        )
+        self._until(workflow_id, ended, deadline)
+        row = rows[0] if rows and not rows[0].output.absent else self.core.queries.execution(workflow_id)
         if row.status is not WorkflowStatus.COMPLETED:
             raise failed(self, self.get(workflow_id))
         return row.output_data

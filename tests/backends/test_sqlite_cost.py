@@ -91,7 +91,7 @@ def first(workflow_id: str) -> Decision:
     )
 
 
-def test_usual_turn_is_eleven_statements_and_one_commit(backend: SQLiteBackend) -> None:
+def test_usual_turn_is_ten_statements_and_one_commit(backend: SQLiteBackend) -> None:
     """One statement per kind of row, however many rows, between BEGIN with a look at the schema and COMMIT, and no savepoint."""
     counts = backend.counts
     assert counts is not None
@@ -103,7 +103,7 @@ def test_usual_turn_is_eleven_statements_and_one_commit(backend: SQLiteBackend) 
     counts.reset()
     with backend.writing() as tx:
         tx.apply(turn(row, 0))
-    assert (counts.statements, counts.commits, counts.rows_read) == (11, 1, 1), counts.statements_by_sql
+    assert (counts.statements, counts.commits, counts.rows_read) == (10, 1, 1), counts.statements_by_sql
     assert set(counts.statements_by_sql.values()) == {1}
 
 
@@ -280,4 +280,7 @@ def test_no_operation_grows_with_its_own_execution(backend: SQLiteBackend) -> No
                 tx.due_events("w", 5, 100)
 
             costs.append(steps_of(backend._writer, work))
-    assert len(set(costs[10:])) == 1
+    # Now and then lines of the journal leave the row of the execution: as many of them each time, at the same cost.
+    usual, moving = sorted(set(costs[10:55]))
+    assert sorted(set(costs[55:])) == [usual, moving]
+    assert costs[10:].count(moving) < 20

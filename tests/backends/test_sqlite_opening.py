@@ -207,9 +207,9 @@ def test_every_field_has_a_column(tmp_path: Path) -> None:
 
     assert columns("tasks") == {*TASK_COLUMNS, "fence", "execution"}
     assert columns("tasks") < {field.name for field in attrs.fields(Task)} | {"live", "failed", "fence", "execution", "rest"}
-    timers = {"alarm_at", "timers"}
-    assert columns("workflows") == {*WORKFLOW_COLUMNS, "execution", "head", *timers}
-    assert columns("workflows") < {field.name for field in attrs.fields(Workflow)} | {"execution", "head", "rest", *timers}
+    kept = {"alarm_at", "timers", "journal"}
+    assert columns("workflows") == {*WORKFLOW_COLUMNS, "execution", "head", *kept}
+    assert columns("workflows") < {field.name for field in attrs.fields(Workflow)} | {"execution", "head", "rest", *kept}
     tables = backend._writer.execute("SELECT name, strict FROM pragma_table_list WHERE name NOT LIKE 'sqlite%'").fetchall()
     assert len(tables) > 9
     assert all(strict for _, strict in tables)

@@ -11,6 +11,7 @@ import random
 import sqlite3
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -175,9 +176,8 @@ def _garbage() -> bytes:
 
 #: Columns of texts by table: of each, what comes of it when a bit of a row's head makes blobs of them.
 TEXTS: dict[str, tuple[str, ...]] = {
-    "workflows": ("input", "output", "variables", "task_to_domain", "reason"),
+    "workflows": ("input", "output", "variables", "task_to_domain", "reason", "journal"),
     "tasks": ("input", "output", "reason"),
-    "history": ("lines",),
     "inbox": ("data",),
     "texts": ("text",),
     "definitions": ("text",),
@@ -207,8 +207,12 @@ MUST_BE_SEEN: dict[str, Spoil] = {
     "a task's status there is not": told("UPDATE tasks SET status = 99"),
     "an event there is not": told("UPDATE inbox SET kind = 'DREAM'"),
     "a timer there is not": told("UPDATE workflows SET timers = '[[\"DREAM\"]]' WHERE timers IS NOT NULL"),
-    "a line there is not": told("UPDATE history SET lines = 'DREAM'"),
-    "a line's status there is not": told("UPDATE history SET lines = 'TASK DREAMING'"),
+    "a line there is not": told("UPDATE workflows SET journal = '1,0' || char(30) || 'DREAM'"),
+    "a line's status there is not": told("UPDATE workflows SET journal = '1,0' || char(30) || 'TASK DREAMING'"),
+    "a journal that does not say where it begins": told("UPDATE workflows SET journal = 'DREAM'"),
+    "a journal cut off": told(f"UPDATE workflows SET journal = x'{zlib.compress(b'1,0')[:-1].hex()}'"),
+    "a line there is not, on its own": told("INSERT INTO history SELECT execution << 28, created_at, 'DREAM' FROM workflows"),
+    "lines that cannot be read": told("INSERT INTO history SELECT execution << 28, created_at, x'c328ff' FROM workflows"),
     "iterations that are no numbers": told("UPDATE tasks SET iterations = 'x' WHERE iterations <> ''"),
     "inputs that are no JSON": told("UPDATE workflows SET input = '{\"x\": '", "UPDATE tasks SET input = '{\"x\": '"),
     "an input of no events": told("UPDATE tasks SET input = ''"),

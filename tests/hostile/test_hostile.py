@@ -58,7 +58,7 @@ SAMPLE = (
     "a loop without an end, keeping a negative number", "endless loop, INLINE", "endless recursion, jq", "repeated text, python",
     "pattern in a filter", "pattern out of the input", "path to the class", "SQL: a statement behind a quote",
     "half a surrogate pair, input", "names: a zero", "60 mutants, seed 0", "a text file", "half the file", "a status there is not",
-    "lines of history that is a blob",
+    "journal of workflows that is a blob",
 )  # fmt: skip
 
 

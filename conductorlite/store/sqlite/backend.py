@@ -270,7 +270,7 @@ class SQLiteBackend:
     def _take_writer(self, block: Block[Any]) -> sqlite3.Connection:
         """Have the writing connection for a block of this thread; raises StorageBusy, EngineClosed, what opening raises."""
         self._check_open()
-        if not self._mutex.take(block, self._settings.busy_timeout_ms / 1000):
+        if self._mutex.enter(block, self._settings.busy_timeout_ms / 1000) is not block:
             raise StorageBusy(f"{self.path}: another thread held the database for {self._settings.busy_timeout_ms} ms")
         return self._taken()
 
@@ -431,7 +431,7 @@ class _Writing(Block[GroupWrites]):
 
     def begin(self) -> GroupWrites:
         backend = self._backend
-        if backend._inside() is not None:
+        if backend._current.block is not None and backend._inside() is not None:
             backend._check_open()
             raise InvariantBroken("writing() inside another transaction of the same thread")
         backend._current.block = self
@@ -442,7 +442,7 @@ class _Writing(Block[GroupWrites]):
             else:
                 writer.execute("BEGIN IMMEDIATE")
             # Inside the transaction: a newer process may have migrated the file while it is open here.
-            version = backend._data_version(writer)
+            version = writer.execute("PRAGMA data_version").fetchone()[0]
             if version != backend._version:
                 refuse_newer(writer, backend.path)
                 backend.restored = int(writer.execute("PRAGMA schema_version").fetchone()[0])

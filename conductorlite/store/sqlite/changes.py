@@ -21,10 +21,11 @@ from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import attempt_head, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outgoing
-from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, StorageCorrupt
+from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, StorageCorrupt
+from conductorlite.model.executions import HistoryEvent
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
-from conductorlite.store.sqlite.history import history_rows
+from conductorlite.store.sqlite.history import Cell, Tail, history_of, packed_rows, tail_of, with_lines
 from conductorlite.store.sqlite.rows import STATUSES, Row, event_row, payload_of, task_row, workflow_row
 from conductorlite.store.sqlite.transactions import RowReads, RowWrites, in_order
 from conductorlite.store.tables import Size, Sizes
@@ -68,8 +69,9 @@ Others = tuple[Sequence[str], Sequence[Event]]
 #: The timers of a cell by their ids: when each is due, and its text.
 Timers = dict[str, tuple[int, str]]
 
-#: What is known of an execution: its number, when its alarm is, its cell, and what is in that where it has been read.
-Known = tuple[int, int | None, str | None, Timers | None]
+#: What is known of an execution: its number, when its alarm is, its cells of timers and of the last lines of its journal, and what
+#: is in them where they have been read.
+Known = tuple[int, int | None, str | None, Cell, Timers | None, Tail | None]
 
 
 def _entries(cell: str | None) -> list[Entry]:
@@ -171,6 +173,11 @@ def _is_plain(decision: Decision) -> bool:
 class SQLiteReads(RowReads):
     """One consistent view of the store; valid until its block ends."""
 
+    _journals = (
+        "(SELECT place, journal_text(lines) AS lines FROM history UNION ALL"
+        " SELECT execution << 28, journal_text(journal) FROM workflows WHERE journal IS NOT NULL)"
+    )
+
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
         found = super().due_events(workflow_id, now, limit)
         row = self._execute(sql.KEPT_DUE, (workflow_id, now)).fetchone()
@@ -178,6 +185,15 @@ class SQLiteReads(RowReads):
             return found
         kept = [_event(workflow_id, row[0], entry) for entry in _entries(row[1]) if entry[1] <= now]
         return in_order([*found, *kept])[:limit]
+
+    def history(self, workflow_id: str, after: int = 0) -> Sequence[HistoryEvent]:
+        """The journal of an execution, its last lines from its row."""
+        found = super().history(workflow_id, after)
+        row = self._execute(sql.LAST_LINES, (workflow_id,)).fetchone()
+        if row is None:
+            return found
+        first, at, _, text = tail_of(row)
+        return [*found, *(line for line in history_of((first, at, text)) if line.n > after)] if text else found
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
         row = self._execute(sql.KEPT_OF, (workflow_id,)).fetchone()
@@ -258,6 +274,10 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         self._known = known
         #: What of a decision's own events is the inbox's: ids to delete, events to put.
         self._others: Others = ((), ())
+        #: What of a journal does not stand in the row of its execution any more.
+        self._told: Sequence[Tail] = ()
+        #: Whether a decision has a line that was written before.
+        self._repeats = False
 
     def apply(self, decision: Decision) -> None:
         """Store a decision under its fence: one statement per kind of row.
@@ -321,18 +341,19 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         for number, decision in enumerate(decisions, first):
             workflow = decision.workflow
             alarm, cell, _ = self._settled(decision, None, None, {})
-            row = (number, *workflow_row(workflow), int(attempt_head(workflow.workflow_id), 16), alarm, cell)
+            lines, _ = self._journaled(decision, None, None)
+            row = (number, *workflow_row(workflow), int(attempt_head(workflow.workflow_id), 16), alarm, cell, lines)
             executions.append(row)
-            self._know(workflow.workflow_id, (number, alarm, cell, None))
+            self._know(workflow.workflow_id, (number, alarm, cell, lines, None, None))
             tasks += [(number, workflow.fence + 1, *task_row(task)) for task in decision.inserted]
-            if decision.history:
-                history += history_rows(number, decision.history)
+            history += packed_rows(number, self._told)
             put += decision.outgoing.put
             if any(self._others) or decision.outgoing.posted or decision.texts or decision.externals:
                 late.append((decision, number, self._others))
         self._executemany(sql.INSERT_NUMBERED, executions)
         self._executemany(sql.INSERT_TASK, tasks)
-        self._executemany(sql.INSERT_HISTORY, history)
+        if history:
+            self._executemany(sql.INSERT_HISTORY, history)
         if put:
             self._queue(Outgoing(put=tuple(put)))
         for decision, number, self._others in late:
@@ -366,7 +387,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
             after: Known | None = self._created(decision, row)
         else:
             after = None if known is None else self._changed(decision, row, known)
-            if after is None and (now := self._look(workflow_id))[:3] != (None if known is None else known[:3]):
+            if after is None and (now := self._look(workflow_id))[:4] != (None if known is None else known[:4]):
                 after = self._changed(decision, row, now)
         if after is None:
             raise FencedOut(f"{workflow_id}: another turn committed after fence {workflow.fence} was read")
@@ -381,35 +402,58 @@ class SQLiteWrites(SQLiteReads, RowWrites):
     def _created(self, decision: Decision, row: Row) -> Known:
         workflow_id = decision.workflow.workflow_id
         alarm, cell, timers = self._settled(decision, None, None, {})
+        lines, tail = self._journaled(decision, None, None)
         try:
-            number = self._execute(sql.INSERT_WITH_TIMERS, (*row, int(attempt_head(workflow_id), 16), alarm, cell)).lastrowid
+            number = self._execute(sql.INSERT_WITH_TIMERS, (*row, int(attempt_head(workflow_id), 16), alarm, cell, lines)).lastrowid
         except sqlite3.IntegrityError:
             if not self._look(workflow_id)[0]:
                 raise
             raise AlreadyExists(f"an execution {workflow_id!r} exists already") from None
-        return number or 0, alarm, cell, timers
+        return number or 0, alarm, cell, lines, timers, tail
 
     def _changed(self, decision: Decision, row: Row, known: Known) -> Known | None:
         """Write the row of an execution of which this is known; None when that, or the fence, is not as it is stored."""
-        number, at, was, _ = known
-        alarm, cell, timers = self._settled(decision, *known[1:])
-        cells, keys = row[: sql.CHANGING], (number, at, was)
+        after = self._after(decision, known)
+        at, alarm, keys = known[1], after[1], known[:4]
+        cells = (*row[: sql.CHANGING], *after[2:4])
         # What the usual turn keeps is compared too, so that it changes nothing by this. The turn that ends an execution is another.
         if decision.workflow.status.terminal:
             written = 0
         elif alarm == at:
-            written = self._execute(sql.UPDATE_WORKFLOW, (*cells, cell, *row[-6:], *keys)).rowcount
+            written = self._execute(sql.UPDATE_WORKFLOW, (*cells, *row[-6:], *keys)).rowcount
         else:
-            written = self._execute(sql.UPDATE_WORKFLOW_AND_ALARM, (*cells, cell, alarm, *row[-6:], *keys)).rowcount
+            written = self._execute(sql.UPDATE_WORKFLOW_AND_ALARM, (*cells, alarm, *row[-6:], *keys)).rowcount
         if not written:
-            written = self._execute(
-                sql.UPDATE_WORKFLOW_AND_STATUS, (*cells, cell, alarm, *row[-2:], *row[-6:-2], *keys)
-            ).rowcount
-        return (number, alarm, cell, timers) if written else None
+            written = self._execute(sql.UPDATE_WORKFLOW_AND_STATUS, (*cells, alarm, *row[-2:], *row[-6:-2], *keys)).rowcount
+        return after if written else None
+
+    def _after(self, decision: Decision, known: Known) -> Known:
+        """What is known of an execution after a decision; what of its events and lines stands elsewhere is kept beside."""
+        number, at, cell, lines, timers, tail = known
+        at, cell, timers = self._settled(decision, at, cell, timers)
+        lines, tail = self._journaled(decision, lines, tail)
+        return number, at, cell, lines, timers, tail
 
     def _look(self, workflow_id: str) -> Known:
-        found = self._execute(sql.KNOWN, (workflow_id,)).fetchone() or (0, None, None)
-        return (*found, None)
+        found = self._execute(sql.KNOWN, (workflow_id,)).fetchone() or (0, None, None, None)
+        return (*found, None, None)
+
+    def _journaled(self, decision: Decision, was: Cell, known: Tail | None) -> tuple[Cell, Tail | None]:
+        """The last lines of the journal after a decision; what does not stand with them any more is kept for `_journal`."""
+        self._told, self._repeats = (), False
+        if not decision.history:
+            return was, known
+        workflow, lines = decision.workflow, decision.history
+        before = tail_of((workflow.created_at, was)) if known is None and was is not None else known
+        cell, tail, self._told = with_lines(before, lines, workflow.created_at, ended=workflow.status.terminal)
+        self._repeats = before is not None and lines[0].n < before[2]
+        return cell, tail
+
+    def _journal(self, decision: Decision, execution: int) -> None:
+        if self._repeats:
+            raise InvariantBroken(f"{decision.workflow.workflow_id}: line {decision.history[0].n} of the journal exists")
+        if self._told:
+            self._executemany(sql.INSERT_HISTORY, packed_rows(execution, self._told))
 
     def _settled(
         self, decision: Decision, at: int | None, was: str | None, known: Timers | None

@@ -24,6 +24,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.later import functions
 from conductorlite.model.threads import Mutex, Waiter
 from conductorlite.store.payloads import make_private
+from conductorlite.store.sqlite.history import journal_text
 from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION, migrate, refuse_newer
 from conductorlite.store.sqlite.statements import Counts, counting_connection
 
@@ -65,7 +66,10 @@ _MEANING: Final[dict[int, tuple[type[ConductorliteError], str]]] = {
 }
 
 #: What SQLite, and Python's module for it, say without a code of their own about a file that is not as it was made.
-_DAMAGE: Final = ("Could not decode to UTF-8", "malformed database schema", "no such table", "no such column", "no such index")
+_DAMAGE: Final = (
+    *("Could not decode to UTF-8", "malformed database schema", "no such table", "no such column", "no such index"),
+    "user-defined function raised exception",
+)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -215,6 +219,7 @@ def _connect(settings: Settings) -> sqlite3.Connection:
     )
     connection.execute("PRAGMA trusted_schema = 0")
     connection.create_function("fits", 2, fits, deterministic=True)
+    connection.create_function("journal_text", 1, journal_text, deterministic=True)
     return connection
 
 

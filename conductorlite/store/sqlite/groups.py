@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from conductorlite.model.decisions import Decision, MessageKey
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.changes import Known, SQLiteWrites
-from conductorlite.store.sqlite.history import history_rows
+from conductorlite.store.sqlite.history import Tail, packed_rows
 from conductorlite.store.sqlite.rows import Row, message_row, task_row, workflow_row
 
 __all__ = ["GroupWrites"]
@@ -48,24 +48,24 @@ class _Rows:
         #: What is known of the executions afterwards.
         self.known: dict[str, Known] = {}
 
-    def add(self, decision: Decision, before: Known, after: Known) -> None:
-        """Add what one decision writes, of an execution of which this is known before and after it."""
-        workflow, (number, at, was, _), (_, alarm, cell, _) = decision.workflow, before, after
-        row = workflow_row(workflow)
+    def add(self, decision: Decision, before: Known, after: Known, told: Iterable[Tail]) -> None:
+        """Add what one decision writes, of an execution of which this is known before and after it; `told` leaves its row."""
+        workflow, (number, at, *_), alarm = decision.workflow, before, after[1]
+        row, keys = workflow_row(workflow), before[:4]
+        cells = (*row[: sql.CHANGING], *after[2:4])
         self.known[workflow.workflow_id] = after
         if workflow.status.terminal:
-            self.ended.append((*row[: sql.CHANGING], cell, alarm, *row[-2:], *row[-6:-2], number, at, was))
+            self.ended.append((*cells, alarm, *row[-2:], *row[-6:-2], *keys))
         elif alarm == at:
-            self.changed.append((*row[: sql.CHANGING], cell, *row[-6:], number, at, was))
+            self.changed.append((*cells, *row[-6:], *keys))
         else:
-            self.alarmed.append((*row[: sql.CHANGING], cell, alarm, *row[-6:], number, at, was))
+            self.alarmed.append((*cells, alarm, *row[-6:], *keys))
         fence = workflow.fence + 1
         for task in decision.updated:
             self.updated.append((fence, *task_row(task), number))
         for task in decision.inserted:
             self.added.append((number, fence, *task_row(task)))
-        if decision.history:
-            self.history += history_rows(number, decision.history)
+        self.history += packed_rows(number, told)
         outgoing = decision.outgoing
         self.gone += outgoing.removed
         for message in outgoing.put:
@@ -90,9 +90,9 @@ class GroupWrites(SQLiteWrites):
         for decision in usual:
             known = found.get(decision.workflow.workflow_id)
             if known is not None:
-                after = (known[0], *self._settled(decision, *known[1:]))
-                if not any(self._others):  # else an event of its own stands in the inbox
-                    rows.add(decision, known, after)
+                after = self._after(decision, known)
+                if not any(self._others) and not self._repeats:  # else an event of its own stands in the inbox, or it is refused
+                    rows.add(decision, known, after, self._told)
         if not rows.known:
             return ()
         before, self._dirty = self._dirty, True
@@ -124,8 +124,7 @@ class GroupWrites(SQLiteWrites):
                 found[workflow_id] = known
         for workflow_id, *now in self._execute(sql.KNOWN_AT, (json.dumps(asked),)) if asked else ():
             known = self._known.get(workflow_id)
-            number, alarm, cell = now
-            found[workflow_id] = known if known is not None and known[:3] == (number, alarm, cell) else (number, alarm, cell, None)
+            found[workflow_id] = known if known is not None and known[:4] == tuple(now) else (*now, None, None)
         return found
 
     def _store(self, rows: _Rows) -> None:

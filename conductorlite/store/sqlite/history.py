@@ -1,7 +1,10 @@
-"""The journal in SQLite: the lines of one turn in one cell, and back, each as it was.
+"""The journal in SQLite: lines that follow each other in one cell, and back, each as it was.
 
 A line is its kind and status, its reference, attempt, number, reason, payload and cause, and how much later it is than the first
 one; what is not there at the end is left out.
+
+The last lines of an execution stand in its row, which each of its turns writes anyway, until they are too many: then they are a
+row of `history`, and others begin. What no turn adds to is compressed, for most of a line was said before.
 """
 
 from __future__ import annotations
@@ -11,11 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final
+from zlib import DEFLATED, compressobj, decompress, error
 
 from conductorlite.model.executions import HistoryEvent, HistoryKind
 from conductorlite.store.sqlite.rows import TASK_STATUS, WORKFLOW_STATUS, Row, payload_of, readable
 
-__all__ = ["history_of", "history_rows", "line_of"]
+__all__ = ["Cell", "Tail", "history_of", "history_rows", "journal_text", "line_of", "packed_rows", "tail_of", "with_lines"]
 
 #: The lines of one turn are one cell. No field has what parts lines and fields: a text that may is written as JSON.
 _LINE: Final = "\x1e"
@@ -28,6 +32,12 @@ _LONG: Final = {short: long for long, short in _SHORT.items()}
 _CAUSES: Final = {"\1": '{"kind":"REPORT"}', "\2": '{"kind":"POLL","worker":"', "\3": '{"kind":"START","definition":"'}
 _BEGINS: Final = 14
 _CAUSED: Final = {long[:_BEGINS]: short for short, long in _CAUSES.items()}
+#: The last lines of an execution are so many characters at most.
+_MOST: Final = 500
+#: How a text is compressed: with a window of so many bits and so little memory, which is ready at once.
+_WINDOW: Final = 11
+_MEMORY: Final = 4
+_LEVEL: Final = 6
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
 #: Lines that record a change of status name a status there is.
 _STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
@@ -51,26 +61,94 @@ def _number(cell: str) -> int | None:
     return int(cell) if cell else None
 
 
-def history_rows(execution: int, events: Sequence[HistoryEvent]) -> Iterable[Row]:
+_by_number: Final = attrgetter("n")
+
+#: Lines that follow each other: number and instant of the first one, the number after the last one, and all of them.
+Tail = tuple[int, int, int, str]
+
+#: The last lines of a journal, as the row of their execution has them.
+Cell = str | bytes | None
+
+
+def with_lines(
+    tail: Tail | None, events: Sequence[HistoryEvent], since: int, *, ended: bool
+) -> tuple[Cell, Tail, Sequence[Tail]]:
+    """The cell of an execution that begins at an instant with its new lines, what is in it, and what must leave it for `history`."""
+    lines = sorted(events, key=_by_number)
+    first, after = lines[0].n, lines[-1].n + 1
+    told: Sequence[Tail] = ()
+    text = ""
+    if tail is not None and tail[3] and first == tail[2] and after - first == len(lines):
+        text = f"{tail[3]}{_LINE}{_joined(lines, tail[1])}"
+    if tail is not None and 0 < len(text) <= _MOST:
+        tail = (tail[0], tail[1], after, text)
+    else:
+        rows = [(n, at, n + text.count(_LINE) + 1, text) for n, at, text in history_rows(0, lines)]
+        last = rows.pop() if len(rows[-1][3]) <= _MOST else (after, lines[-1].at, after, "")
+        told = [one for one in (tail, *rows) if one is not None and one[3]]
+        tail = last
+    cell = f"{tail[0]},{tail[1] - since}{_LINE}{tail[3]}"
+    return _packed(cell) if ended else cell, tail, told
+
+
+@readable
+def tail_of(row: Row) -> Tail:
+    """The last lines of an execution: when it begins, and the cell in its row."""
+    since, cell = row
+    head, _, text = _unpacked(cell).partition(_LINE)
+    first, apart = map(int, head.split(","))
+    return first, since + apart, first + (text.count(_LINE) + 1 if text else 0), text
+
+
+def journal_text(cell: str | bytes) -> str | None:
+    """The lines in a cell of `history` or of an execution, each but the last with a mark behind it; None where there are none."""
+    text = _unpacked(cell)
+    return (text.partition(_LINE)[2] if text[:1].isdigit() else text) or None
+
+
+def _packed(text: str) -> str | bytes:
+    packing = compressobj(_LEVEL, DEFLATED, _WINDOW, _MEMORY)
+    packed = packing.compress(text.encode()) + packing.flush()
+    return packed if len(packed) < len(text) else text
+
+
+def _unpacked(cell: str | bytes) -> str:
+    try:
+        return cell if isinstance(cell, str) else decompress(cell).decode()
+    except error as damage:
+        raise ValueError(f"a cell cannot be read: {damage}") from damage
+
+
+def history_rows(execution: int, events: Sequence[HistoryEvent]) -> Sequence[tuple[int, int, str]]:
     """Rows of lines that follow each other: place and instant of the first line, all lines."""
-    lines = sorted(events, key=attrgetter("n"))
+    lines = sorted(events, key=_by_number)
     first = lines[0]
     if lines[-1].n - first.n + 1 != len(lines):
         return [row for line in lines for row in history_rows(execution, [line])]
-    texts = [
-        line_of(
-            f"{line.kind} {line.status}",
-            line.ref,
-            line.attempt,
-            line.number,
-            line.reason,
-            None if line.payload is None else line.payload.cell,
-            line.cause,
-            line.at - first.at or None,
-        )
-        for line in lines
-    ]
-    return [((execution << 28) + first.n, first.at, _LINE.join(texts))]
+    return [((execution << 28) + first.n, first.at, _joined(lines, first.at))]
+
+
+def packed_rows(execution: int, tails: Iterable[Tail]) -> list[Row]:
+    """Rows of `history`."""
+    return [((execution << 28) + first, at, _packed(text)) for first, at, _, text in tails]
+
+
+def _joined(lines: Sequence[HistoryEvent], since: int) -> str:
+    return _LINE.join(
+        [
+            line_of(
+                f"{line.kind} {line.status}",
+                line.ref,
+                line.attempt,
+                line.number,
+                line.reason,
+                None if line.payload is None else line.payload.cell,
+                line.cause,
+                line.at - since or None,
+            )
+            for line in lines
+        ]
+    )
 
 
 def line_of(
@@ -84,18 +162,14 @@ def line_of(
     apart: int | None,
 ) -> str:
     """A line as it is kept: its kind and status, and its other cells; `apart` is what it is later than the first one."""
-    cells = (
-        _SHORT.get(head) or _cell(head),
-        "" if ref is None else _known_cell(ref),
-        # Of what has a reference, the first attempt goes without saying; of what has none, that there is none.
-        "" if attempt == (None if ref is None else 0) else "-" if attempt is None else str(attempt),
-        payload or "",
-        "" if cause is None else _known_cause(cause),
-        "" if reason is None else _cell(reason),
-        "" if number is None else str(number),
-        "" if apart is None else str(apart),
-    )
-    return _FIELD.join(cells).rstrip(_FIELD)
+    kind = _SHORT.get(head) or _cell(head)
+    name = "" if ref is None else _known_cell(ref)
+    # Of what has a reference, the first attempt goes without saying; of what has none, that there is none.
+    tried = "" if attempt == (None if ref is None else 0) else "-" if attempt is None else attempt
+    begun_by = "" if cause is None else _known_cause(cause)
+    why, count, later = "" if reason is None else _cell(reason), "" if number is None else number, "" if apart is None else apart
+    line = f"{kind}{_FIELD}{name}{_FIELD}{tried}{_FIELD}{payload or ''}{_FIELD}{begun_by}{_FIELD}{why}{_FIELD}{count}{_FIELD}{later}"
+    return line.rstrip(_FIELD)
 
 
 def _caused(cause: str) -> str:
@@ -113,7 +187,7 @@ _known_cause: Final = lru_cache(256)(lambda cause: _caused(_cell(cause)))
 def history_of(row: Row) -> Sequence[HistoryEvent]:
     """The lines of the journal in a row: number and instant of the first, all of them."""
     first, since, lines = row
-    return [_event(first + nth, since, line) for nth, line in enumerate(lines.split(_LINE))]
+    return [_event(first + nth, since, line) for nth, line in enumerate(_unpacked(lines).split(_LINE))]
 
 
 def _event(n: int, since: int, line: str) -> HistoryEvent:

@@ -377,8 +377,17 @@ UPDATE workflows SET timers = '+' WHERE workflow_id IN (SELECT workflow_id FROM 
 CREATE INDEX workflows_alarm ON workflows (owner, alarm_at, workflow_id) WHERE alarm_at IS NOT NULL;
 """
 
+#: The last lines of a journal stand in the row of their execution, and what is long is compressed.
+V9: Final = """
+ALTER TABLE workflows ADD COLUMN journal ANY;
+ALTER TABLE history RENAME TO old_history;
+CREATE TABLE history (place INTEGER PRIMARY KEY, at INTEGER NOT NULL, lines ANY NOT NULL) STRICT;
+INSERT INTO history SELECT place, at, lines FROM old_history;
+DROP TABLE old_history;
+"""
+
 #: What takes a store from schema n to n + 1.
-MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7, V8)
+MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7, V8, V9)
 
 #: How cells of older schemas are written since the seventh.
 OF_OLD: Final[dict[str, Callable[..., str | bytes | int]]] = {

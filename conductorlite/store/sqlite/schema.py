@@ -44,7 +44,7 @@ CREATE TABLE workflows (
     parent_workflow_id TEXT, owner TEXT NOT NULL, input TEXT NOT NULL, output TEXT NOT NULL, variables TEXT NOT NULL,
     task_to_domain TEXT NOT NULL, reason TEXT, task_seq INTEGER NOT NULL, history_seq INTEGER NOT NULL,
     sequence INTEGER NOT NULL, open INTEGER NOT NULL, last_ref TEXT, parked TEXT, broken_turns INTEGER NOT NULL, rest TEXT
-, alarm_at INTEGER, timers TEXT) STRICT;
+, alarm_at INTEGER, timers TEXT, journal ANY) STRICT;
 CREATE INDEX workflows_head ON workflows (head);
 CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
 CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
@@ -64,7 +64,7 @@ CREATE TABLE tasks (
 CREATE INDEX tasks_live ON tasks (holder, task_id) WHERE live = 1 OR holder <> '';
 CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status IN (5, 6, 7);
 CREATE INDEX tasks_loop ON tasks (execution, base_ref, seq, attempt, ref) WHERE iterations <> '';
-CREATE TABLE history (place INTEGER PRIMARY KEY, at INTEGER NOT NULL, lines TEXT NOT NULL) STRICT;
+CREATE TABLE history (place INTEGER PRIMARY KEY, at INTEGER NOT NULL, lines ANY NOT NULL) STRICT;
 CREATE TABLE texts (
     execution INTEGER NOT NULL, digest TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (execution, digest)
 ) STRICT;
@@ -183,7 +183,7 @@ CREATE INDEX pending_feed ON pending (feed, workflow_id);
 APPLICATION_ID: Final = 0x434C5445
 
 #: The schema this conductorlite writes.
-VERSION: Final = 8
+VERSION: Final = 9
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:

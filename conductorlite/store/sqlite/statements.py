@@ -101,21 +101,21 @@ INSERT_WORKFLOW: Final = (
     f"INSERT INTO workflows ({', '.join(WORKFLOW_COLUMNS)}, head) VALUES ({_marks(WORKFLOW_COLUMNS[:-3])}, CAST(? AS bigint) + 1"
     " + coalesce((SELECT value FROM counters WHERE name = 'removed'), 0), ?, ?, ?)"
 )
-INSERT_WITH_TIMERS: Final = f"{INSERT_WORKFLOW[:-1].replace('head)', 'head, alarm_at, timers)')}, ?, ?)"
+INSERT_WITH_TIMERS: Final = f"{INSERT_WORKFLOW[:-1].replace('head)', 'head, alarm_at, timers, journal)')}, ?, ?, ?)"
 INSERT_NUMBERED: Final = INSERT_WITH_TIMERS.replace("workflows (", "workflows (execution, ").replace("VALUES (", "VALUES (?, ")
 LAST_NUMBER: Final = "SELECT coalesce(max(execution), 0) FROM workflows"
 #: The fence is compared and set by the same statement. The usual turn keeps the status, the definition, the
 #: name and the correlation id, whose indexes are then left alone; so is that of alarms, where there is none to change.
 _USUAL: Final = (
     " fence = fence + 1 WHERE name = ? AND correlation_id IS ? AND workflow_id = ? AND fence = ? AND status = ?"
-    " AND definition_hash = ? AND execution = ? AND alarm_at IS ? AND timers IS ?"
+    " AND definition_hash = ? AND execution = ? AND alarm_at IS ? AND timers IS ? AND journal IS ?"
 )
-_CHANGED: Final = f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, timers = ?,"
+_CHANGED: Final = f"UPDATE workflows SET {_setting(WORKFLOW_COLUMNS[:CHANGING])}, timers = ?, journal = ?,"
 UPDATE_WORKFLOW: Final = _CHANGED + _USUAL
 UPDATE_WORKFLOW_AND_ALARM: Final = f"{_CHANGED} alarm_at = ?,{_USUAL}"
 UPDATE_WORKFLOW_AND_STATUS: Final = (
     f"{_CHANGED} alarm_at = ?, status = ?, definition_hash = ?, name = ?, correlation_id = ?, fence = fence + 1"
-    " WHERE workflow_id = ? AND fence = ? AND execution = ? AND alarm_at IS ? AND timers IS ?"
+    " WHERE workflow_id = ? AND fence = ? AND execution = ? AND alarm_at IS ? AND timers IS ? AND journal IS ?"
 )
 #: A parked workflow is not due: its events are held until it is released.
 HOLD: Final = "UPDATE inbox SET held = 1 WHERE workflow_id = ? AND held = 0"
@@ -210,6 +210,8 @@ HISTORY_AFTER: Final = (
     " AND h.place >= (SELECT max(p.place) FROM history AS p WHERE p.place <= (w.execution << 28) + ?)"
     " AND h.place >= w.execution << 28 AND h.place < (w.execution + 1) << 28 ORDER BY h.place"
 )
+#: The last lines of the journal, in the row of the execution.
+LAST_LINES: Final = "SELECT created_at, journal FROM workflows WHERE workflow_id = ? AND journal IS NOT NULL"
 INSERT_LOG: Final = "INSERT INTO task_logs (workflow_id, task_id, at, text) VALUES (?, ?, ?, ?)"
 LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER BY n"
 
@@ -254,10 +256,10 @@ NEXT_EVENT_OWNER: Final = "SELECT min(owner) FROM inbox WHERE held = 0 AND owner
 # -- timers in the row of their execution ------------------------------------------------------------------------------
 
 #: What is known of an execution that is to be written.
-KNOWN: Final = "SELECT execution, alarm_at, timers FROM workflows WHERE workflow_id = ?"
+KNOWN: Final = "SELECT execution, alarm_at, timers, journal FROM workflows WHERE workflow_id = ?"
 #: The same of many, by their ids and fences, where these are still the same.
 KNOWN_AT: Final = (
-    "SELECT w.workflow_id, w.execution, w.alarm_at, w.timers FROM json_each(?) AS wanted CROSS JOIN workflows AS w"
+    "SELECT w.workflow_id, w.execution, w.alarm_at, w.timers, w.journal FROM json_each(?) AS wanted CROSS JOIN workflows AS w"
     " WHERE w.workflow_id = wanted.key AND w.fence = wanted.value"
 )
 KEPT_OF: Final = "SELECT owner, timers FROM workflows WHERE workflow_id = ?"

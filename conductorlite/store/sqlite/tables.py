@@ -130,8 +130,8 @@ def _bytes(length: str, columns: tuple[str, ...]) -> str:
 class FeedReads(BaseReads):
     """What is to be indexed, and how much there is."""
 
-    #: How many bytes a cell has.
-    _length = "length(CAST(r.{} AS BLOB))"
+    #: How many bytes a cell has, and where the lines of journals are.
+    _length, _journals = "length(CAST(r.{} AS BLOB))", "history"
 
     # -- what is to be indexed -----------------------------------------------------------------------------------------
 
@@ -177,7 +177,8 @@ class FeedReads(BaseReads):
         kinds = {}
         own: dict[tuple[str, str], Size] = {}
         for kind, (table, columns) in _KINDS.items():
-            counted = f"{_ROWS.get(kind, 'count(*)')}, {_bytes(self._length, columns)} FROM {table} AS r"
+            of = self._journals if kind == "history" else table
+            counted = f"{_ROWS.get(kind, 'count(*)')}, {_bytes(self._length, columns)} FROM {of} AS r"
             rows, held = self._execute(f"SELECT {counted}").fetchone()
             kinds[kind] = Size(rows, held)
             if kind not in _OWN:

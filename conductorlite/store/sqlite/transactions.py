@@ -324,6 +324,9 @@ class RowWrites(RowReads, LimitWrites, TableWrites):
             self._executemany(sql.RENAME_TASK, names)
         if decision.texts or decision.externals:
             self._texts(decision, execution)
+        self._journal(decision, execution)
+
+    def _journal(self, decision: Decision, execution: int) -> None:
         if decision.history:
             self._executemany(sql.INSERT_HISTORY, history_rows(execution, decision.history))
 
