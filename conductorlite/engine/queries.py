@@ -109,13 +109,17 @@ class Queries(Part):
                 return attrs.evolve(unarchived(view, workflow_id).workflow, tasks=())
             return _whole(row, self.texts(view, workflow_id, _payloads(row)))
 
-    def has_ended(self, workflow_id: str, rows: list[Workflow]) -> bool:
+    def ending(self, workflow_id: str, rows: list[Workflow]) -> Callable[[], bool]:
         """Whether an execution has ended: then its row is one of the `rows`, its documents unread, unless it is archived."""
-        with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
-            if row is not None and row.status.terminal:
-                rows.append(row)
-            return (status_of(view, workflow_id) if row is None else row.status).terminal
+
+        def look() -> bool:
+            with self._backend.reading() as view:
+                row = view.workflow(workflow_id)
+                if row is not None and row.status.terminal:
+                    rows.append(row)
+                return (status_of(view, workflow_id) if row is None else row.status).terminal
+
+        return self._turns.quiet.watching(self._turns.residents, workflow_id, look)
 
     def texts(self, view: ReadingTransaction, workflow_id: str, payloads: Iterable[Payload | None]) -> Mapping[str, Payload]:
         """Those of some payloads that were not read with their rows, by hash, with their texts."""

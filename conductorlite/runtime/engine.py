@@ -444,10 +444,7 @@ class Engine(Verbs, InNotebook):
         """The output of an execution once it has ended; see `Run.result`."""
         deadline = None if timeout is None else self.clock.now() + to_span(timeout)
         rows: list[Workflow] = []
-        ended = self._turns.quiet.watching(
-            self._turns.residents, workflow_id, lambda: self.core.queries.has_ended(workflow_id, rows)
-        )
-        self._until(workflow_id, ended, deadline)
+        self._until(workflow_id, self.core.queries.ending(workflow_id, rows), deadline)
         row = rows[0] if rows and not rows[0].output.absent else self.core.queries.execution(workflow_id)
         if row.status is not WorkflowStatus.COMPLETED:
             raise failed(self, self.get(workflow_id))

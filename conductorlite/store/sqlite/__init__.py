@@ -13,9 +13,9 @@ opens files and names what went wrong, `disk` keeps room for removals and makes 
 has died in what.
 
 A turn is one INSERT or UPDATE per kind of row. What it touches is stored together, by the number of the execution, without a rowid;
-an index costs a page in the log of each commit, so there are few on hot tables, and partial ones. Its history stands in the row of the
-execution until it is long enough to be compressed. The first decision of a change needs no savepoint: undoing it is to roll back and begin again. A turn does nothing for the index of searches:
-what changed is found by fences (`tables`).
+an index costs a page in the log of each commit, so there are few on hot tables, and partial ones. Its history stands in the row of
+the execution until it is long enough to be compressed. The first decision of a change needs no savepoint: undoing it is to roll
+back and begin again. A turn does nothing for the index of searches: what changed is found by fences (`tables`).
 
 What is not pretty. Whether a new connection is needed after an error hangs on whether the error may keep a statement open
 (`_ended`). A full disk makes SQLite roll back by itself, so the commit has to look whether there is still a transaction.

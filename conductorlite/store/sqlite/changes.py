@@ -57,6 +57,9 @@ _MARK: Final = "+"
 #: What is known of so many executions is remembered.
 _KNOWN: Final = 5_000
 
+#: The data of a default timeout: since when it counts, and how long.
+_DRIVEN: Final = '{"since":%d,"span":%d}'
+
 _quoted: Final = json.encoder.encode_basestring
 
 #: A timer as a cell has it: kind, due, since when, number, reference, attempt, generation, data; 1 is the data of a default
@@ -107,10 +110,6 @@ def _timers(cell: str | None) -> Timers:
     return {_event_id(entry): (entry[1], encoded(entry)) for entry in _entries(cell)}
 
 
-def _driven(due: int, span: int) -> str:
-    return f'{{"since":{due - span},"span":{span}}}'
-
-
 def _timer(event: Event) -> tuple[int, str] | None:
     """When a timer is due, and its text as a cell has it; None for what is kept in the inbox."""
     data = event.data.text
@@ -120,7 +119,7 @@ def _timer(event: Event) -> tuple[int, str] | None:
     if event.event_id != (kind if ref is None else f"{kind}:{ref}"):
         return None
     due, span, quoted = event.due_at, event.due_at - event.posted_at, "null" if ref is None else _quoted(ref)
-    said = "" if data == "{}" else ",1" if data == _driven(due, span) else f",{_quoted(data)}"
+    said = "" if data == "{}" else ",1" if data == _DRIVEN % (due - span, span) else f",{_quoted(data)}"
     return due, f'["{_SHORT[kind]}",{due},{span},{event.sender_seq},{quoted},{event.attempt},{event.generation}{said}]'
 
 
@@ -144,7 +143,7 @@ def _event(workflow_id: str, owner: str, entry: Entry) -> Event:
 
 
 def _data(entry: Entry) -> str:
-    text: str = "{}" if len(entry) == 7 else entry[7] if entry[7] != 1 else _driven(entry[1], entry[2])
+    text: str = "{}" if len(entry) == 7 else entry[7] if entry[7] != 1 else _DRIVEN % (entry[1] - entry[2], entry[2])
     return text
 
 
@@ -395,7 +394,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         return after[0]
 
     def _know(self, workflow_id: str, known: Known) -> None:
-        if len(self._known) >= _KNOWN:
+        if workflow_id not in self._known and len(self._known) >= _KNOWN:
             self._known.clear()
         self._known[workflow_id] = known
 

@@ -70,10 +70,8 @@ Tail = tuple[int, int, int, str]
 Cell = str | bytes | None
 
 
-def with_lines(
-    tail: Tail | None, events: Sequence[HistoryEvent], since: int, *, ended: bool
-) -> tuple[Cell, Tail, Sequence[Tail]]:
-    """The cell of an execution that begins at an instant with its new lines, what is in it, and what must leave it for `history`."""
+def with_lines(tail: Tail | None, events: Sequence[HistoryEvent], since: int, *, ended: bool) -> tuple[Cell, Tail, Sequence[Tail]]:
+    """The cell of an execution that begins at an instant, with new lines; what is in it, and what leaves it for `history`."""
     lines = sorted(events, key=_by_number)
     first, after = lines[0].n, lines[-1].n + 1
     told: Sequence[Tail] = ()
@@ -168,8 +166,8 @@ def line_of(
     tried = "" if attempt == (None if ref is None else 0) else "-" if attempt is None else attempt
     begun_by = "" if cause is None else _known_cause(cause)
     why, count, later = "" if reason is None else _cell(reason), "" if number is None else number, "" if apart is None else apart
-    line = f"{kind}{_FIELD}{name}{_FIELD}{tried}{_FIELD}{payload or ''}{_FIELD}{begun_by}{_FIELD}{why}{_FIELD}{count}{_FIELD}{later}"
-    return line.rstrip(_FIELD)
+    usual = f"{kind}{_FIELD}{name}{_FIELD}{tried}{_FIELD}{payload or ''}{_FIELD}{begun_by}"
+    return f"{usual}{_FIELD}{why}{_FIELD}{count}{_FIELD}{later}".rstrip(_FIELD)
 
 
 def _caused(cause: str) -> str:
