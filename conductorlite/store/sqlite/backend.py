@@ -474,12 +474,11 @@ class _Writing(Block[GroupWrites]):
             self._over(clean=error is None or _clean(error))
 
     def undo(self, error: BaseException | None = None) -> None:
-        self._over(clean=self.view is None)
+        if os.getpid() == self._backend._pid:
+            self._over(clean=self.view is None)
 
     def _over(self, *, clean: bool) -> None:
         backend = self._backend
-        if os.getpid() != backend._pid:
-            return
         if backend._current.block is self:
             backend._current.block = None
         backend._give_writer(self, clean=clean)

@@ -273,9 +273,8 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         self._known = known
         #: What of a decision's own events is the inbox's: ids to delete, events to put.
         self._others: Others = ((), ())
-        #: What of a journal does not stand in the row of its execution any more.
+        #: Lines of a journal for which a row has no room any more; whether there is one that was written before.
         self._told: Sequence[Tail] = ()
-        #: Whether a decision has a line that was written before.
         self._repeats = False
 
     def apply(self, decision: Decision) -> None:

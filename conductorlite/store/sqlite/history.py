@@ -78,7 +78,7 @@ def with_lines(tail: Tail | None, events: Sequence[HistoryEvent], since: int, *,
     text = ""
     if tail is not None and tail[3] and first == tail[2] and after - first == len(lines):
         text = f"{tail[3]}{_LINE}{_joined(lines, tail[1])}"
-    if tail is not None and 0 < len(text) <= _MOST:
+    if tail is not None and text and not text[_MOST:]:
         tail = (tail[0], tail[1], after, text)
     else:
         rows = [(n, at, n + text.count(_LINE) + 1, text) for n, at, text in history_rows(0, lines)]
@@ -106,7 +106,10 @@ def journal_text(cell: str | bytes) -> str | None:
 
 def _packed(text: str) -> str | bytes:
     packing = compressobj(_LEVEL, DEFLATED, _WINDOW, _MEMORY)
-    packed = packing.compress(text.encode()) + packing.flush()
+    try:
+        packed = packing.compress(text.encode()) + packing.flush()
+    except UnicodeEncodeError:
+        return text  # SQLite refuses it
     return packed if len(packed) < len(text) else text
 
 
