@@ -313,11 +313,12 @@ def decide(
     turn, as its last events, and one may be made later than `now`.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
-    if len(events) == 1 and hand_out is None and (taken := poll(plan, reader, events[0], now)) is not None:
+    single = len(events) == 1
+    if single and events[0].kind is _POLL and hand_out is None and (taken := poll(plan, reader, events[0], now)) is not None:
         return taken
     if not getattr(reader, "at_hand", False):
         prefetch(plan, reader, events)
-    one = events[0] if len(events) == 1 and events[0].kind is _REPORT else None
+    one = events[0] if single and events[0].kind is _REPORT else None
     if one is not None and (taken := step(plan, reader, one, now, environment, bounds, hand_out)) is not None:
         return taken
     changeset = Changeset(plan, reader, now, environment, bounds)

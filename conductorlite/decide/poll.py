@@ -22,7 +22,7 @@ __all__ = ["poll"]
 
 #: What is asked for in each turn: Python finds a global faster than a member of an enumeration.
 _SCHEDULED, _IN_PROGRESS, _RUNNING = TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS, WorkflowStatus.RUNNING
-_POLL, _TASK_TIMEOUT, _RESPONSE_TIMEOUT = EventKind.POLL, EventKind.TASK_TIMEOUT, EventKind.RESPONSE_TIMEOUT
+_TASK_TIMEOUT, _RESPONSE_TIMEOUT = EventKind.TASK_TIMEOUT, EventKind.RESPONSE_TIMEOUT
 _TASK, _DONE = HistoryKind.TASK, REPLIES[Outcome.DONE]
 
 
@@ -30,8 +30,7 @@ def poll(plan: Plan, reader: Reader, event: Event, now: int) -> Decision | None:
     """The decision of such a turn; None for any other."""
     row, ref = reader.workflow, event.ref
     if (
-        event.kind is not _POLL
-        or ref is None
+        ref is None
         or event.sender
         or event.stored
         or event.posted_at > now

@@ -26,7 +26,7 @@ from conductorlite.model.errors import (
     KeyTaken,
     NoHelper,
 )
-from conductorlite.store.ports import Capability, WritingTransaction
+from conductorlite.store.ports import Capability, ReadingTransaction, WritingTransaction
 
 __all__ = ["GroupTurns", "RunGroup", "beside"]
 
@@ -156,32 +156,48 @@ class GroupTurns(Turns):
 
     def _decided_each(self, asked: Iterable[Asked]) -> list[Ready]:
         """Those that can share a write, with their decisions."""
-        ready: list[Ready] = []
+        found: dict[str, Ready] = {}
+        unknown: list[Asked] = []
         for one in asked:
             memo = TurnMemo(None, one.extra_write, one.taking)
+            resident = self.residents.take(one.workflow_id)
+            decision = None if resident is None else self.on_residents(resident, one.events, memo)
+            if decision is None:
+                unknown.append(one)
+            else:
+                found[one.workflow_id] = (one, memo, decision)
+        if unknown:
+            with self.backend.reading() as view:
+                for one in unknown:
+                    memo = TurnMemo(None, one.extra_write, one.taking)
+                    if (decision := self._decided_in_group(view, one, memo)) is not None:
+                        found[one.workflow_id] = (one, memo, decision)
+        return self._stored_apart(found[one.workflow_id] for one in asked if one.workflow_id in found)
+
+    def _decided_in_group(self, view: ReadingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
+        """The decision on a turn that can share a write: not one that runs foreign code, or writes nothing."""
+        try:
+            _, turn = self.prepared(view, one.workflow_id, one.events, memo)
+            decision = None if turn is None or turn.plan.foreign else self.decide(turn)
+        except LASTING:
+            raise
+        except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
+            return None
+        finally:
+            self._leaving(memo)
+        return None if decision is None or decision.empty else decision
+
+    def _stored_apart(self, found: Iterable[Ready]) -> list[Ready]:
+        """The same, when what is put elsewhere of their documents is there; without those for which it could not be put."""
+        ready: list[Ready] = []
+        for one, memo, decision in found:
             try:
-                decision = self._decided_for_group(one, memo)
+                ready.append((one, memo, self.store_payloads(decision, memo)))
             except LASTING:
                 raise
-            except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
+            except ConductorliteError:
                 continue
-            finally:
-                self._leaving(memo)
-            if decision is not None:
-                ready.append((one, memo, decision))
         return ready
-
-    def _decided_for_group(self, one: Asked, memo: TurnMemo) -> Decision | None:
-        """The decision on a turn that can share a write: not one that runs foreign code, or writes nothing."""
-        resident = self.residents.take(one.workflow_id)
-        decision = None if resident is None else self.on_residents(resident, one.events, memo)
-        if decision is None:
-            with self.backend.reading() as view:
-                _, turn = self.prepared(view, one.workflow_id, one.events, memo)
-                if turn is None or turn.plan.foreign:
-                    return None
-                decision = self.decide(turn)
-        return None if decision.empty else self.store_payloads(decision, memo)
 
 
 def beside(
