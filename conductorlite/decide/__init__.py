@@ -221,15 +221,15 @@ def executed(changeset: Changeset, ref: str) -> None:
     task = changeset.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
-    task, before = changeset.opened(task)
-    task.executed = True
-    changeset.settle(task, *before)
-    node = changeset.node(task)
+    row: Any = changeset.own(task)
+    was_live, row.executed = row.live, True
+    owner = changeset.count(row, -1) if was_live and not row.live and changeset.counting else None
+    node = changeset.node(row)
     if node.compensates is not None:
-        if is_last_compensation(changeset, task):
+        if is_last_compensation(changeset, row):
             end_compensated(changeset)
     else:
-        _leave(changeset, node, task, changeset.owner(task) if node.scopes else None)
+        _leave(changeset, node, row, changeset.owner(row) if owner is None and node.scopes else owner)
 
 
 def _leave(changeset: Changeset, node: Node, task: Task, owner: Task | None) -> None:

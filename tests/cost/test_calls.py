@@ -22,7 +22,7 @@ from conductorlite.testing import lognormal, what_if
 from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 397), "loop": (loop, 10, 589), "fork": (fork, 30, 528)}
+CEILINGS: Final = {"chain": (chain, 10, 397), "loop": (loop, 10, 572), "fork": (fork, 30, 528)}
 
 #: The same of a chain in a SQLite file.
 STORED: Final = 478

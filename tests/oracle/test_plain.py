@@ -27,10 +27,26 @@ from conductorlite import (
     WorkflowDef,
     WorkflowStatus,
 )
+from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.operators import do_while
+from conductorlite.decide.operators.document import loop_output
 from conductorlite.engine import decisions
 from conductorlite.errors import Conflict
+from conductorlite.language.conditions import Condition
 from conductorlite.model.attrs import changed
+from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision
+from conductorlite.model.executions import Task
+
+
+def asked(changeset: Changeset, condition: Condition, values: Any, seed: str) -> Any:
+    """What a condition answers in the general way."""
+    return changeset.evaluated(seed, values, lambda: condition.evaluate(values, now=changeset.now, seed=seed))
+
+
+def rounds(changeset: Changeset, loop: Task) -> Payload:
+    """What the rounds of a loop have put out, checked and written as any other document is."""
+    return changeset.payload(loop_output(changeset, loop))
 
 
 class Ways:
@@ -43,6 +59,8 @@ class Ways:
         #: How many of them were steps.
         self.steps = 0
         read, scheduled, poll, step = (vars(decider)[name] for name in ("_read_plain", "scheduled", "poll", "step"))
+
+        answer, payload = Changeset.answer, do_while.loop_payload
 
         def read_plain(changeset: Any, event: Any) -> int | None:
             steps = None if self.off else read(changeset, event)
@@ -59,6 +77,8 @@ class Ways:
         patch.setattr(decider, "poll", lambda *given: None if self.off else poll(*given))
         patch.setattr(decider, "step", stepped)
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
+        patch.setattr(Changeset, "answer", lambda *given: (asked if self.off else answer)(*given))
+        patch.setattr(do_while, "loop_payload", lambda *given: (rounds if self.off else payload)(*given))
         patch.setattr(decisions, "decide", self.both)
         patch.setattr(twins, "decide", self.both)
 
@@ -290,3 +310,18 @@ def test_a_step_reads_what_the_next_task_reads(read: object, whole: bool, handed
         assert run.status is WorkflowStatus.COMPLETED
     ways.check()
     assert bool(ways.steps) is whole
+
+
+@pytest.mark.parametrize("broken", ["answer", "loop_payload"])
+def test_what_a_round_would_do_wrong_is_found(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A condition that is answered otherwise at once, and rounds that are left out of what a loop puts out."""
+    if broken == "answer":
+        monkeypatch.setattr(Changeset, "answer", lambda *given: False)
+    else:
+        monkeypatch.setattr(do_while, "loop_payload", lambda changeset, loop: changeset.payload({"iteration": loop.round}))
+    ways = Ways(monkeypatch)
+    step = {"name": "n0", "taskReferenceName": "a", "inputParameters": {"n": "${l.output.iteration}"}}
+    loop = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "$.l.iteration < 3", "loopOver": [step]}
+    drive({"name": "loop", "tasks": [loop]}, {}, Tape(b""))
+    with pytest.raises(AssertionError, match="assert Decision"):
+        ways.check()

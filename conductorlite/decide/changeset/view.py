@@ -175,12 +175,15 @@ class View:
         """Have the reader load the rows of definition references in one batch, save those of this turn."""
         refs, latest = [], []
         for base_ref in base_refs:
+            if base_ref in self.newest or base_ref in self.last:
+                continue
             ref = self.seen_as(base_ref)
             if ref is not None:
                 refs.append(ref)
-            elif base_ref in self.plan.nodes and base_ref not in self.newest:
+            elif base_ref in self.plan.nodes:
                 latest.append(base_ref)
-        self.reader.prefetch(refs=[ref for ref in refs if ref not in self.last], latest=latest)
+        if refs or latest:
+            self.reader.prefetch(refs=[ref for ref in refs if ref not in self.last], latest=latest)
 
     def seen_as(self, base_ref: str) -> str | None:
         """The printed reference that a definition reference stands for; None when it is that of the newest round."""

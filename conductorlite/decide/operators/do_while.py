@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
-from conductorlite.decide.operators.document import ExpressionContext, loop_output, rendered
+from conductorlite.decide.operators.document import ExpressionContext, loop_payload, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.conditions import is_true
 from conductorlite.language.templates import Template
@@ -92,7 +92,7 @@ def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
 def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None) -> None:
     """End a loop with what its rounds put out; more than can be kept fails it for good."""
     try:
-        output = changeset.payload({"iteration": 0} if loop.round == 0 else loop_output(changeset, loop))
+        output = changeset.payload({"iteration": 0}) if loop.round == 0 else loop_payload(changeset, loop)
     except InvalidInput as error:
         changeset.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
     else:
@@ -105,7 +105,7 @@ def with_rounds(changeset: Changeset, loop: Task) -> Task:
         return loop
     lost = changeset.lost
     try:
-        output = changeset.payload(loop_output(changeset, loop))
+        output = loop_payload(changeset, loop)
     except InvalidInput:
         return loop
     if changeset.refusal("task_output", output) is not None:

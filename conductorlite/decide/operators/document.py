@@ -10,11 +10,12 @@ from typing import Any, Final
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.language.jsonpath import Reads
 from conductorlite.language.values import MISSING, TASK_MEMBERS, WORKFLOW_MEMBERS, Json, Missing
+from conductorlite.model.canonical import MAX_DEPTH, MAX_SIZE, Payload, encoded
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import shown_status
 from conductorlite.plan.compile import Node
 
-__all__ = ["ExpressionContext", "rendered", "task_values", "workflow_values"]
+__all__ = ["ExpressionContext", "loop_payload", "rendered", "task_values", "workflow_values"]
 
 #: What a running loop shows of itself without looking at its rounds.
 _LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
@@ -48,7 +49,7 @@ class ExpressionContext:
     def _prefetch(self) -> None:
         """Have the reader load the rows, and then the large documents, that are about to be read, in one batch each."""
         changeset = self._changeset
-        changeset.prefetch_latest({root for root, _ in self._reads.members})
+        changeset.prefetch_latest(self._reads.names)
         absent = []
         for root, member in self._reads.members:
             if member not in _DOCUMENTS:
@@ -187,17 +188,45 @@ def loop_output(changeset: Changeset, loop: Task) -> dict[str, Any]:
 
     It reads every row of the loop, so it is built when the loop ends, and before only for an expression that asks for it.
     """
-    node = changeset.node(loop)
-    refs = {
-        number: [printed_ref(member, (*loop.iterations, number)) for member in node.members] for number in range(1, loop.round + 1)
-    }
+    rounds = _rounds(changeset, loop)
+    outputs = iter(changeset.values(task.output for tasks in rounds.values() for task in tasks))
+    found = {str(number): {task.base_ref: next(outputs) for task in tasks} for number, tasks in rounds.items()}
+    return {**found, **changeset.value(loop.output)}
+
+
+def _rounds(changeset: Changeset, loop: Task) -> dict[int, list[Task]]:
+    """The tasks of every round that has any."""
+    members, around = changeset.node(loop).members, loop.iterations
+    refs = [printed_ref(member, (*around, number)) for number in range(1, loop.round + 1) for member in members]
     # Rounds that keepLastN has dropped have no rows any more, and no place in the output.
-    rows = changeset.known_tasks(ref for listed in refs.values() for ref in listed)
-    present = {task.ref: task for task in rows if task is not None}
-    outputs = dict(zip(present, changeset.values(task.output for task in present.values()), strict=True))
-    rounds = {
-        str(number): {present[ref].base_ref: outputs[ref] for ref in listed if ref in present}
-        for number, listed in refs.items()
-        if any(ref in present for ref in listed)
-    }
-    return {**rounds, **changeset.value(loop.output)}
+    rounds: dict[int, list[Task]] = {}
+    for task in changeset.known_tasks(refs):
+        if task is not None:
+            rounds.setdefault(task.iterations[-1], []).append(task)
+    return rounds
+
+
+#: Characters of an output that is nested less deeply than any document may be, also where it stands in another, and of all
+#: together, that are less than any document may have.
+_FLAT: Final = MAX_DEPTH
+_SMALL: Final = MAX_SIZE // 16
+
+
+def loop_payload(changeset: Changeset, loop: Task) -> Payload:
+    """`loop_output` as it is kept; raises InvalidInput. Mostly made of the texts of the outputs, which need no check again."""
+    own = loop.output.text
+    if own is None or own == "{}" or loop.output.value.keys() - _LOOP_KEYS:
+        return changeset.payload(loop_output(changeset, loop))
+    names: dict[str, str] = {}
+    parts: list[str] = []
+    for number, tasks in _rounds(changeset, loop).items():
+        entries: list[str] = []
+        for task in tasks:
+            text, ref = task.output.text, task.base_ref
+            if text is None or len(text) > _FLAT:
+                return changeset.payload(loop_output(changeset, loop))
+            name = names.get(ref) or names.setdefault(ref, encoded(ref))
+            entries.append(f"{name}:{text}")
+        parts.append(f'"{number}":{{{",".join(entries)}}}')
+    whole = f"{{{','.join((*parts, own[1:-1]))}}}"
+    return changeset.keep(Payload(whole)) if len(whole) <= _SMALL else changeset.payload(loop_output(changeset, loop))
