@@ -23,10 +23,11 @@ far.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache, partial, reduce
-from operator import attrgetter
+from itertools import compress, count
+from operator import attrgetter, ne
 from os import PathLike
 from types import UnionType
 from typing import Any, Final, Self, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -72,53 +73,55 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 _OWN_JSON: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def _plain(value: object, where: str) -> Any:
+def _plain(value: object, within: Sequence[object]) -> Any:
     kind = type(value)
+    if kind is dict or kind is tuple or kind is list:
+        return _entries_of(value, within)
     if kind in _OWN_JSON:
         return value
+    if attrs.has(kind):
+        return _object(value, within)
     if isinstance(value, Enum):
         return value.value
+    return _entries_of(value, within) if isinstance(value, Mapping | list | tuple) else value
+
+
+def _entries_of(value: Any, within: Sequence[object]) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(entry, where) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry, where) for entry in value]
-    if attrs.has(kind):
-        return _object(value, where)
-    return value
+        return {key: entry if type(entry) in _OWN_JSON else _plain(entry, within) for key, entry in value.items()}
+    return [entry if type(entry) in _OWN_JSON else _plain(entry, within) for entry in value]
 
 
-def _object(thing: Any, where: str) -> dict[str, Any]:
+def _object(thing: Any, within: Sequence[object] = ()) -> dict[str, Any]:
+    """A thing as JSON; `within` are those around it."""
     kind: Any = type(thing)
-    read, written, known = _properties(kind)
-    where = f"{where} {kind.__name__}({getattr(thing, 'name', None)!r})"
+    read, written, defaults, known = _properties(kind)
     document: dict[str, Any] = {}
-    # Most fields of most tasks were never given: what is the default itself needs no comparison.
-    for value, (name, default, lasts) in zip(read(thing), written, strict=True):
-        if value is default or value == default:
-            continue
-        document[name] = _seconds(value) if lasts else _plain(value, where)
+    values = read(thing)
+    within = (*within, thing)
+    # Most fields of most tasks were never given.
+    for place in compress(count(), map(ne, values, defaults)):
+        value, (name, lasts) = values[place], written[place]
+        document[name] = value if type(value) is str else _seconds(value) if lasts else _plain(value, within)
     for key, value in getattr(thing, EXTRA, {}).items():
         if key in known:
-            message = f"extra holds {key!r}, which is a property of its own"
-            raise InvalidDefinition([Problem(path=where, message=message)])
-        document[key] = _plain(value, where)
+            where = " ".join(["$", *(f"{type(one).__name__}({getattr(one, 'name', None)!r})" for one in within)])
+            raise InvalidDefinition([Problem(path=where, message=f"extra holds {key!r}, which is a property of its own")])
+        document[key] = _plain(value, within)
     return document
 
 
-#: A property: its name, the default that is not written, and whether it is a duration.
-_Property = tuple[str, object, bool]
-
-
 @cache
-def _properties(kind: Any) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[_Property, ...], frozenset[str]]:
-    """How the fields of a class are read all at once, what they are written as, and the names that are taken."""
+def _properties(
+    kind: Any,
+) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, bool], ...], tuple[object, ...], frozenset[str]]:
+    """How the fields of a class are read all at once, each one's name and whether it is a duration, the values that are not
+    written, and the names that are taken."""
     names = json_names(kind)
-    always = ALWAYS_WRITTEN.get(kind.__name__, _NOTHING)
-    written = tuple(
-        (name, attrs.NOTHING if field in always else _default(attrs.fields_dict(kind)[field]), field in DURATION_PROPERTIES)
-        for field, name in names.items()
-    )
-    return attrgetter(*names), written, frozenset(names.values())
+    always, fields = ALWAYS_WRITTEN.get(kind.__name__, _NOTHING), attrs.fields_dict(kind)
+    written = tuple((name, field in DURATION_PROPERTIES) for field, name in names.items())
+    defaults = tuple(attrs.NOTHING if field in always else _default(fields[field]) for field in names)
+    return attrgetter(*names), written, defaults, frozenset(names.values())
 
 
 def _default(field: attrs.Attribute[Any]) -> object:
@@ -192,7 +195,7 @@ class Definition(InNotebook):
         Raises InvalidDefinition if `extra` holds a property that is known, and for nesting that exhausts the stack.
         """
         try:
-            return _object(self, "$")
+            return _object(self)
         except RecursionError:
             raise InvalidDefinition([Problem(path="$", message="nested too deeply to be written")]) from None
 
@@ -232,8 +235,9 @@ class _Wrongs(list[tuple[list[str | int], str]]):
 
     def below(self, since: int, step: str | int) -> None:
         """What was said since then is below this step."""
-        for steps, _ in self[since:]:
-            steps.append(step)
+        if len(self) > since:
+            for steps, _ in self[since:]:
+                steps.append(step)
 
     def problems(self) -> list[Problem]:
         return [Problem(path=reduce(step_path, reversed(steps), "$"), message=message) for steps, message in self]
@@ -313,45 +317,73 @@ def _of_tasks(reader: Callable[[], _Reader]) -> _Reader:
     return structure
 
 
+#: What reads a property: its field, how, the type of which every value is read as it is, and whether blank text is none.
+_Reading = tuple[str, _Reader, type | None, bool]
+
+
+def _of_entries(value: dict[str, Any], readers: Mapping[str, _Reading], wrongs: _Wrongs) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of an object, and the properties that are not known."""
+    values: dict[str, Any] = {}
+    unknown: dict[str, Any] = {}
+    for key, entry in value.items():
+        known = readers.get(key)
+        if known is None:
+            unknown[key] = entry
+        elif entry is not None:
+            field, read, itself, blankable = known
+            if type(entry) is itself:
+                values[field] = entry
+            elif not (blankable and isinstance(entry, str) and not entry.strip()):
+                before = len(wrongs)
+                values[field] = read(entry, wrongs)
+                wrongs.below(before, key)
+    return values, unknown
+
+
 def _of_class(kind: Any) -> _Reader:
     attrs.resolve_types(kind)
     names = json_names(kind)
     fields = [(names[field.name], field) for field in attrs.fields(kind) if field.name != EXTRA]
-    readers = [(name, field.name, _of_field(kind, field), field.default is attrs.NOTHING) for name, field in fields]
     blank_is_absent = {name for name, field in fields if field.type in (int, bool, int | None, bool | None)}
-    known, dropped = frozenset(names.values()), ANSWERED.get(kind.__name__, frozenset())
-    keeps = EXTRA in attrs.fields_dict(kind)
+    readers = {name: (field.name, _of_field(kind, field), _itself(kind, field), name in blank_is_absent) for name, field in fields}
+    required = [(name, field.name) for name, field in fields if field.default is attrs.NOTHING]
+    places = {name: place for place, name in enumerate(readers)}
+    dropped, is_task = ANSWERED.get(kind.__name__, frozenset()), kind.__name__ == "WorkflowTask"
+    keeps, make = EXTRA in attrs.fields_dict(kind), attrs.new[kind]
 
     def structure(value: Any, wrongs: _Wrongs) -> object:
         if not isinstance(value, dict):
             return wrongs.say(f"expected an object, got {shown(value)}")
-        given: dict[str, Any] = {}
-        unknown: dict[str, Any] = {}
-        for key, entry in value.items():
-            if key not in known:
-                if key not in dropped:
-                    unknown[key] = entry
-            elif entry is not None and not (key in blank_is_absent and isinstance(entry, str) and not entry.strip()):
-                given[key] = entry
-        if kind.__name__ == "WorkflowTask":
-            _stand_in(given, unknown)
-        values: dict[str, Any] = {EXTRA: unknown} if keeps else {}
+        if is_task and ("taskDefinition" in value or "workflowTaskType" in value):
+            value = _stood_in(value)
         begun = len(wrongs)
-        for name, field, read, required in readers:
-            if name in given:
-                before = len(wrongs)
-                values[field] = read(given[name], wrongs)
-                wrongs.below(before, name)
-            elif required:
-                wrongs.say("is missing", name)
+        values, unknown = _of_entries(value, readers, wrongs)
+        for key, field in required:
+            if field not in values:
+                wrongs.say("is missing", key)
         if len(wrongs) > begun:
+            wrongs[begun:] = sorted(wrongs[begun:], key=lambda wrong: places[str(wrong[0][-1])])
             return None
+        if unknown and keeps:
+            values[EXTRA] = {key: entry for key, entry in unknown.items() if key not in dropped}
         try:
-            return kind(**values)
+            return make(**values)
         except InvalidInput as error:
             return wrongs.say(error)
 
     return structure
+
+
+def _itself(kind: Any, field: attrs.Attribute[Any]) -> type | None:
+    """The type of which every value of a field is read as it is: most fields of most tasks hold such a one."""
+    wanted: Any = field.type
+    if field.name in DURATION_PROPERTIES or field.name in INSTANTS:
+        return None
+    if field.name in REQUIRED_TEXT.get(kind.__name__, ()) or wanted in (str, str | None):
+        return str
+    if wanted in (bool, bool | None):
+        return bool
+    return dict if get_origin(wanted) is Mapping and get_args(wanted)[1] is Any else None
 
 
 def _of_field(kind: Any, field: attrs.Attribute[Any]) -> _Reader:
@@ -365,13 +397,15 @@ def _of_field(kind: Any, field: attrs.Attribute[Any]) -> _Reader:
     return _reader(wanted)
 
 
-def _stand_in(given: dict[str, Any], unknown: dict[str, Any]) -> None:
-    """Fill in a `type` that is only given as `workflowTaskType`, and the name an embedded definition leaves out."""
-    if "type" not in given and unknown.get("workflowTaskType") is not None:
-        given["type"] = unknown.pop("workflowTaskType")
+def _stood_in(given: dict[str, Any]) -> dict[str, Any]:
+    """A task with a `type` that is only given as `workflowTaskType`, and the name that an embedded definition leaves out."""
+    given = dict(given)
+    if given.get("type") is None and given.get("workflowTaskType") is not None:
+        given["type"] = given.pop("workflowTaskType")
     task_def = given.get("taskDefinition")
     if isinstance(task_def, dict) and task_def.get("name") is None and isinstance(given.get("name"), str):
         given["taskDefinition"] = {**task_def, "name": given["name"]}
+    return given
 
 
 def _of_lists(entry_kind: Any) -> _Reader:
@@ -398,12 +432,15 @@ def _of_maps(entry_kind: Any) -> _Reader:
     return structure
 
 
-def _entries(entries: Iterable[tuple[Any, Any]], read: _Reader, wrongs: _Wrongs) -> Iterator[Any]:
+def _entries(entries: Iterable[tuple[Any, Any]], read: _Reader, wrongs: _Wrongs) -> list[Any]:
     """Each entry read: one bad entry does not hide the next."""
+    found = []
     for key, entry in entries:
         before = len(wrongs)
-        yield read(entry, wrongs)
-        wrongs.below(before, key)
+        found.append(read(entry, wrongs))
+        if len(wrongs) > before:
+            wrongs.below(before, key)
+    return found
 
 
 #: What a text may stand for in the place of an object, and whether it is one that does.
