@@ -44,7 +44,7 @@ from conductorlite.model.executions import Workflow
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan, compile_plan, known_plan
-from conductorlite.plan.tree import OPERATOR_TYPES, changed_branches
+from conductorlite.plan.tree import OPERATOR_TYPES, changed_branches, holds_tasks
 from conductorlite.plan.validate import enforced, validate, validate_task_def
 from conductorlite.store.ports import Backend, ReadingTransaction
 
@@ -279,7 +279,7 @@ class Registry:
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows in a circle: {' → '.join((*chain, label))}")])
         if len(chain) >= MAX_NESTING:
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows nested deeper than {MAX_NESTING}")])
-        embedding = _Embedding(view, semantics, (*chain, label))
+        embedding = _Embedding(view, semantics, (*chain, label), self._declared())
         tasks = self._with_task_defs(embedding, definition.tasks)
         whole = _with_schemas(view, definition if tasks is definition.tasks else attrs.evolve(definition, tasks=tasks))
         if text is None or whole is not definition:
@@ -295,12 +295,15 @@ class Registry:
 
         Depth is bounded by the validator.
         """
-        found = tuple(self._with_task_def(into, task) for task in tasks)
+        found = tuple([self._with_task_def(into, task) for task in tasks]) if tasks else ()
         return found if any(map(is_not, found, tasks)) else tasks
 
     def _with_task_def(self, into: _Embedding, task: WorkflowTask) -> WorkflowTask:
+        given = task.task_definition or self._task_def_of(into, task)
+        if given is None and task.sub_workflow_param is None and task.compensate is None and not holds_tasks(task):
+            return task
         fields: dict[str, Any] = {
-            "task_definition": _with_schemas(into.view, task.task_definition or self._task_def_of(into, task)),
+            "task_definition": _with_schemas(into.view, given),
             "sub_workflow_param": self._pinned(into, task),
         }
         fields |= changed_branches(task, lambda tasks: self._with_task_defs(into, tasks))
@@ -336,7 +339,7 @@ class Registry:
         registered = into.registered[task.name]
         if registered is not None or task.type in OPERATOR_TYPES:
             return registered
-        return self._declared().get(task.name)
+        return into.declared.get(task.name)
 
 
 @attrs.frozen(slots=True)
@@ -347,6 +350,8 @@ class _Embedding:
     semantics: Semantics
     #: Name and version of the definition and of those around it.
     chain: tuple[str, ...]
+    #: Task definitions of the workers' decorators, by name.
+    declared: Mapping[str, TaskDef]
     #: The definitions of sub-workflows.
     texts: dict[str, str] = attrs.field(factory=dict)
     #: Registered task definitions by name, each read once; None where there is none.

@@ -20,17 +20,20 @@ from conductorlite.language.paths import MAX_PATH
 from conductorlite.language.secrets import SECRETS, SecretSite
 from conductorlite.language.values import MISSING, Json, Source, json_text, to_text
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.canonical import MAX_DEPTH, MAX_SIZE, parse
 from conductorlite.model.errors import InvalidExpression, InvalidInput
 from conductorlite.model.later import pattern
 
 __all__ = [
     "SYSTEM_PARAMETERS",
+    "Compiled",
     "InputTemplate",
     "Template",
     "apply_workflow_input_template",
     "compile_input",
     "compile_template",
+    "compiled_text",
     "expanded",
 ]
 
@@ -89,8 +92,7 @@ def compile_template(template: Json) -> Template:
 
     Raises InvalidExpression when values are nested deeper than `canonical.MAX_DEPTH`, or expressions deeper than 16.
     """
-    compiler = _Compiler()
-    render = compiler.value(template, "$", ())
+    compiler, render = _compiled(template)
     return Template(
         reads=NOTHING.union(*compiler.reads),
         problems=tuple(compiler.problems),
@@ -100,35 +102,46 @@ def compile_template(template: Json) -> Template:
     )
 
 
+def _compiled(template: Json) -> tuple[_Compiler, _Render]:
+    compiler = _Compiler()
+    return compiler, compiler.value(template, "$", ())
+
+
+def compiled_text(text: str) -> Compiled:
+    """Compile one text, with what it reads and what is wrong with it; raises as `compile_template` does."""
+    return _cached_string(text) if len(text) <= _CACHED_LENGTH else _compile_string(text)
+
+
 def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, Json] | None = None) -> InputTemplate:
     """Merge and compile: keys that `parameters` lacks, or has as null, are added before rendering."""
-    if not parameters and not input_template:
-        return _no_input()
-    added = input_template or {}
+    if not input_template:
+        return _as_input(_compiled(dict(parameters)), (), ()) if parameters else _no_input()
     merged = dict(parameters)
-    for key, value in added.items():
+    for key, value in input_template.items():
         if merged.get(key) is None:
             merged[key] = value
-    fallbacks = tuple((key, _verbatim(value, 0)) for key, value in added.items() if value is not None)
-    template = compile_template(merged)
-    spare = compile_template({key: added[key] for key, _ in fallbacks}).secrets if fallbacks else ()
-    return _as_input(template, fallbacks, tuple(dict.fromkeys((*template.secrets, *spare))))
+    fallbacks = tuple((key, _verbatim(value, 0)) for key, value in input_template.items() if value is not None)
+    spare = compile_template({key: input_template[key] for key, _ in fallbacks}).secrets if fallbacks else ()
+    return _as_input(_compiled(merged), fallbacks, spare)
 
 
-def _as_input(template: Template, fallbacks: tuple[tuple[str, _Render], ...], secrets: tuple[SecretSite, ...]) -> InputTemplate:
-    return InputTemplate(
-        reads=template.reads,
-        problems=template.problems,
-        render=template._render,
-        secrets=secrets,
-        buried=template.buried,
+def _as_input(
+    compiled: tuple[_Compiler, _Render], fallbacks: tuple[tuple[str, _Render], ...], spare: tuple[SecretSite, ...]
+) -> InputTemplate:
+    compiler, render = compiled
+    return new[InputTemplate](
+        reads=NOTHING.union(*compiler.reads),
+        problems=tuple(compiler.problems),
+        render=render,
+        secrets=tuple(dict.fromkeys((*compiler.secrets, *spare))) if spare or compiler.secrets else (),
+        buried=tuple(compiler.buried),
         fallbacks=fallbacks,
     )
 
 
 @cache
 def _no_input() -> InputTemplate:
-    return _as_input(compile_template({}), (), ())
+    return _as_input(_compiled({}), (), ())
 
 
 def apply_workflow_input_template(given: Mapping[str, Json], template: Mapping[str, Json]) -> dict[str, Json]:
@@ -162,15 +175,19 @@ class _Compiler:
         if all(map(_is_constant, value.values() if isinstance(value, Mapping) else value)):
             return _copied(dict(value) if isinstance(value, Mapping) else list(value))
         if isinstance(value, Mapping):
-            return _render_map([(key, self.value(item, f"{where}.{key}", (*steps, key))) for key, item in value.items()])
+            return _render_map([(key, self._entry(item, where, key, steps)) for key, item in value.items()])
         return _render_list([self.value(item, f"{where}[{index}]", (*steps, index)) for index, item in enumerate(value)])
+
+    def _entry(self, value: Json, where: str, key: str, steps: tuple[str | int, ...]) -> _Render:
+        return _constant(value) if _is_constant(value) else self.value(value, f"{where}.{key}", (*steps, key))
 
     def text(self, text: str, where: str, steps: tuple[str | int, ...]) -> _Render:
         if "${" not in text:
             return _constant(text)
-        compiled = _cached_string(text) if len(text) <= _CACHED_LENGTH else _compile_string(text)
+        compiled = compiled_text(text)
         self.reads.append(compiled.reads)
-        self.problems.extend((where, problem) for problem in compiled.problems)
+        if compiled.problems:
+            self.problems += [(where, problem) for problem in compiled.problems]
         if compiled.secrets:
             self.secrets.append(SecretSite(steps=steps, names=compiled.secrets))
         if compiled.buried:
@@ -210,7 +227,7 @@ def _verbatim(value: Json, depth: int) -> _Render:
 
 
 @attrs.frozen(kw_only=True)
-class _Compiled:
+class Compiled:
     """One string or one expression in it; `as_json` says that its value prints as JSON instead of Java's way.
 
     `secrets` are what is written behind `workflow.secrets.`; `buried` says that one is where it can never be filled in.
@@ -230,28 +247,28 @@ class _Compiled:
         return json_text(value) if self.as_json and isinstance(value, list) else to_text(value)
 
 
-def _compile_string(text: str) -> _Compiled:
+def _compile_string(text: str) -> Compiled:
     parts = _split(text, 0)
-    if len(parts) == 1 and isinstance(parts[0], _Compiled):
+    if len(parts) == 1 and isinstance(parts[0], Compiled):
         return parts[0]
-    inner = [part for part in parts if isinstance(part, _Compiled)]
+    inner = [part for part in parts if isinstance(part, Compiled)]
     reads = NOTHING.union(*(part.reads for part in inner))
     problems = tuple(problem for part in inner for problem in part.problems)
     secrets = tuple(dict.fromkeys(name for part in inner for name in part.secrets))
     if not inner:
-        return _Compiled(render=_constant(text.replace("$${", "${")))
+        return Compiled(render=_constant(text.replace("$${", "${")))
 
     def render(source: Source) -> str:
         # The escape is undone last, so it also hits text that a value brought in: Conductor's users rely on either.
         return _join(parts, source).replace("$${", "${")
 
-    return _Compiled(render=render, reads=reads, problems=problems, secrets=secrets, buried=any(part.buried for part in inner))
+    return Compiled(render=render, reads=reads, problems=problems, secrets=secrets, buried=any(part.buried for part in inner))
 
 
 _cached_string = lru_cache(maxsize=16384)(_compile_string)
 
 
-def _join(parts: list[str | _Compiled], source: Source) -> str:
+def _join(parts: list[str | Compiled], source: Source) -> str:
     texts, size = [], 0
     said: dict[int, str] = {}  # the same expression several times is one piece of work
     for part in parts:
@@ -268,11 +285,11 @@ def _join(parts: list[str | _Compiled], source: Source) -> str:
     return "".join(texts)
 
 
-def _split(text: str, depth: int) -> list[str | _Compiled]:
+def _split(text: str, depth: int) -> list[str | Compiled]:
     """Literal text and expressions, in order; from an unclosed `${` on, all is literal."""
     if depth > MAX_EXPRESSION_NESTING:
         raise InvalidExpression(f"expressions nested deeper than {MAX_EXPRESSION_NESTING}: {text[:60]!r}")
-    parts: list[str | _Compiled] = []
+    parts: list[str | Compiled] = []
     position = search = 0
     while (start := text.find("${", search)) >= 0:
         if start and text[start - 1] == "$":
@@ -299,15 +316,15 @@ def _closing(text: str, opening: int) -> int:
     return -1
 
 
-def _expression(inside: str, depth: int) -> _Compiled:
+def _expression(inside: str, depth: int) -> Compiled:
     parts = _split(inside, depth + 1)
     if all(isinstance(part, str) for part in parts):
         return _static(inside) if len(inside) <= MAX_PATH else _long(inside)
     first = parts[0]
-    nested = [part for part in parts if isinstance(part, _Compiled)]
+    nested = [part for part in parts if isinstance(part, Compiled)]
     prefix = reads_of_prefix(first) if isinstance(first, str) else Reads(dynamic=True)
 
-    def found(source: Source) -> _Compiled:
+    def found(source: Source) -> Compiled:
         path = _join(parts, source)
         return _static(path) if len(path) <= MAX_PATH else _long(path)
 
@@ -321,40 +338,40 @@ def _expression(inside: str, depth: int) -> _Compiled:
 
 
 @attrs.frozen(kw_only=True)
-class _Dynamic(_Compiled):
+class _Dynamic(Compiled):
     """An expression whose path is put together while rendering."""
 
-    found: Callable[[Source], _Compiled]
+    found: Callable[[Source], Compiled]
 
     def text(self, source: Source) -> str:
         return self.found(source).text(source)
 
 
-def _long(inside: str) -> _Compiled:
+def _long(inside: str) -> Compiled:
     if not inside.strip():
-        return _Compiled(render=_constant(""))
+        return Compiled(render=_constant(""))
     if inside.startswith(SECRETS):
-        return _Compiled(render=_constant(f"${{{inside}}}"), buried=True)
-    return _Compiled(render=_constant(None), problems=(f"path longer than {MAX_PATH} characters: {inside[:40]}…",))
+        return Compiled(render=_constant(f"${{{inside}}}"), buried=True)
+    return Compiled(render=_constant(None), problems=(f"path longer than {MAX_PATH} characters: {inside[:40]}…",))
 
 
 @lru_cache(maxsize=4096)
-def _static(inside: str) -> _Compiled:
+def _static(inside: str) -> Compiled:
     """One expression whose text is known."""
     if not inside.strip():
-        return _Compiled(render=_constant(""))
+        return Compiled(render=_constant(""))
     if inside.startswith(SECRETS):
-        return _Compiled(render=_constant(f"${{{inside}}}"), secrets=(inside[len(SECRETS) :],))
+        return Compiled(render=_constant(f"${{{inside}}}"), secrets=(inside[len(SECRETS) :],))
     if inside.startswith(_ENV):
-        return _Compiled(render=_render_env(inside))
+        return Compiled(render=_render_env(inside))
     if inside in SYSTEM_PARAMETERS:
-        return _Compiled(render=_render_variable(inside, f"${{{inside}}}"))
+        return Compiled(render=_render_variable(inside, f"${{{inside}}}"))
     try:
         path = compile_path(inside)
     except InvalidExpression as error:
-        return _Compiled(render=_render_variable(inside, None), problems=(str(error),))
+        return Compiled(render=_render_variable(inside, None), problems=(str(error),))
     render = _render_plain(inside, path) if not path.steps else _render_path(inside, path)
-    return _Compiled(render=render, reads=reads_of_path(path), as_json=path.answers_list)
+    return Compiled(render=render, reads=reads_of_path(path), as_json=path.answers_list)
 
 
 def _render_variable(name: str, otherwise: str | None) -> _Render:

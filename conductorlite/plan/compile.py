@@ -7,8 +7,9 @@ the next element of the same list; behind the last element of a SWITCH case, wha
 fork's branch, nothing (its JOIN exists since the fork); behind the last element of a loop's body, nothing (the loop counts its live
 tasks).
 
-How it works: one walk of the tree (`tree.walk`), then one look at each position for what is around it, then one `Node` each. Lists
-that the type of their task does not use are left out: the flow never comes to them. A compensation has a node, and no place.
+How it works: the walk of the tree (`tree.walk`) that has examined the tasks is the only one; then one look at each for what is
+around it, then one `Node` each. Lists that the type of their task does not use are left out: the flow never comes to them. A
+compensation has a node, and no place.
 
 `Plan.ahead` is what a turn will read when a node has ended. It is found out when it is first asked for and kept with the plan, for
 most nodes of a large definition of operators are never asked about, and each looks many nodes ahead: this cache is the one thing
@@ -24,6 +25,9 @@ from conductorlite.language.conditions import Condition, compile_condition
 from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
+from conductorlite.model.canonical import parse
+from conductorlite.model.codec import structured
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.later import functions, pattern
@@ -31,8 +35,8 @@ from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.model.threads import Cache
 from conductorlite.plan.findings import find_predecessors
-from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, walk
-from conductorlite.plan.validate import enforced, misshapen, refuse_errors, validate
+from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition
+from conductorlite.plan.validate import checked, enforced, misshapen, refuse_errors
 
 if TYPE_CHECKING:
     from conductorlite.language.schemas import SchemaCheck, compile_schema
@@ -212,22 +216,22 @@ class Plan:
 
 
 def compile_plan(
-    definition: WorkflowDef,
-    semantics: Semantics = Semantics.ORKES,
-    *,
-    valid: bool = False,
+    definition: WorkflowDef, semantics: Semantics = Semantics.ORKES, *, tasks: Iterable[TreePosition] | None = None
 ) -> Plan:
-    """Validate a definition, unless it is known to be valid, and index it; raises InvalidDefinition with every error there is."""
-    if not valid:
-        refuse_errors(validate(definition, environment=None))
-    places = dict(_flow(definition))
-    nodes = {ref: _node(places[ref].task, semantics, **around) for ref, around in _surroundings(definition, places)}
+    """Validate a definition, unless its `tasks` are given, and index it; raises InvalidDefinition with every error there is."""
+    if tasks is None:
+        refuse_errors(misshapen(definition))
+        found, tasks = checked(definition, None)
+        refuse_errors(found)
+    places = dict(_flow(tasks))
+    nodes = _nodes(definition, places, semantics)
     undoing = dict(_compensations(places, semantics))
     whole = {**nodes, **undoing}
     every = whole.values()
     input_check, output_check = (_checked(definition, schema) for schema in (definition.input_schema, definition.output_schema))
-    checked = any((input_check, output_check, *(node.input_check or node.output_check for node in every)))
+    enforces = any((input_check, output_check, *(node.input_check or node.output_check for node in every)))
     output = compile_template(dict(definition.output_parameters)) if definition.output_parameters else None
+    grows = any(place.task.type in _GROWING for place in places.values())
     return Plan(
         definition=definition,
         semantics=semantics,
@@ -235,18 +239,18 @@ def compile_plan(
         first=definition.tasks[0].task_reference_name,
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
-        ahead=Ahead(
-            nodes,
-            output,
-            frozenset(ref for ref, place in places.items() if any(branch.kind == "branch" for branch in place.around)),
-        ),
-        compensates=bool(undoing) or any(place.task.type in _GROWING for place in places.values()),
-        limited=any(node.limit or node.task.type in _GROWING for node in every),
-        foreign=runs_foreign_code(definition, every, checked=checked),
+        ahead=Ahead(nodes, output, frozenset(ref for ref, place in places.items() if _is_forked(place))),
+        compensates=bool(undoing) or grows,
+        limited=grows or any(node.limit is not NO_LIMIT and bool(node.limit) for node in every),
+        foreign=runs_foreign_code(definition, every, checked=enforces),
         rate_limit_key=_rate_limit_key(definition),
         input_check=input_check,
         output_check=output_check,
     )
+
+
+def _is_forked(place: TreePosition) -> bool:
+    return bool(place.around) and any(branch.kind == "branch" for branch in place.around)
 
 
 #: How many nodes all the plans that are kept may have.
@@ -274,9 +278,9 @@ def known_plan(
     known = _KNOWN.get(key)
     if known is None:
         definition = _read(text, written)
-        found = validate(definition, environment=environment, read=True)
+        found, tasks = checked(definition, environment)
         refuse_errors(found)
-        known = (compile_plan(definition, semantics, valid=True), tuple(found))
+        known = (compile_plan(definition, semantics, tasks=tasks), tuple(found))
         _KNOWN.put(key, known)
     return known
 
@@ -284,7 +288,7 @@ def known_plan(
 def _read(text: str, written: WorkflowDef | None) -> WorkflowDef:
     """A definition by its text; an object that is not of the declared types is refused by what it holds, not by its text."""
     try:
-        definition = WorkflowDef.from_json(text)
+        definition: WorkflowDef = structured(parse(text), WorkflowDef)  # which is canonical
     except (InvalidDefinition, InvalidInput):
         if written is not None:
             refuse_errors(misshapen(written))
@@ -295,8 +299,8 @@ def _read(text: str, written: WorkflowDef | None) -> WorkflowDef:
     return definition
 
 
-def _surroundings(definition: WorkflowDef, places: Mapping[str, TreePosition]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a node knows of the nodes around it."""
+def _nodes(definition: WorkflowDef, places: Mapping[str, TreePosition], semantics: Semantics) -> dict[str, Node]:
+    """The nodes of the flow, each with what it knows of those around it."""
     choosing = any(place.task.type == TaskType.EXCLUSIVE_JOIN for place in places.values())
     predecessors = find_predecessors(definition) if choosing else {}
     waiting: dict[str, list[str]] = {}
@@ -318,21 +322,18 @@ def _surroundings(definition: WorkflowDef, places: Mapping[str, TreePosition]) -
         following, branch_of = place.following, place.branch
         behind = None if place.parent is None or branch_of is None or branch_of.kind in _COUNTED else successors[place.parent.ref]
         successors[ref] = behind if following is None else following.task_reference_name
+    nodes = {}
     for ref, place in places.items():
-        yield (
-            ref,
-            {
-                "loops": place.loops,
-                "successor": successors[ref],
-                "previous": None if place.previous is None else place.previous.type,
-                "scopes": tuple((loop, depth) for depth, loop in enumerate(place.loops)),
-                "route": place.route,
-                "joins": tuple(waiting.get(ref, ())),
-                "inside": frozenset(inside[ref]) if ref in inside else _NONE,
-                "predecessors": predecessors.get(ref, {}),
-                "members": tuple(members.get(ref, ())),
-            },
-        )
+        task, previous = place.task, place.previous
+        around: dict[str, Any] = {"successor": successors[ref], "route": place.route, "joins": tuple(waiting.get(ref, ()))}
+        if place.loops:
+            around["loops"], around["scopes"] = place.loops, tuple((loop, depth) for depth, loop in enumerate(place.loops))
+        if task.type in OPERATOR_TYPES:
+            around["previous"] = None if previous is None else previous.type
+            around["inside"] = frozenset(inside[ref]) if ref in inside else _NONE
+            around["predecessors"], around["members"] = predecessors.get(ref, {}), tuple(members.get(ref, ()))
+        nodes[ref] = _node(task, semantics, **around)
+    return nodes
 
 
 def _rate_limit_key(definition: WorkflowDef) -> Template | None:
@@ -368,69 +369,79 @@ _USED: Final[Mapping[str, tuple[str, ...]]] = {
 _COUNTED: Final = ("branch", "body")
 
 
-def _flow(definition: WorkflowDef) -> Iterator[tuple[str, TreePosition]]:
+def _flow(tasks: Iterable[TreePosition]) -> Iterator[tuple[str, TreePosition]]:
     """Every task that the flow may come to, by its reference, in document order."""
     used: set[str] = set()
-    for position in walk(definition):
-        above, branch = position.parent, position.branch
+    for position in tasks:
+        above, branch, task = position.parent, position.branch, position.task
         if above is None or branch is None or (above.path in used and branch.kind in _USED.get(above.task.type, ())):
-            used.add(position.path)
-            yield position.ref, position
+            if task.type in _USED:
+                used.add(position.path)
+            yield task.task_reference_name, position
 
 
-def _node(
-    task: WorkflowTask,
-    semantics: Semantics,
-    *,
-    successor: str | None = None,
-    previous: str | None = None,
-    **around: Any,
-) -> Node:
+def _node(task: WorkflowTask, semantics: Semantics, *, previous: str | None = None, **around: Any) -> Node:
     """The node of a task; `previous` is the type of what stands right before it in its list."""
     operator = task.type in OPERATOR_TYPES
-    static = task.type == TaskType.FORK_JOIN
-    fork = static or task.type == TaskType.FORK_JOIN_DYNAMIC
     definition, policy = task.task_definition, task_policy(task, semantics, operator=operator)
+    if task.compensate is not None:
+        around["compensation"] = None if task.compensation is None else task.compensation.task_reference_name
+    if operator:
+        around |= _of_operator(task, previous, around.pop("successor", None))
+    elif definition is None:
+        around["plain"] = not (task.async_complete or task.start_delay_ms or policy.total_timeout_ms > 0 or "compensates" in around)
+    else:
+        limit, input_check = task_limit(task), _checked(definition, definition.input_schema)
+        special = task.async_complete or task.start_delay_ms or policy.total_timeout_ms > 0 or "compensates" in around
+        around |= {"limit": limit, "input_check": input_check, "plain": not (special or limit or input_check)}
+    if definition is not None:
+        around["output_check"] = _checked(definition, definition.output_schema)
     merges = definition is not None and (not operator or task.type in _MERGES)
-    input_check = None if operator or definition is None else _checked(definition, definition.input_schema)
-    limit = NO_LIMIT if operator else task_limit(task)
-    special = (
-        task.async_complete or task.start_delay_ms or policy.total_timeout_ms > 0 or limit or input_check or "compensates" in around
-    )
-    return Node(
+    return new[Node](
         ref=task.task_reference_name,
         task=task,
-        task_type=task.name if task.type == TaskType.SIMPLE else "FORK" if fork else str(task.type),
+        task_type=task.name if task.type == TaskType.SIMPLE else "FORK" if task.type in _FORKS else str(task.type),
         policy=policy,
         operator=operator,
-        limit=limit,
-        template=compile_input(_inputs(task), dict(definition.input_template) if merges and definition is not None else {}),
-        successor=None if fork else successor,
-        join=successor if fork else None,
-        heads=tuple(branch[0].task_reference_name for branch in task.fork_tasks) if static else (),
-        behind_fork=previous in (TaskType.FORK_JOIN, TaskType.FORK_JOIN_DYNAMIC),
-        collects=previous == TaskType.FORK_JOIN_DYNAMIC,
-        cases={case: _head(tasks) for case, tasks in task.decision_cases.items()},
-        default_case=_head(task.default_case),
-        body=_head(task.loop_over),
-        condition=_condition(task),
-        items=_items(task),
-        params=_params(task),
-        compensation=None if task.compensation is None else task.compensation.task_reference_name,
-        input_check=input_check,
-        output_check=None if definition is None else _checked(definition, definition.output_schema),
-        plain=not (operator or special),
+        template=compile_input(_inputs(task), definition.input_template if merges and definition is not None else None),
         **around,
     )
 
 
-def _inputs(task: WorkflowTask) -> dict[str, Any]:
+#: Types behind which their JOIN stands.
+_FORKS: Final = frozenset({TaskType.FORK_JOIN, TaskType.FORK_JOIN_DYNAMIC})
+
+
+def _of_operator(task: WorkflowTask, previous: str | None, successor: str | None) -> dict[str, Any]:
+    """What a node knows of the tasks inside it, of what it decides by, and of what follows."""
+    fork = task.type in _FORKS
+    return {
+        "successor": None if fork else successor,
+        "join": successor if fork else None,
+        "heads": tuple(branch[0].task_reference_name for branch in task.fork_tasks) if task.type == TaskType.FORK_JOIN else (),
+        "behind_fork": previous in _FORKS,
+        "collects": previous == TaskType.FORK_JOIN_DYNAMIC,
+        "cases": {case: _head(tasks) for case, tasks in task.decision_cases.items()},
+        "default_case": _head(task.default_case),
+        "body": _head(task.loop_over),
+        "condition": _condition(task),
+        "items": _items(task),
+        "params": _params(task),
+    }
+
+
+#: Types whose input holds fields of the task.
+_NAMING: Final = frozenset({TaskType.EVENT, TaskType.HTTP})
+
+
+def _inputs(task: WorkflowTask) -> Mapping[str, Any]:
     """The input's templates. As Conductor's mappers do, fields of the task replace entries of the same name."""
+    if task.type not in _NAMING:
+        return task.input_parameters
     inputs = dict(task.input_parameters)
     if task.type == TaskType.EVENT:
         inputs["sink"] = task.sink
-    if task.type in (TaskType.EVENT, TaskType.HTTP):
-        inputs["asyncComplete"] = task.async_complete
+    inputs["asyncComplete"] = task.async_complete
     return inputs
 
 

@@ -24,7 +24,7 @@ from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingE
 from conductorlite.model.later import pattern
 from conductorlite.model.scalars import property_name, step_path
 from conductorlite.model.texts import did_you_mean
-from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, branches, walk
+from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, branches, holds_tasks, walk
 
 __all__ = [
     "Findings",
@@ -133,15 +133,20 @@ _MEANT: Final = {
 def check_names(scope: Scope, findings: Findings) -> None:
     """Every task has a name, a reference name of its own that expressions can use, and a type."""
     for node in scope.nodes:
-        if not node.task.name.strip():
+        task = node.task
+        if not task.name.strip():
             findings.error(f"{node.path}.name", "is empty")
         _check_reference(node, scope, findings)
-        check_type_name(node.task.type, f"{node.path}.type", findings)
-        check_extras(node.task, node.path, findings)
+        if task.type not in _KNOWN_TYPES:
+            check_type_name(task.type, f"{node.path}.type", findings)
+        check_extras(task, node.path, findings)
 
 
 def _check_reference(node: TreePosition, scope: Scope, findings: Findings) -> None:
-    ref, path = node.task.task_reference_name, f"{node.path}.taskReferenceName"
+    ref = node.task.task_reference_name
+    if LOOP_DELIMITER not in ref and ref != "workflow" and scope.by_ref[ref] is node and _DOTTED_SAFELY.match(ref):
+        return
+    path = f"{node.path}.taskReferenceName"
     if not ref.strip():
         findings.error(path, "is empty")
         return
@@ -172,14 +177,17 @@ _PARTS: Final = ("input_schema", "output_schema", "rate_limit_config", "sub_work
 
 def check_extras(thing: WorkflowDef | TaskDef | WorkflowTask, path: str, findings: Findings) -> None:
     """Warn of each unknown property of a definition or a task, and of those of what is in it."""
+    task = thing if isinstance(thing, WorkflowTask) else None
+    if task is not None and not (task.extra or task.sub_workflow_param or task.cache_config or task.on_state_change):
+        return  # as mostly
     # Conductor 2 wrote the type a second time under this name: an echo, not a mistake.
-    echoed = isinstance(thing, WorkflowTask) and thing.extra.get("workflowTaskType") == thing.type
+    echoed = task is not None and task.extra.get("workflowTaskType") == task.type
     _unknown([key for key in thing.extra if not (echoed and key == "workflowTaskType")], path, findings)
     for field in _PARTS:
         part = getattr(thing, field, None)
         if part is not None:
             _unknown(part.extra, f"{path}.{property_name(field)}", findings)
-    for status, events in thing.on_state_change.items() if isinstance(thing, WorkflowTask) else ():
+    for status, events in task.on_state_change.items() if task is not None else ():
         for index, event in enumerate(events):
             _unknown(event.extra, step_path(step_path(f"{path}.onStateChange", status), index), findings)
 
@@ -226,16 +234,20 @@ def check_served(nodes: Iterable[TreePosition], served: Collection[str] | None, 
 
 
 def worker_types(definition: WorkflowDef) -> Iterator[str]:
-    """The types that a definition needs workers for, those of inline sub-workflows included."""
-    waiting = [definition]
-    for one in waiting:
-        for node in walk(one):
-            kind = _worker_type(node.task)
+    """The types that a definition needs workers for, those of inline sub-workflows included; most of them more than once."""
+    waiting: list[Sequence[WorkflowTask]] = [definition.tasks]
+    for tasks in waiting:
+        for task in tasks:
+            kind = _worker_type(task)
             if kind is not None:
                 yield kind
-            params = node.task.sub_workflow_param
+            if holds_tasks(task):
+                waiting += [inside for _, _, inside in branches(task)]
+            if task.compensate is not None and (undo := task.compensation) is not None:
+                waiting.append((undo,))
+            params = task.sub_workflow_param
             if params is not None and isinstance(params.workflow_definition, WorkflowDef):
-                waiting.append(params.workflow_definition)
+                waiting.append(params.workflow_definition.tasks)
 
 
 def unserved(kind: str, served: Collection[str] | None) -> str:
@@ -345,12 +357,11 @@ def check_join(node: TreePosition, scope: Scope, findings: Findings) -> None:
     if not node.task.join_on:
         findings.error(path, "is empty: JOIN must name the tasks it waits for")
     for index, target in _targets(node.task.join_on, path, scope, findings):
-        at = f"{path}[{index}]"
         reason = _unreachable(node, target)
         if reason is not None:
-            findings.error(at, f"{node.task.join_on[index]!r} {reason}, so this JOIN would never complete")
+            findings.error(f"{path}[{index}]", f"{node.task.join_on[index]!r} {reason}, so this JOIN would never complete")
         elif (switch := conditional_on(node, target)) is not None:
-            ref = node.task.join_on[index]
+            at, ref = f"{path}[{index}]", node.task.join_on[index]
             message = f"{ref!r} runs only in one case of {switch!r}; if another is taken, this JOIN never completes"
             findings.warn(at, message)
 
@@ -405,6 +416,8 @@ def _unreachable(join: TreePosition, target: TreePosition) -> str | None:
 
 def conditional_on(join: TreePosition, target: TreePosition) -> str | None:
     """The reference of a switch around `target` that is not around `join`, if there is one."""
+    if not any(branch.kind in ("case", "default") for branch in target.around):
+        return None
     around = {above.path for above in join.outwards}
     switches = (above for above in target.outwards if above.task.type in (TaskType.SWITCH, TaskType.DECISION))
     return next((above.ref for above in switches if above.path not in around and above is not target), None)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 from conductorlite.language.secrets import SECRETS
-from conductorlite.language.templates import compile_template
+from conductorlite.language.templates import compile_template, compiled_text
 from conductorlite.language.values import TASK_MEMBERS, WORKFLOW_MEMBERS
 from conductorlite.model.definitions import TaskType, WorkflowTask
 from conductorlite.model.errors import InvalidExpression
@@ -17,6 +17,8 @@ from conductorlite.plan.findings import Findings, Scope, is_expression
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition
 
 __all__ = ["check_references", "check_secrets", "templates_of", "texts_of"]
+
+V = TypeVar("V")
 
 #: How the row of a round is called: `x__2`, `x__2__1`.
 _ROUND: Final = pattern(r"(?:__[0-9]+)+\Z")
@@ -86,24 +88,45 @@ class _Reading:
             *(node.task.input_parameters for node in scope.nodes if node.task.type == TaskType.SET_VARIABLE)
         )
         self._suggested: dict[str, str] = {}
+        #: The tasks that texts read of which nothing is wrong but, perhaps, where they stand.
+        self._sound: dict[str, Sequence[TreePosition]] = {}
 
     def look(self, value: Any, path: str, reader: TreePosition | None) -> None:
         """Add what is wrong with the expressions in a value that `reader` has; None for the workflow's own."""
+        if type(value) is dict and all(type(one) is str and self._is_sound(one, reader) for one in value.values()):
+            return  # as mostly, with no path written for it
         for text, at in texts_of(value, path):
-            template = self._findings.tried(at, compile_template, text)
-            if template is None:
-                continue
-            for _, message in template.problems:
-                self._findings.warn(at, f"{message}; it resolves to null")
-            reads = template.reads
-            bare = reads.roots - {root for root, _ in reads.members}
-            for root in sorted(reads.names):
-                self._root(root, at, reader, bare=root in bare)
-            for root, member in sorted(reads.members):
-                self._member(root, member, at)
-            for root, member, key in sorted(reads.steps, key=str):
-                if root == "workflow" and key is not None:
-                    self._key(member, key, at)
+            if not self._is_sound(text, reader):
+                self._examine(text, at, reader)
+
+    def _is_sound(self, text: str, reader: TreePosition | None) -> bool:
+        """Whether it is known that nothing is wrong with a text where it stands."""
+        if "${" not in text:
+            return True
+        targets = self._sound.get(text)
+        if not targets:
+            return targets is not None
+        return reader is None or all(_out_of_reach(reader, target) is None for target in targets)
+
+    def _examine(self, text: str, at: str, reader: TreePosition | None) -> None:
+        compiled = self._findings.tried(at, compiled_text, text)
+        if compiled is None:
+            return
+        for message in compiled.problems:
+            self._findings.warn(at, f"{message}; it resolves to null")
+        reads, by_ref, before = compiled.reads, self._scope.by_ref, len(self._findings.problems)
+        bare = reads.roots - {root for root, _ in reads.members} if reads.roots else reads.roots
+        for root in _ordered(reads.names):
+            self._root(root, at, reader, bare=root in bare)
+        for root, member in _ordered(reads.members):
+            self._member(root, member, at)
+        for root, member, key in _ordered(reads.steps):
+            if root == "workflow" and key is not None:
+                self._key(member, key, at)
+        if len(self._findings.problems) == before and not compiled.problems:
+            others = [root for root in reads.names if root != "workflow"]
+            if all(root in by_ref for root in others):
+                self._sound[text] = [by_ref[root] for root in others]
 
     def _root(self, root: str, at: str, reader: TreePosition | None, *, bare: bool) -> None:
         scope = self._scope
@@ -152,11 +175,15 @@ class _Reading:
         return self._suggested[name]
 
 
+def _ordered(found: Collection[V]) -> Iterable[V]:
+    return found if len(found) < 2 else sorted(found, key=str)
+
+
 def _out_of_reach(reader: TreePosition, target: TreePosition) -> str | None:
     """Why a task can have no row yet, or never, when another reads it; None if it may have one."""
     if reader.compensates is not None or target.compensates is not None:
         return None
-    if not set(reader.loops).isdisjoint(target.loops):
+    if reader.loops and not set(reader.loops).isdisjoint(target.loops):
         return None  # an earlier round has been there
     for (mine_at, mine), (other_at, other) in zip(reader.route, target.route, strict=False):
         if mine_at != other_at:

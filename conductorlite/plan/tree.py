@@ -12,6 +12,7 @@ from operator import is_not
 from typing import Any, Final
 
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import MAX_NESTING, step_path
 
@@ -24,6 +25,7 @@ __all__ = [
     "TreePosition",
     "branches",
     "changed_branches",
+    "holds_tasks",
     "positions",
     "walk",
 ]
@@ -96,6 +98,9 @@ class TreePosition:
     siblings: Sequence[WorkflowTask]
     parent: TreePosition | None
     route: Route
+    #: The lists it is in, outermost first, without the workflow's own; and references of the loops among them.
+    around: tuple[Branch, ...]
+    loops: tuple[str, ...]
     #: The task that this one undoes, for a compensation: the flow never comes to it.
     compensates: WorkflowTask | None = None
 
@@ -120,16 +125,6 @@ class TreePosition:
         return self.route[-1][0]
 
     @property
-    def around(self) -> tuple[Branch, ...]:
-        """The lists it is in, outermost first, without the workflow's own."""
-        return tuple(branch for branch, _ in self.route if branch is not None)
-
-    @property
-    def loops(self) -> tuple[str, ...]:
-        """References of the loops around it, outermost first."""
-        return tuple(branch.ref for branch, _ in self.route if branch is not None and branch.kind == "body")
-
-    @property
     def outwards(self) -> Iterator[TreePosition]:
         """It and what is around it, innermost first."""
         at: TreePosition | None = self
@@ -148,6 +143,11 @@ class TreePosition:
         return self.siblings[self.index + 1] if self.index + 1 < len(self.siblings) else None
 
 
+def holds_tasks(task: WorkflowTask) -> bool:
+    """Whether there are tasks directly inside a task."""
+    return bool(task.fork_tasks or task.loop_over or task.decision_cases or task.default_case)
+
+
 def branches(task: WorkflowTask) -> Iterator[tuple[Branch, str, Sequence[WorkflowTask]]]:
     """Every list of tasks directly inside a task that is not empty, with its path below the task's."""
     ref = task.task_reference_name
@@ -156,7 +156,7 @@ def branches(task: WorkflowTask) -> Iterator[tuple[Branch, str, Sequence[Workflo
     if task.default_case:
         yield Branch(ref=ref, kind="default"), ".defaultCase", task.default_case
     for index, tasks in enumerate(task.fork_tasks):
-        yield Branch(ref=ref, kind="branch", key=index), f".forkTasks[{index}]", tasks
+        yield new[Branch](ref=ref, kind="branch", key=index), f".forkTasks[{index}]", tasks
     if task.loop_over:
         yield Branch(ref=ref, kind="body"), ".loopOver", task.loop_over
 
@@ -183,15 +183,16 @@ def walk(defn: WorkflowDef, path: str = "$", *, deepest: float = MAX_NESTING) ->
     while stack:
         position = stack.pop()
         yield position
-        if position.depth <= deepest:
-            for branch, below, tasks in reversed([*branches(position.task)]):
+        task = position.task
+        if (task.compensate is not None or holds_tasks(task)) and position.depth <= deepest:
+            for branch, below, tasks in reversed([*branches(task)]):
                 stack += _positions(tasks, position.path + below, position, branch)
-            undo = position.task.compensation
+            undo = task.compensation
             if undo is not None:
                 # One of a compensation's own is visited too, for the validator to refuse.
                 alone = Branch(ref=position.ref, kind="compensation")
                 [place] = _positions((undo,), f"{position.path}.compensate", position, alone)
-                stack.append(attrs.evolve(place, path=f"{position.path}.compensate", compensates=position.task))
+                stack.append(attrs.evolve(place, path=f"{position.path}.compensate", compensates=task))
 
 
 def positions(defn: WorkflowDef | None, *, compensations: bool = False) -> dict[str, TreePosition]:
@@ -202,8 +203,22 @@ def positions(defn: WorkflowDef | None, *, compensations: bool = False) -> dict[
 
 def _positions(tasks: Sequence[WorkflowTask], path: str, parent: TreePosition | None, branch: Branch | None) -> list[TreePosition]:
     """The tasks of one list, last first, as a stack wants them."""
-    above = () if parent is None else parent.route
+    above: Route = ()
+    around: tuple[Branch, ...] = ()
+    loops: tuple[str, ...] = ()
+    if parent is not None and branch is not None:
+        above, around, loops = parent.route, (*parent.around, branch), parent.loops
+        if branch.kind == "body":
+            loops = (*loops, branch.ref)
     return [
-        TreePosition(task=tasks[index], path=f"{path}[{index}]", siblings=tasks, parent=parent, route=(*above, (branch, index)))
+        new[TreePosition](
+            task=tasks[index],
+            path=f"{path}[{index}]",
+            siblings=tasks,
+            parent=parent,
+            route=(*above, (branch, index)),
+            around=around,
+            loops=loops,
+        )
         for index in reversed(range(len(tasks)))
     ]

@@ -44,6 +44,7 @@ __all__ = [
     "check_event_handler",
     "check_schemas",
     "check_task_schemas",
+    "checked",
     "enforced",
     "examine",
     "misshapen",
@@ -65,22 +66,29 @@ def validate(
     environment: Collection[str] | None = (),
     served: Collection[str] | None = None,
     further: Callable[[Scope, Findings], None] | None = None,
-    read: bool = False,
 ) -> list[Problem]:
     """All problems of a workflow definition and its inline ones, errors and warnings mixed.
 
     `environment` are the names that `${NAME}` may stand for besides tasks; with None unknown roots are only warned of, as in a
     definition that is made at run time and may name what is around it. `served` are the task types that workers carry out
     (`Workers.task_types`): with it, tasks are warned of that no worker there would carry out. `further`
-    looks at each definition too. One that was `read` from JSON is of the declared types.
+    looks at each definition too.
 
     If values are not even of their declared types, or payloads are not JSON, or tasks are nested deeper than
     MAX_NESTING, only that is reported: everything else presumes it.
     """
-    problems = [] if read else misshapen(defn)
-    if problems:
-        return problems
+    return misshapen(defn) or checked(defn, environment, served, further)[0]
+
+
+def checked(
+    defn: WorkflowDef,
+    environment: Collection[str] | None,
+    served: Collection[str] | None = None,
+    further: Callable[[Scope, Findings], None] | None = None,
+) -> tuple[list[Problem], Sequence[TreePosition]]:
+    """The same of a definition whose values are of their declared types, as one is that was read from JSON; and its tasks."""
     findings = Findings()
+    tasks: Sequence[TreePosition] = ()
     # Inline definitions wait here, with the nesting their sub-workflow task has already used up and the limits held around them.
     waiting: list[tuple[WorkflowDef, str, int, dict[str, str]]] = [(defn, "$", 0, {})]
     for definition, path, depth, around in waiting:
@@ -88,7 +96,7 @@ def validate(
         nodes = tuple(walk(definition, path, deepest=MAX_NESTING - depth))
         for node in nodes:
             if node.depth + depth > MAX_NESTING:
-                return [Problem(path=node.path, message=f"tasks are nested deeper than {MAX_NESTING} levels")]
+                return [Problem(path=node.path, message=f"tasks are nested deeper than {MAX_NESTING} levels")], ()
             params = node.task.sub_workflow_param
             if params is not None and isinstance(params.workflow_definition, WorkflowDef):
                 inner = f"{node.path}.subWorkflowParam.workflowDefinition"
@@ -98,7 +106,8 @@ def validate(
         if further is not None:
             further(scope, findings)
         check_served(nodes, served, findings)
-    return findings.problems
+        tasks = tasks or nodes
+    return findings.problems, tasks
 
 
 def refuse_errors(found: Iterable[Problem]) -> None:

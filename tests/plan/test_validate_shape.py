@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.scalars import MAX_NESTING, json_names
-from conductorlite.plan.validate import examine, misshapen, validate, validate_task_def
+from conductorlite.plan.validate import checked, examine, misshapen, validate, validate_task_def
 
 #: Values of every kind that a careless author, or a script, might put anywhere.
 ANYTHING: list[Any] = [
@@ -150,5 +150,5 @@ def test_what_is_read_from_json_is_of_the_declared_types(kind: type[Any]) -> Non
                 refused += 1
                 continue
             assert misshapen(definition) == [], (name, value)
-            assert validate(definition, read=True) == validate(definition)
+            assert checked(definition, ())[0] == validate(definition)
     assert refused
