@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from conductorlite.language.jsonpath import NOTHING, Path, Reads, compile_path, reads_of_path, reads_of_prefix
@@ -42,8 +42,9 @@ SYSTEM_PARAMETERS: Final = frozenset(("CPEWF_TASK_ID", "NETFLIX_ENV", "NETFLIX_S
 
 #: Deepest nesting of one `${…}` in another.
 MAX_EXPRESSION_NESTING: Final = 16
-#: Longest string whose compiled form is kept for the next template that holds it.
+#: Longest string whose compiled form is kept for the next template that holds it, and most of them in an input that is.
 _CACHED_LENGTH: Final = 1000
+_CACHED_ENTRIES: Final = 8
 
 _ENV: Final = "workflow.env."
 _BRACE: Final = pattern(r"[{}]")
@@ -115,7 +116,11 @@ def compiled_text(text: str) -> Compiled:
 def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, Json] | None = None) -> InputTemplate:
     """Merge and compile: keys that `parameters` lacks, or has as null, are added before rendering."""
     if not input_template:
-        return _as_input(_compiled(dict(parameters)), (), ()) if parameters else _no_input()
+        if len(parameters) <= _CACHED_ENTRIES and all(
+            type(one) is str and len(one) <= _CACHED_LENGTH for one in parameters.values()
+        ):
+            return _input_of_texts(tuple(parameters.items()))
+        return _as_input(_compiled(dict(parameters)), (), ())
     merged = dict(parameters)
     for key, value in input_template.items():
         if merged.get(key) is None:
@@ -139,9 +144,10 @@ def _as_input(
     )
 
 
-@cache
-def _no_input() -> InputTemplate:
-    return _as_input(_compiled({}), (), ())
+@lru_cache(maxsize=4096)
+def _input_of_texts(entries: tuple[tuple[str, str], ...]) -> InputTemplate:
+    """The input of tasks that have the same few texts, as the branches of a wide fork."""
+    return _as_input(_compiled(dict(entries)), (), ())
 
 
 def apply_workflow_input_template(given: Mapping[str, Json], template: Mapping[str, Json]) -> dict[str, Json]:
