@@ -257,6 +257,8 @@ def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., A
 
     @wraps(method)
     def called(self: Any, *given: Any, **options: Any) -> Any:
-        return None if refused(self, given) else method(self, *given, **options)
+        if os.getpid() != self._pid and refused(self, given):
+            return None
+        return method(self, *given, **options)
 
     return called

@@ -17,6 +17,7 @@ from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, TurnResult, missing, new_event
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.codec import definition_text
@@ -107,6 +108,8 @@ class Control(Part):
         if at is not None and delay is not None:
             raise InvalidInput("give `at` or `delay`, not both")
         first = to_instant(at) if at is not None else None if delay is None else now + to_span(delay)
+        if not self._config.start_interceptors:
+            return self._started(request, workflow_id, first, now, path, begin)
         with intercepted(self._config.start_interceptors, request) as request:
             return self._started(request, workflow_id, first, now, path, begin)
         raise _swallowed(request)
@@ -120,7 +123,8 @@ class Control(Part):
         path: str | None,
         begin: Begin | None,
     ) -> str:
-        given, path = Payload.of(dict(request.input), where="input"), given_path(path)
+        given = Payload.of(dict(request.input), where="input") if request.input else EMPTY
+        path = None if path is None else given_path(path)
         if path is not None and given != EMPTY:
             raise InvalidInput("give `input` or `external_input_payload_storage_path`, not both")
         _check_priority(request)
@@ -228,7 +232,8 @@ class Control(Part):
         problem = self._turns.bounds.barriers.refusal("workflow_input", given)
         if problem is not None:
             raise PayloadTooLarge(f"{embedded.name!r} cannot be started: {problem}")
-        row = Workflow(
+        domains, observers = request.task_to_domain, self._turns.observers
+        row = new[Workflow](
             workflow_id=workflow_id,
             name=embedded.name,
             version=embedded.version,
@@ -240,17 +245,19 @@ class Control(Part):
             created_at=now,
             updated_at=now,
             input=given,
-            variables=Payload.of(dict(definition.variables)),
+            variables=Payload.of(dict(definition.variables)) if definition.variables else EMPTY,
             correlation_id=request.correlation_id,
             priority=request.priority,
             created_by=request.created_by,
-            trace_context=next(filter(None, (one.carried() for one in self._turns.observers)), None),
+            trace_context=next(filter(None, (one.carried() for one in observers)), None) if observers else None,
             idempotency_key=request.idempotency_key,
-            task_to_domain=Payload.of(checked_domains(request.task_to_domain)),
+            task_to_domain=Payload.of(checked_domains(domains)) if domains or type(domains) is not dict else EMPTY,
             event=address,
         )
         # Stored with the first execution that uses it, in the same commit.
-        return Start(workflow=row, definitions=self._turns.registry.not_stored(embedded), strategy=request.idempotency_strategy)
+        return new[Start](
+            workflow=row, definitions=self._turns.registry.not_stored(embedded), strategy=request.idempotency_strategy
+        )
 
     def verb(self, workflow_id: str, kind: EventKind, data: Mapping[str, Any] | None = None) -> TurnResult:
         """Hand an execution an event; raises ExecutionNotFound, Parked, Conflict, and TaskNotFound."""

@@ -51,6 +51,8 @@ def checked_key(key: str | None) -> str | None:
 
 def checked_strategy(strategy: IdempotencyStrategy | str) -> IdempotencyStrategy:
     """A strategy by its name; raises InvalidInput."""
+    if type(strategy) is IdempotencyStrategy:
+        return strategy
     try:
         return IdempotencyStrategy(strategy)
     except ValueError:

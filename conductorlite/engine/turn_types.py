@@ -117,7 +117,7 @@ def new_event(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, ob
     """An event that is handed to a turn directly; it needs the disk only when the turn cannot be taken."""
     payload = EMPTY if not data else Payload.of(dict(data))
     digest = "" if not data else payload.digest[:16]
-    return Event(
+    return new[Event](
         workflow_id=workflow_id,
         event_id=f"{kind}@{now}{digest}",
         kind=kind,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from conductorlite.language.jsonpath import NOTHING, Path, Reads, compile_path, reads_of_path, reads_of_prefix
 from conductorlite.language.paths import MAX_PATH
@@ -93,19 +93,15 @@ def compile_template(template: Json) -> Template:
 
     Raises InvalidExpression when values are nested deeper than `canonical.MAX_DEPTH`, or expressions deeper than 16.
     """
-    compiler, render = _compiled(template)
-    return Template(
-        reads=NOTHING.union(*compiler.reads),
-        problems=tuple(compiler.problems),
-        render=render,
-        secrets=tuple(compiler.secrets),
-        buried=tuple(compiler.buried),
-    )
+    return Template(**_compiled(template))
 
 
-def _compiled(template: Json) -> tuple[_Compiler, _Render]:
+def _compiled(template: Json) -> dict[str, Any]:
     compiler = _Compiler()
-    return compiler, compiler.value(template, "$", ())
+    render = compiler.value(template, "$", ())
+    secrets, buried = tuple(compiler.secrets), tuple(compiler.buried)
+    reads, problems = NOTHING.union(*compiler.reads), tuple(compiler.problems)
+    return {"reads": reads, "problems": problems, "render": render, "secrets": secrets, "buried": buried}
 
 
 def compiled_text(text: str) -> Compiled:
@@ -120,34 +116,22 @@ def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, J
             type(one) is str and len(one) <= _CACHED_LENGTH for one in parameters.values()
         ):
             return _input_of_texts(tuple(parameters.items()))
-        return _as_input(_compiled(dict(parameters)), (), ())
+        return new[InputTemplate](fallbacks=(), **_compiled(dict(parameters)))
     merged = dict(parameters)
     for key, value in input_template.items():
         if merged.get(key) is None:
             merged[key] = value
     fallbacks = tuple((key, _verbatim(value, 0)) for key, value in input_template.items() if value is not None)
+    fields = _compiled(merged)
     spare = compile_template({key: input_template[key] for key, _ in fallbacks}).secrets if fallbacks else ()
-    return _as_input(_compiled(merged), fallbacks, spare)
-
-
-def _as_input(
-    compiled: tuple[_Compiler, _Render], fallbacks: tuple[tuple[str, _Render], ...], spare: tuple[SecretSite, ...]
-) -> InputTemplate:
-    compiler, render = compiled
-    return new[InputTemplate](
-        reads=NOTHING.union(*compiler.reads),
-        problems=tuple(compiler.problems),
-        render=render,
-        secrets=tuple(dict.fromkeys((*compiler.secrets, *spare))) if spare or compiler.secrets else (),
-        buried=tuple(compiler.buried),
-        fallbacks=fallbacks,
-    )
+    fields["secrets"] = tuple(dict.fromkeys((*fields["secrets"], *spare)))
+    return new[InputTemplate](fallbacks=fallbacks, **fields)
 
 
 @lru_cache(maxsize=4096)
 def _input_of_texts(entries: tuple[tuple[str, str], ...]) -> InputTemplate:
     """The input of tasks that have the same few texts, as the branches of a wide fork."""
-    return _as_input(_compiled(dict(entries)), (), ())
+    return new[InputTemplate](fallbacks=(), **_compiled(dict(entries)))
 
 
 def apply_workflow_input_template(given: Mapping[str, Json], template: Mapping[str, Json]) -> dict[str, Json]:
@@ -247,6 +231,7 @@ class Compiled:
     buried: bool = False
 
     def text(self, source: Source) -> str:
+        """Its value where it is a part of a text."""
         value = self.render(source)
         if type(value) is str:
             return value

@@ -73,23 +73,36 @@ _NOTHING: Final[frozenset[str]] = frozenset()
 _OWN_JSON: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def _plain(value: object, within: Sequence[object]) -> Any:
-    kind = type(value)
-    if kind is dict or kind is tuple or kind is list:
-        return _entries_of(value, within)
-    if kind in _OWN_JSON:
-        return value
-    if attrs.has(kind):
-        return _object(value, within)
-    if isinstance(value, Enum):
-        return value.value
-    return _entries_of(value, within) if isinstance(value, Mapping | list | tuple) else value
+#: Writes a value as JSON, with what is around it.
+_Writer = Callable[[Any, Sequence[object]], Any]
 
 
-def _entries_of(value: Any, within: Sequence[object]) -> Any:
-    if isinstance(value, Mapping):
-        return {key: entry if type(entry) in _OWN_JSON else _plain(entry, within) for key, entry in value.items()}
-    return [entry if type(entry) in _OWN_JSON else _plain(entry, within) for entry in value]
+@cache
+def _writer(kind: type) -> _Writer:
+    """What writes values of a type that is not its own JSON."""
+    if issubclass(kind, Enum):
+        return lambda value, _: value.value
+    if issubclass(kind, Mapping):
+        return _of_mapping
+    if issubclass(kind, list | tuple):
+        return _of_sequence
+    return _object if attrs.has(kind) else lambda value, _: value
+
+
+def _of_mapping(value: Mapping[str, Any], within: Sequence[object]) -> dict[str, Any]:
+    written = {}
+    for key, entry in value.items():
+        kind: Any = type(entry)
+        written[key] = entry if kind in _OWN_JSON else _writer(kind)(entry, within)
+    return written
+
+
+def _of_sequence(value: Sequence[Any], within: Sequence[object]) -> list[Any]:
+    written = []
+    for entry in value:
+        kind: Any = type(entry)
+        written.append(entry if kind in _OWN_JSON else _writer(kind)(entry, within))
+    return written
 
 
 def _object(thing: Any, within: Sequence[object] = ()) -> dict[str, Any]:
@@ -102,12 +115,13 @@ def _object(thing: Any, within: Sequence[object] = ()) -> dict[str, Any]:
     # Most fields of most tasks were never given.
     for place in compress(count(), map(ne, values, defaults)):
         value, (name, lasts) = values[place], written[place]
-        document[name] = value if type(value) is str else _seconds(value) if lasts else _plain(value, within)
+        kind = type(value)
+        document[name] = _seconds(value) if lasts else value if kind in _OWN_JSON else _writer(kind)(value, within)
     for key, value in getattr(thing, EXTRA, {}).items():
         if key in known:
             where = " ".join(["$", *(f"{type(one).__name__}({getattr(one, 'name', None)!r})" for one in within)])
             raise InvalidDefinition([Problem(path=where, message=f"extra holds {key!r}, which is a property of its own")])
-        document[key] = _plain(value, within)
+        document[key] = _of_mapping({key: value}, within)[key]
     return document
 
 
