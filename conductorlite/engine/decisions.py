@@ -185,6 +185,18 @@ class TurnDecider(Lookups):
         memo.resident, memo.version = True, resident.version
         return decision
 
+    def on_nothing(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> Decision | None:
+        """The decision on an execution that begins, of which nothing is stored: a view is opened for what else it reads, if any.
+
+        None when it is to be made in one. Raises as `decide` does.
+        """
+        plan = self.plans.kept(workflow, ())
+        if plan is None or plan.foreign:
+            return None
+        now = self.clock.now() if memo.now is None else memo.now
+        memo.known = reader = StoreReader(self, None, workflow, now, memo)
+        return self.decide(new[Turn](plan=plan, reader=reader, events=tuple(events), now=now, taking=memo.taking))
+
     def decide(self, turn: Turn) -> Decision:
         """Decide, without committing anything; raises InvariantBroken.
 

@@ -298,11 +298,12 @@ class Turns(Parking):
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, rehearsed: bool = False
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; one that may run scripts, or is rehearsed, in no transaction at all."""
-        resident = self.residents.take(workflow_id)
-        if resident is not None and events and memo.started is None and not rehearsed:
-            decision = self.on_residents(resident, events, memo)
+        resident, begun = self.residents.take(workflow_id), memo.started
+        row = begun.workflow if begun is not None else None if resident is None else resident.row
+        if row is not None and events and not rehearsed:
+            decision = self.on_nothing(row, events, memo) if begun or not resident else self.on_residents(resident, events, memo)
             if decision is not None:
-                return resident.row, decision
+                return row, decision
         with self.backend.reading() as view:
             workflow, turn = self.prepared(view, workflow_id, events, memo)
             if turn is None or not (turn.plan.foreign or rehearsed):
