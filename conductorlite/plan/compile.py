@@ -239,7 +239,9 @@ def compile_plan(
         first=definition.tasks[0].task_reference_name,
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
-        ahead=Ahead(nodes, output, frozenset(ref for ref, place in places.items() if _is_forked(place))),
+        ahead=Ahead(
+            nodes, output, frozenset(ref for ref, place in places.items() if "branch" in [one.kind for one in place.around])
+        ),
         compensates=bool(undoing) or grows,
         limited=grows or any(node.limit is not NO_LIMIT and bool(node.limit) for node in every),
         foreign=runs_foreign_code(definition, every, checked=enforces),
@@ -247,10 +249,6 @@ def compile_plan(
         input_check=input_check,
         output_check=output_check,
     )
-
-
-def _is_forked(place: TreePosition) -> bool:
-    return bool(place.around) and any(branch.kind == "branch" for branch in place.around)
 
 
 #: How many nodes all the plans that are kept may have.
