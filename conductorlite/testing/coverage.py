@@ -65,7 +65,7 @@ def _goals(position: TreePosition) -> Iterator[str]:
     elif task.type in _WAITS:
         timed = any(key in task.input_parameters for key in ("duration", "until"))
         yield from ("signal", "signal too early", "signal too late", *(("time is over",) if timed else ()))
-    elif task.type not in OPERATOR_TYPES:
+    elif task.type not in OPERATOR_TYPES or task.type == TaskType.SUB_WORKFLOW:
         yield "fails"
     retries = _retries(task)
     if retries:

@@ -16,7 +16,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from conductorlite.engine.config import EngineConfig
 from conductorlite.model import attrs
@@ -30,9 +30,10 @@ from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.store.ports import Backend
 from conductorlite.store.tables import RelayItem, ScheduleRow
+from conductorlite.testing.exploration.invariants import Invariant, broken, rules_of
 from conductorlite.testing.faults import STORES, Crash, FaultyBackend, Store, StoreKind, counted, some
 from conductorlite.testing.scripted import ScriptedWorkers
-from conductorlite.testing.steps import render_history
+from conductorlite.testing.steps import StepKind, base_ref, render_history
 
 __all__ = ["CrashLife", "Life", "compare_ends", "crash_everywhere", "start_once"]
 
@@ -45,6 +46,7 @@ class Life:
     _script: Callable[[ScriptedWorkers], object] | None
     _kind: StoreKind
     _options: Mapping[str, Any]
+    _invariants: Sequence[Invariant] = ()
 
     def _workers(self) -> ScriptedWorkers:
         """The workers, with what each is to do."""
@@ -53,6 +55,14 @@ class Life:
             self._script(workers)
         return workers
 
+    def _broken(self, engine: Engine, workers: ScriptedWorkers, *, over: bool) -> list[str]:
+        """Which invariants do not hold. An effect is a call that does what it is there for, once for each idempotency key."""
+        calls = {one.idempotency_key: one for one in workers.calls if one.step.kind in _ACTS}
+        acts = [(one.workflow_id, base_ref(one.ref), one.task_type) for one in calls.values()]
+        return broken(self._invariants, engine, acts, over=over)
+
+
+_ACTS: Final = (StepKind.RETURNS, StepKind.DOES)
 
 #: (workflow id, printed reference, attempt) of a task that was held when the process died.
 Lost = tuple[str, str, int]
@@ -83,6 +93,7 @@ def crash_everywhere(
     stores: Iterable[StoreKind] = STORES,
     same_order: bool = False,
     every: int = 1,
+    invariants: Iterable[Invariant] = (),
     **options: Any,
 ) -> int:
     """Kill the scenario before and after each store write in turn, reopen, run it again; returns how often it was
@@ -93,6 +104,8 @@ def crash_everywhere(
     are the world outside, are scripted once, and repeat a call whose report was lost. Time is virtual and goes on.
     `stores` are names or functions that open a backend in a folder; `options` go to the engines. With `every` above one
     it is killed only every so manieth time, on each store at others; an odd number takes turns between before and after.
+    `invariants` are what `never`, `eventually`, `whenever`, `conserved` and `in_order` make, asked of each execution at reopening
+    and at the end; an effect is a scripted call that returns, once for each idempotency key.
 
     Raises AssertionError unless, on every store and for every crash: what is in the store at reopening is, row by
     row, what was there after the last commit of the undisturbed run; no law is broken, then and at the end; every
@@ -102,13 +115,13 @@ def crash_everywhere(
     """
     if every < 1:
         raise InvalidInput(f"every={every} is no number of deaths")
-    points = 0
+    points, rules = 0, rules_of(invariants)
     for offset, kind in enumerate(some(stores, "store")):
-        calm = CrashLife(scenario, script, kind, options)
+        calm = CrashLife(scenario, script, kind, options, rules)
         calm.live()
         deaths = [(number, side) for number in range(1, calm.writes + 1) for side in ("crash_before", "crash_after")]
         for number, side in deaths[offset % every :: every]:
-            shaken = CrashLife(scenario, script, kind, options)
+            shaken = CrashLife(scenario, script, kind, options, rules)
             shaken.live(**{side: number})
             where = f"store {kind}, {side} {number} of {calm.writes} ({calm.journal[number - 1]})"
             _compare(calm, shaken, where, number, side, same_order)
@@ -223,14 +236,15 @@ class CrashLife(Life):
         with self._engine(backend, clock, workers) as engine:
             self._scenario(engine)
             self.end = _dump(backend)
-            self.findings += [str(finding) for finding in engine.admin.check()]
+            self.findings += [*map(str, engine.admin.check()), *self._broken(engine, workers, over=True)]
             self.histories = {workflow_id: engine.history(workflow_id) for workflow_id in engine.admin.workflow_ids()}
 
     def _reopen(self, inner: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> None:
         """Look at what the dead process left, and have the workers repeat what it did not get to report."""
         self.reopened = _dump(inner)
         with self._engine(FaultyBackend(inner, keep_open=True), clock, workers) as engine:
-            self.findings += [f"at reopening: {finding}" for finding in engine.admin.check()]
+            found = [*map(str, engine.admin.check()), *self._broken(engine, workers, over=False)]
+            self.findings += [f"at reopening: {finding}" for finding in found]
         leases = {
             (task.workflow_id, task.ref, task.attempt): (task.lease, task.holder)
             for rows in self.reopened.executions.values()

@@ -26,6 +26,7 @@ from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Worker
 from conductorlite.store.ports import Backend
 from conductorlite.testing.crashes import CrashLife, compare_ends
+from conductorlite.testing.exploration.invariants import Invariant, rules_of
 from conductorlite.testing.faults import STORES, StoreKind, some
 from conductorlite.testing.scripted import ScriptedWorkers, around
 
@@ -36,17 +37,22 @@ Scripting = Callable[[ScriptedWorkers], object]
 
 
 def deliver_twice(
-    scenario: Scenario, script: Scripting | None = None, *, stores: Iterable[StoreKind] = STORES, **options: Any
+    scenario: Scenario,
+    script: Scripting | None = None,
+    *,
+    stores: Iterable[StoreKind] = STORES,
+    invariants: Iterable[Invariant] = (),
+    **options: Any,
 ) -> int:
     """Run a scenario with every report and signal delivered twice, on each store; returns how many were.
 
-    Scenario, script, stores and options are as for `crash_everywhere`. Raises AssertionError unless every execution ends with the
-    same status, tasks and outputs as without, and no law of the engine is broken.
+    Scenario, script, stores, invariants and options are as for `crash_everywhere`. Raises AssertionError unless every execution
+    ends with the same status, tasks and outputs as without, and no law of the engine and no invariant is broken.
     """
-    count = 0
+    count, rules = 0, rules_of(invariants)
     for kind in some(stores, "store"):
-        twice = _Twice(scenario, script, kind, options)
-        _compare(CrashLife(scenario, script, kind, options), twice, f"store {kind}, each report twice")
+        twice = _Twice(scenario, script, kind, options, rules)
+        _compare(CrashLife(scenario, script, kind, options, rules), twice, f"store {kind}, each report twice")
         count += twice.again
     return count
 
@@ -58,17 +64,18 @@ def reorder(
     seeds: Iterable[int] = range(10),
     within: Span = "1s",
     stores: Iterable[StoreKind] = ("memory",),
+    invariants: Iterable[Invariant] = (),
     **options: Any,
 ) -> int:
     """Run a scenario with each call of the scripted workers so much longer, at most, as a seed draws; returns how often it was run.
 
     So what runs side by side ends in other orders. Else as `deliver_twice`; what a scenario puts out must not hang on the order.
     """
-    count, longest, drawn = 0, to_span(within), some(seeds, "seed")
+    count, longest, drawn, rules = 0, to_span(within), some(seeds, "seed"), rules_of(invariants)
     for kind in some(stores, "store"):
         for seed in drawn:
-            made = _Delayed(scenario, script, kind, options, seed, longest)
-            _compare(CrashLife(scenario, script, kind, options), made, f"store {kind}, order {seed}")
+            made = _Delayed(scenario, script, kind, options, rules, seed, longest)
+            _compare(CrashLife(scenario, script, kind, options, rules), made, f"store {kind}, order {seed}")
             count += 1
     return count
 

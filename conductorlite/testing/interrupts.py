@@ -35,6 +35,7 @@ from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.pool import Pool
 from conductorlite.store.ports import Backend
 from conductorlite.testing.crashes import Life
+from conductorlite.testing.exploration.invariants import Invariant, rules_of
 from conductorlite.testing.faults import Store, StoreKind, some
 from conductorlite.testing.scripted import ScriptedWorkers
 
@@ -236,6 +237,7 @@ def interrupt_everywhere(
     instants: int = 100,
     seed: int = 0,
     error: Callable[[], BaseException] = KeyboardInterrupt,
+    invariants: Iterable[Invariant] = (),
     **options: Any,
 ) -> int:
     """Interrupt the scenario at so many instants on each store, each time in a fresh one, and run it again with the same engine;
@@ -243,20 +245,20 @@ def interrupt_everywhere(
 
     An instant is one before an instruction, uniform over all that conductorlite carries out, with what it calls of the
     standard library; the same `seed` draws the same ones. `error` makes what is raised there. `scenario`, `script`,
-    `stores` and `options` are as for `crash_everywhere`: every step must be one that may be repeated. A worker may be
+    `stores`, `invariants` and `options` are as for `crash_everywhere`: every step must be one that may be repeated. A worker may be
     called again for the same attempt, so let what it returns not hang on how often it was called.
 
     Raises AssertionError unless each time: the exception comes out of the scenario, unless it is an Exception; while it is
     still kept, another writer can write to the store (another connection to a file, another thread in memory); run again,
-    every execution ends with the same status and output as without an interruption; and no law is broken.
+    every execution ends with the same status and output as without an interruption; and no law and no invariant is broken.
     """
-    interrupted = 0
+    interrupted, rules = 0, rules_of(invariants)
     for kind in some(stores, "store"):
         for _ in range(2):  # what is imported and compiled on first use is so from the second time on
-            calm = _Life(scenario, script, kind, options)
+            calm = _Life(scenario, script, kind, options, rules)
             calm.live(None, error)
         for number in range(instants):
-            shaken = _Life(scenario, script, kind, options)
+            shaken = _Life(scenario, script, kind, options, rules)
             shaken.live(_drawn(f"{seed}:{getattr(kind, '__name__', kind)}:{number}", calm.number), error)
             if shaken.ends != calm.ends:
                 where = f"store {kind}, interrupted at {shaken.where}"
@@ -290,7 +292,7 @@ class _Life(Life):
                     self.number = instants.number
                 else:
                     self._interrupt(engine, backend, store, at, error)
-                self._end(engine)
+                self._end(engine, workers)
 
     def _interrupt(self, engine: Engine, backend: Backend, store: Store, at: int, error: Callable[[], BaseException]) -> None:
         kept: BaseException | None = None
@@ -310,8 +312,8 @@ class _Life(Life):
             wrong.add_note(f"store {self._kind}, interrupted at {self.where} (instruction {at}) by {kept!r}")
             raise
 
-    def _end(self, engine: Engine) -> None:
-        findings = [str(finding) for finding in engine.admin.check()]
+    def _end(self, engine: Engine, workers: ScriptedWorkers) -> None:
+        findings = [*map(str, engine.admin.check()), *self._broken(engine, workers, over=True)]
         if findings:
             raise AssertionError("\n".join([f"store {self._kind}, interrupted at {self.where}: laws do not hold", *findings]))
         for workflow_id in engine.admin.workflow_ids():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -240,7 +241,8 @@ class MutationRun:
             terminalreporter.write_line(f"FAIL {self.percent:.0f}% is below {self._floor:g}%", red=True)
 
     def _place(self, name: str, mutant: Mutant) -> str:
-        """File and line of the definition, as far as it is known: that of a flow, or of a JSON file below the folder of the run."""
+        """File and line of the definition, as far as it is known: of a flow, of a JSON file below the folder of the run, or of the
+        module that makes it."""
         root = Path(self._config.rootpath)
         flow = self._flows.get(name)
         if flow is not None:
@@ -253,7 +255,20 @@ class MutationRun:
             text = file.read_text(encoding="utf-8", errors="replace")
             if re.search(rf'"name"\s*:\s*"{re.escape(name)}"', text) and '"tasks"' in text:
                 return f"{_relative(file, root)}:{_line(file, [re.escape(mutant.ref or name)], 1)}"
+        called = rf"""(\bname\s*=|["']name["']\s*:|\(|,)\s*["']{re.escape(name)}["']"""
+        for file in self._modules(name, root):
+            if re.search(called, file.read_text(encoding="utf-8", errors="replace")):
+                first = _line(file, [called], 1)
+                ref = rf"""["']{re.escape(mutant.ref or name)}["']"""
+                line = _line(file, [rf"""\b(task_reference_name=|taskReferenceName["']\s*:\s*){ref}""", ref], 1, first)
+                return f"{_relative(file, root)}:{line if mutant.ref else first}"
         return name
+
+    def _modules(self, name: str, root: Path) -> Iterator[Path]:
+        """Modules that may make a definition: those of the tests that start it, then others below the folder of the run."""
+        yield from dict.fromkeys(run.item.path for run in self._runs.values() if name in run.names)
+        files = [getattr(one, "__file__", None) for one in [*sys.modules.values()]]
+        yield from sorted(Path(one) for one in files if one is not None and one.endswith(".py") and Path(one).is_relative_to(root))
 
     def _type(self, name: str, ref: str) -> str:
         return next((one.task.name for one in walk(self._definitions[name]) if one.ref == ref), ref)
@@ -263,14 +278,14 @@ def _relative(file: Path, root: Path) -> Path:
     return file.relative_to(root) if file.is_relative_to(root) else file
 
 
-def _line(file: Path, forms: list[str], first: int) -> int:
-    """The first line from `first` on in which one of these is found, the first form before others; else `first`."""
+def _line(file: Path, forms: list[str], first: int, otherwise: int | None = None) -> int:
+    """The first line from `first` on in which one of these is found, the first form before others; else `otherwise`, or `first`."""
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     for form in forms:
         for number, line in enumerate(lines[first - 1 :], first):
             if re.search(form, line):
                 return number
-    return first
+    return first if otherwise is None else otherwise
 
 
 def _store(item: pytest.Item) -> str:

@@ -87,8 +87,10 @@ def told(command: Sequence[object], where: Path) -> tuple[dict[str, float], floa
     records = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
     go = {_in_words(one["Test"]): one["Elapsed"] for one in records if one.get("Action") == "pass" and "Test" in one}
     parts = {one["part"]: one["seconds"] for one in records if "part" in one} or go
+    failed = [one["Test"] for one in records if one.get("Action") == "fail" and "Test" in one]
     # Temporal's SDK may abort when the interpreter ends, with everything done.
-    if ran.returncode and PARTS[-1] not in parts:
+    if ran.returncode and (failed or PARTS[-1] not in parts):
+        print(f"{command[0]}: {', '.join(failed) or 'it ended early'}")
         print("\n".join([*ran.stdout.splitlines()[-5:], *ran.stderr.splitlines()[-8:]]))
         return None
     return parts, took

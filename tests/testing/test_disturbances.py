@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from designs import flow, fork, node, work
+from designs import flow, fork, node, steps, work
 
 from conductorlite import Engine, WorkflowDef
 from conductorlite.errors import InvalidInput
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.testing import (
     ScriptedWorkers,
+    conserved,
     crash_everywhere,
     deliver_twice,
     disturbed_by,
+    eventually,
+    in_order,
     interrupt_everywhere,
+    never,
     reorder,
     simulate,
     start_once,
+    whenever,
 )
 
 BOTH = flow("both", [*fork("f", [work("a")], [work("b")], on=["a", "b"]), work("c", input_parameters={"a": "${a.output.n}"})])
@@ -107,3 +113,52 @@ def test_laws_are_looked_at(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="laws do not hold"):
         deliver_twice(breaks, stores=["memory"])
     assert tmp_path.exists()
+
+
+ORDER = flow("order", [work("charge", compensate="refund"), work("ship")])
+MONEY = [conserved({"charge": 1, "refund": -1}), whenever("charge").and_run_fails().then("refund"), in_order("charge", "ship")]
+
+
+def fails_to_ship(workers: ScriptedWorkers) -> None:
+    """What was charged is refunded."""
+    workers.charge.returns({"receipt": 7})
+    workers.refund.returns()
+    workers.ship.fails_terminally("no stock")
+
+
+@disturbed_by(crash_everywhere, deliver_twice, reorder, script=fails_to_ship, stores=["memory"], invariants=MONEY)
+def test_invariants_of_ones_own_hold(engine: Engine) -> None:
+    """A call that is repeated after a death is one effect: its key is the same."""
+    run = start_once(engine, ORDER, workflow_id="w")
+    engine.run_until_idle()
+    assert run.status == "FAILED"
+
+
+@pytest.mark.parametrize(
+    "disturb",
+    [
+        lambda *given, **more: crash_everywhere(*given, stores=["memory"], **more),
+        lambda *given, **more: deliver_twice(*given, stores=["memory"], **more),
+        lambda *given, **more: reorder(*given, seeds=[1], **more),
+        lambda *given, **more: interrupt_everywhere(*given, stores=["memory"], instants=1, **more),
+    ],
+)
+def test_an_invariant_that_does_not_hold_is_told(disturb: Callable[..., int]) -> None:
+    """Of whatever disturbs it, at the end or on the way."""
+
+    def scenario(engine: Engine) -> None:
+        start_once(engine, flow("kept", steps("charge")), workflow_id="w")
+        engine.run_until_idle()
+
+    def script(workers: ScriptedWorkers) -> None:
+        workers.charge.returns()
+
+    for rule, text in (
+        (conserved({"charge": 1}, completed=2), "conserved"),
+        (never(lambda run: run.status == "COMPLETED", "it ends"), "never: it ends: w"),
+        (eventually(lambda run: run.acts("ship"), "it is shipped"), "eventually: it is shipped: w: it never came about"),
+    ):
+        with pytest.raises(AssertionError, match=text):
+            disturb(scenario, script, invariants=[rule])
+    with pytest.raises(InvalidInput, match="invariants are made by"):
+        disturb(scenario, script, invariants=[len])

@@ -71,16 +71,16 @@ def test_bad(engine, workers, clock):
 """
 
 
-def test_survivors_are_listed_with_what_to_try(pytester: pytest.Pytester) -> None:
+def test_survivors_are_told(pytester: pytest.Pytester) -> None:
     """What no test notices: the compensation, the delay, and that steps may fail; below the floor the run has failed."""
     pytester.makepyfile(TESTS)
     options = ("-p", "no:cacheprovider", "--workflow-mutate", "one", "--workflow-mutate-fail-under", "60")
     run = pytester.runpytest_inprocess(*options)
     run.stdout.fnmatch_lines(
         [
-            "survived: one: a: $.tasks[[]0] is not compensated",
+            "survived: test_survivors_are_told.py:6: a: $.tasks[[]0] is not compensated",
             "*let a task after a fail for good, and look at what undoes it",
-            "survived: one: a: $.tasks[[]0].taskDefinition.retryDelaySeconds is three times as long",
+            "survived: test_survivors_are_told.py:6: a: $.tasks[[]0].taskDefinition.retryDelaySeconds is three times as long",
         ]
     )
     run.stdout.fnmatch_lines(["4 of 12 mutants killed (33%)", "FAIL 33% is below 60%"])
@@ -166,7 +166,7 @@ def test_a_test_that_runs_away_is_ended(pytester: pytest.Pytester) -> None:
         """
     )
     run = pytester.runpytest_inprocess("-p", "no:cacheprovider", "--workflow-mutate", "loop")
-    run.stdout.fnmatch_lines(["survived: loop: loop: $.tasks[[]0].loopCondition is never true"])
+    run.stdout.fnmatch_lines(["survived: test_a_test_that_runs_away_is_ended.py:5: loop: $.tasks[[]0].loopCondition is never true"])
     assert "loop: $.tasks[0].inputParameters.first" not in str(run.stdout)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import did_you_mean
 from conductorlite.runtime.engine import Engine
 
-__all__ = ["Act", "Invariant", "RunState", "conserved", "eventually", "in_order", "never", "whenever"]
+__all__ = ["Act", "Invariant", "RunState", "broken", "conserved", "eventually", "in_order", "never", "rules_of", "whenever"]
 
 #: (execution, reference of the definition, task type) of an effect that happened.
 Act = tuple[str, str, str]
@@ -309,3 +309,25 @@ def never(predicate: Callable[[RunState], object], name: str | None = None) -> I
 def eventually(predicate: Callable[[RunState], object], name: str | None = None) -> Invariant:
     """What must have been true of each execution that no other one has started, at some moment before nothing is left to happen."""
     return _Eventually(predicate, name)
+
+
+def rules_of(said: Any) -> list[Invariant]:
+    """What was given as invariants, as a list; raises InvalidInput for what is none."""
+    if isinstance(said, str | Mapping | Invariant) or not isinstance(said, Iterable):
+        raise InvalidInput(f"invariants: a list is needed, not {said!r:.80}")
+    rules = list(said)
+    if not all(isinstance(one, Invariant) for one in rules):
+        raise InvalidInput("invariants are made by never, eventually, whenever, conserved and in_order")
+    return rules
+
+
+def broken(invariants: Sequence[Invariant], engine: Engine, acts: Sequence[Act], *, over: bool) -> list[str]:
+    """What is wrong with the executions of an engine's store, in words: now, and with `over` when nothing is left to happen."""
+    found = []
+    for run in [RunState(engine, one, acts, lambda: None) for one in engine.admin.workflow_ids()] if invariants else ():
+        for one in invariants:
+            texts = [one.moment(run)]
+            if over:
+                texts += [one.end(run), None if run.is_begun or one.remembers(run) else one.forgotten()]
+            found += [f"{one.name}: {run.workflow_id}: {text}" for text in texts if text is not None]
+    return found

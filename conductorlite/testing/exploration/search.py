@@ -25,7 +25,7 @@ from conductorlite.model.texts import to_span
 from conductorlite.plan.tree import walk
 from conductorlite.runtime.engine import Engine
 from conductorlite.testing.exploration.cases import END, ROOT, Action, Case, Endless
-from conductorlite.testing.exploration.invariants import Invariant, RunState
+from conductorlite.testing.exploration.invariants import Invariant, RunState, rules_of
 from conductorlite.testing.exploration.outcomes import check_names, outcomes_of, verb_names, verb_parts
 from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem, paste
 from conductorlite.testing.exploration.sandbox import Sandbox, Snapshot
@@ -84,9 +84,7 @@ def explore(
     """
     said: dict[str, Any] = {"may": may, "signals": signals, "verbs": verbs, "messages": messages, "idempotent": idempotent}
     said |= {"until": until, "input": input, "others": None if others is _OTHERS else others}
-    rules = _listed(invariants, "invariants")
-    if not all(isinstance(one, Invariant) for one in rules):
-        raise InvalidInput("invariants are made by never, eventually, whenever, conserved and in_order")
+    rules = rules_of(invariants)
     case = _having(_case(workflow, input, registered, executions, setup), said, rules)
     said["executions"] = executions - 1 and executions
     named = [name for name, one in (("registered", registered), ("setup", setup)) if one]
