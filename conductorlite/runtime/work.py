@@ -388,7 +388,7 @@ class Work:
         if at is None and deferred.silent:
             # A dead worker: nothing will be heard of it, and it holds no slot of those that live.
             return
-        running = Call(worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
+        running = new[Call](worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
         running.beat_at = None if deferred.silent else self._next_beat(worker, task)
         self.workshop.begin(running)
         self._enter(running)

@@ -397,11 +397,11 @@ def _load(tasks: Sequence[Task]) -> _Load:
     runs = [(task.started_at, task.ended_at or task.updated_at) for task in tasks]
     return _Load(
         calls=len(tasks),
-        failed=sum(task.status in _WRONG for task in tasks),
+        failed=sum([task.status in _WRONG for task in tasks]),
         waiting=_most(waits),
-        waited_ms=sorted(max(0, end - begin) for begin, end in waits),
+        waited_ms=sorted([max(0, end - begin) for begin, end in waits]),
         running=_most(runs),
-        busy_ms=sum(end - begin for begin, end in runs),
+        busy_ms=sum([end - begin for begin, end in runs]),
     )
 
 
