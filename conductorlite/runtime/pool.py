@@ -55,11 +55,6 @@ class _Taker(weakref.ref[_Presence]):
         self.begun = False
         self.abandoned = False
 
-    @property
-    def present(self) -> bool:
-        """Whether the thread runs and takes jobs."""
-        return self.begun and not self.abandoned and self() is not None
-
 
 #: Who took a job; at most one entry, so that one step of a dict decides who is first.
 _Taken = dict[str, _Taker | None]
@@ -161,8 +156,8 @@ class Pool(Generic[T]):
                     raise
 
     def _present(self) -> int:
-        """How many threads there are."""
-        return sum(taker.present for taker in self._workers.copy())
+        """How many threads there are that run and take jobs."""
+        return len([1 for taker in self._workers.copy() if taker.begun and not taker.abandoned and taker() is not None])
 
     def _gone(self, taker: _Taker) -> None:
         """A thread has ended: its job is lost, what it would have taken is another one's."""

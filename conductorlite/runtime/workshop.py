@@ -137,7 +137,11 @@ class Workshop:
 
     def under_way(self) -> bool:
         """Whether a function has been called and has not returned."""
-        return bool(self._calls) and any(running.job is None or not running.job.over for running in self._calls)
+        for running in self._calls:
+            job = running.job
+            if job is None or not (job.done or job.over):
+                return True
+        return False
 
     def begin(self, running: Call) -> None:
         """Count a call as running."""
@@ -221,7 +225,7 @@ class Workshop:
 
     def finished(self) -> list[Call]:
         """Calls whose function has returned."""
-        return [running for running in tuple(self._calls) if running.job is not None and running.job.over]
+        return [running for running in tuple(self._calls) if (job := running.job) is not None and (job.done or job.over)]
 
     def end(self, running: Call) -> None:
         """Count a call as over."""
