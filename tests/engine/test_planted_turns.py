@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from conductorlite.engine.turn_types import Asked, TurnResult
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import StorageError
 from conductorlite.store.memory.writes import MemoryWrites
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.groups import GroupRows, GroupWrites
+from conductorlite.testing.conformance.groups import GroupConformance
 
 Patch = pytest.MonkeyPatch
 
@@ -37,6 +41,25 @@ def savepoint_lost(patch: Patch) -> None:
             real(self, decision)
 
     patch.setattr(MemoryWrites, "apply", apply)
+
+
+def one_of_a_group_lost(patch: Patch) -> None:
+    """Of the decisions that are written by kind of row the second is said to be stored, and is not."""
+    real, added = GroupRows.add, dict[int, int]()
+
+    def add(self: GroupRows, decision: Decision, before: Any, after: Any, *more: Any) -> None:
+        added[id(self)] = added.get(id(self), 0) + 1
+        if added[id(self)] == 2:
+            self.known[decision.workflow.workflow_id] = after
+        else:
+            real(self, decision, before, after, *more)
+
+    patch.setattr(GroupRows, "add", add)
+
+
+def group_not_compared(patch: Patch) -> None:
+    """Decisions that are written by kind of row are not asked whether each has found its row."""
+    patch.setattr(GroupWrites, "_expect", lambda self, statement, rows: rows and self._executemany(statement, rows))
 
 
 def acknowledged_before_the_commit(patch: Patch) -> None:
@@ -71,6 +94,13 @@ def shared(_: Path) -> None:
     test_group_commit.test_a_write_that_fails_is_taken_turn_by_turn(1)
 
 
+def alike(folder: Path) -> None:
+    """Decisions of several executions, stored together and one by one."""
+    for seed in range(3):
+        with closing(SQLiteBackend(folder / f"{seed}.db")) as backend:
+            GroupConformance().test_stored_together_is_stored_one_by_one(backend, seed)
+
+
 def refused(_: Path) -> None:
     """A store that cannot be written."""
     test_group_commit.test_nothing_is_answered_that_is_not_committed()
@@ -86,6 +116,8 @@ def handed_over(_: Path) -> None:
     [
         (stale_row_used, restored),
         (savepoint_lost, shared),
+        (one_of_a_group_lost, alike),
+        (group_not_compared, alike),
         (acknowledged_before_the_commit, refused),
         (leased_twice, handed_over),
     ],

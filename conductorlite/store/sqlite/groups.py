@@ -17,7 +17,7 @@ from conductorlite.store.sqlite.changes import Known, SQLiteWrites
 from conductorlite.store.sqlite.history import Tail, packed_rows
 from conductorlite.store.sqlite.rows import Row, message_row, task_row, workflow_row
 
-__all__ = ["GroupWrites"]
+__all__ = ["GroupRows", "GroupWrites"]
 
 
 def _is_usual(decision: Decision) -> bool:
@@ -30,7 +30,7 @@ class _Refused(Exception):
     """Internal: a row is not as it is thought to be."""
 
 
-class _Rows:
+class GroupRows:
     """What decisions write, by the statement that writes it."""
 
     __slots__ = ("added", "alarmed", "changed", "ended", "gone", "history", "known", "put", "updated")
@@ -86,7 +86,7 @@ class GroupWrites(SQLiteWrites):
         if len(usual) < 2:
             return ()
         found = self._looked_up(usual)
-        rows = _Rows()
+        rows = GroupRows()
         for decision in usual:
             known = found.get(decision.workflow.workflow_id)
             if known is not None:
@@ -127,7 +127,7 @@ class GroupWrites(SQLiteWrites):
             found[workflow_id] = known if known is not None and known[:4] == tuple(now) else (*now, None, None)
         return found
 
-    def _store(self, rows: _Rows) -> None:
+    def _store(self, rows: GroupRows) -> None:
         """Raises _Refused when there is no row like one that is to be changed."""
         self._expect(sql.UPDATE_WORKFLOW, rows.changed)
         self._expect(sql.UPDATE_WORKFLOW_AND_ALARM, rows.alarmed)
