@@ -18,8 +18,8 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, TypeVar
 
 from conductorlite.engine.logs import log_store
 from conductorlite.model import attrs
@@ -36,10 +36,12 @@ from conductorlite.model.errors import (
 from conductorlite.model.texts import error_text
 from conductorlite.model.threads import Mutex
 from conductorlite.store.documents import Document
-from conductorlite.store.ports import Backend, IndexDAO, IndexEntry, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Backend, IndexDAO, IndexEntry, ReadingTransaction
 from conductorlite.store.tables import Change, Feed, FeedKind
 
 __all__ = ["COUNTED", "Batch", "Documents", "Feeder", "IndexHealth", "OwnFeeder", "Progress", "read"]
+
+T = TypeVar("T")
 
 #: Executions indexed at once, and documents after which no further one is read.
 _BATCH: Final = 200
@@ -114,6 +116,16 @@ class _StoreFailed(Exception):
         self.cause = cause
 
 
+@contextmanager
+def _of_store(opened: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
+    """A view of the store, or a change; what is wrong with the store is not the index's fault."""
+    try:
+        with opened() as found:
+            yield found
+    except (StorageError, EngineClosed) as error:
+        raise _StoreFailed(error) from error
+
+
 Feeds = dict[FeedKind, Feed]
 
 
@@ -176,26 +188,22 @@ class Feeder:
                 found = self._index_batch(both)
         except InvariantBroken:
             raise
-        except StorageBusy as error:
-            # Another process feeds it: what both make of the same changes is made in vain by one.
-            self._failed(error, _FIRST_REST)
-            return False
-        except _StoreFailed as error:
-            if isinstance(error.cause, EngineClosed):
-                raise error.cause from None
-            self._failed(error.cause, _FIRST_REST)
-            return False
-        except StorageCorrupt as error:
-            self._failed(error, _FIRST_REST)
-            self._repair()
-            return False
         except Exception as error:
-            self._failed(error, min(_LONGEST_REST, _FIRST_REST * 2**self._failures))
+            cause = error.cause if isinstance(error, _StoreFailed) else error
+            if isinstance(cause, EngineClosed):
+                raise cause from None
+            # Busy: another process feeds it, and what both make of the same changes is made in vain by one.
+            brief = isinstance(error, StorageBusy | StorageCorrupt | _StoreFailed)
+            self._failed(cause, _FIRST_REST if brief else None)
+            if isinstance(error, StorageCorrupt):
+                self._repair()
             return False
         self._failures, self._error, self._raised = 0, None, None
         return found
 
-    def _failed(self, error: Exception, rest: int) -> None:
+    def _failed(self, error: Exception, rest: int | None = None) -> None:
+        """Note a failure, after which the index is left alone for a while: by default each time twice as long."""
+        rest = min(_LONGEST_REST, _FIRST_REST * 2**self._failures) if rest is None else rest
         self._failures = min(self._failures + 1, 1_000)
         if type(error) is not type(self._raised):  # once, not at every try
             log_store("what has changed was not indexed", error)
@@ -209,10 +217,10 @@ class Feeder:
             self.index.switch(self.index.begin())
             self._unsure = True
         except Exception as error:
-            self._failed(error, min(_LONGEST_REST, _FIRST_REST * 2**self._failures))
+            self._failed(error)
 
     def _index_batch(self, both: bool) -> bool:
-        with self._reading() as view:
+        with _of_store(self._backend.reading) as view:
             feeds = external_feeds(view)
             behind = {kind: view.behind(kind, 1 if len(feeds) == 1 else _BATCH) for kind in feeds}
         due = {kind for kind, feed in feeds.items() if not feed.complete or behind[kind]}
@@ -237,7 +245,7 @@ class Feeder:
         if position:
             identity = self.index.begin()
             self.index.switch(identity)
-        with self._writing() as store:
+        with _of_store(self._backend.writing) as store:
             if external_feeds(store) == feeds:  # else another process was first
                 store.end_feed(FeedKind.BESIDE)
                 store.begin_feed(FeedKind.EXTERNAL, identity)
@@ -247,13 +255,13 @@ class Feeder:
     def _switch(self, kind: FeedKind, beside: Feed) -> bool:
         """Have the index searched that was built beside, for it knows everything but the last changes."""
         self.index.switch(beside.reader)
-        with self._writing() as store:
+        with _of_store(self._backend.writing) as store:
             store.end_feed(kind)
         self._after.clear()
         return True
 
     def _feed(self, kind: FeedKind, feed: Feed) -> bool:
-        with self._reading() as view:
+        with _of_store(self._backend.reading) as view:
             now = view.feed(kind)
             batch = read(view, kind, self._after.get(feed.reader, 0), self._documents) if now == feed else Batch()
             entries = [_entry(view, *one) for one in zip(batch.changes, batch.documents, strict=True)]
@@ -264,10 +272,10 @@ class Feeder:
         except StorageCorrupt:
             if searched({kind: feed}, *self.index.standing()) is kind:
                 raise
-            with self._writing() as store:  # it was built beside, and is gone
+            with _of_store(self._backend.writing) as store:  # it was built beside, and is gone
                 store.end_feed(kind)
             return True
-        with self._writing() as store:
+        with _of_store(self._backend.writing) as store:
             now = store.feed(kind)
             if now == feed:
                 store.mark_indexed(kind, batch.changes, batch.last)
@@ -281,23 +289,6 @@ class Feeder:
         self._after[feed.reader] = batch.after
         self._done[feed.reader] += len(batch.changes)
         return True
-
-    @contextmanager
-    def _reading(self) -> Iterator[ReadingTransaction]:
-        """A view; what is wrong with the store is not the index's fault."""
-        try:
-            with self._backend.reading() as view:
-                yield view
-        except (StorageError, EngineClosed) as error:
-            raise _StoreFailed(error) from error
-
-    @contextmanager
-    def _writing(self) -> Iterator[WritingTransaction]:
-        try:
-            with self._backend.writing() as tx:
-                yield tx
-        except (StorageError, EngineClosed) as error:
-            raise _StoreFailed(error) from error
 
     def answers(self) -> int | None:
         """How far the searched index is behind, counted up to 1,000; None when it does not know everything but that.
