@@ -46,7 +46,7 @@ def pipeline(commit: str) -> str:
     artifact = build(commit)
     parallel(test_all(["linux", "macos", "windows"]), scan(artifact))
     deploy.options(name="staging", undo=roll_back)("staging", artifact)
-    deploy.options(name="production", undo=roll_back)("production", artifact)
+    deploy.options(name="production")("production", artifact)
     return artifact
 
 

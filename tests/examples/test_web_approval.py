@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from scripts import load
 
-from conductorlite import Engine, WorkflowStatus
+from conductorlite import Engine, VirtualClock, WorkflowStatus
 from conductorlite.testing import ScriptedWorkers
 
 try:
@@ -160,3 +160,14 @@ def test_a_worker_may_be_silent_for_ten_seconds(
     run.signal(decision)
     assert "done" in run.result().values()
     assert len(workers[step].calls) == 1
+
+
+@pytest.mark.parametrize("step", ["fees", "insurance", "discount", "tax", "rounding"])
+def test_there_is_no_price_without_one_of_its_steps(step: str) -> None:
+    """None of the five may be left out."""
+    workers = ScriptedWorkers()
+    workers.quote_step.returns({"total": 7}).when(ref=step).fails_terminally("no rates")
+    with Engine(workers=workers, clock=VirtualClock(0)) as engine:
+        run = engine.start(APP.quote, amount=7.0)
+        engine.run_until_idle()
+        assert run.status == "FAILED"
