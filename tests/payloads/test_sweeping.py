@@ -71,15 +71,15 @@ def test_an_upload_without_its_commit_is_swept(new_bench: Any, storage: PayloadS
     """What a turn put that was never committed stays for the grace time, then goes; what is referred to stays."""
     bench: Bench = new_bench(storage)
     bench.start(flow(simple("a")), BIG)
-    apply = bench.engine.core.turns._apply
+    apply = bench.engine.core.turns._before_apply
 
     def dying(*arguments: Any) -> None:
         raise Crash("between the upload and the commit")
 
-    bench.engine.core.turns._apply = dying  # type: ignore[method-assign]
+    bench.engine.core.turns._before_apply = dying  # type: ignore[method-assign]
     with pytest.raises(Crash):
         bench.engine.start(flow(simple("a")), OTHER, workflow_id="never")
-    bench.engine.core.turns._apply = apply  # type: ignore[method-assign]
+    bench.engine.core.turns._before_apply = apply  # type: ignore[method-assign]
     assert len(bench.keys()) == 2
     bench.engine.advance("59m")
     assert bench.engine.payloads.sweep("1h") == PayloadSweep(deleted=0, found=0)
@@ -92,14 +92,14 @@ def test_an_upload_without_its_commit_is_swept(new_bench: Any, storage: PayloadS
 def test_a_put_renews_the_grace(new_bench: Any) -> None:
     """An old left-over that is put again for another execution is not swept before its commit, nor after it."""
     bench: Bench = new_bench()
-    apply = bench.engine.core.turns._apply
+    apply = bench.engine.core.turns._before_apply
     sweeps: list[PayloadSweep] = []
 
     def dying(*arguments: Any) -> None:
         raise Crash("between the upload and the commit")
 
     turns: Any = bench.engine.core.turns
-    turns._apply = dying
+    turns._before_apply = dying
     with pytest.raises(Crash):
         bench.engine.start(flow(simple("a")), BIG, workflow_id="never")
     bench.engine.advance("2d")
@@ -110,7 +110,7 @@ def test_a_put_renews_the_grace(new_bench: Any) -> None:
         sweeps.append(bench.engine.payloads.sweep("1d"))
         return answer
 
-    turns._apply, turns.payload_store.put = apply, put_and_sweep
+    turns._before_apply, turns.payload_store.put = apply, put_and_sweep
     bench.start(flow(simple("a")), BIG)
     turns.payload_store.put = put
     assert sweeps == [PayloadSweep()]
