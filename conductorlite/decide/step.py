@@ -8,10 +8,9 @@ its order. Whatever is not as it mostly is, is left to that way, with nothing ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from conductorlite.decide.changeset.mailboxes import REPLIES, timer_event
-from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.changeset.rows import attempt_id
 from conductorlite.decide.changeset.view import SMALL, Bounds
 from conductorlite.decide.plain import polled_by, reported_with
@@ -24,7 +23,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Work
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node, Plan
 
-__all__ = ["STEPS", "Handing", "step"]
+__all__ = ["STEPS", "Handing", "Rows", "step"]
 
 #: What gives what a turn offers to workers that are free: see `decide`.
 Handing = Callable[[Sequence[Message], Callable[[int, Iterable[str]], bool]], Sequence[Event]]
@@ -37,6 +36,20 @@ _SCHEDULED, _IN_PROGRESS, _COMPLETED = TaskStatus.SCHEDULED, TaskStatus.IN_PROGR
 _POLL_TIMEOUT, _TASK_TIMEOUT, _RESPONSE_TIMEOUT = EventKind.POLL_TIMEOUT, EventKind.TASK_TIMEOUT, EventKind.RESPONSE_TIMEOUT
 _RUNNING, _TASK, _DONE = WorkflowStatus.RUNNING, HistoryKind.TASK, REPLIES[Outcome.DONE]
 _NOTHING: Final = Outgoing()
+
+
+class Rows(Protocol):
+    """What a step asks of an execution: a part of `Reader`."""
+
+    @property
+    def workflow(self) -> Workflow:
+        """See `Reader.workflow`."""
+
+    def task(self, ref: str) -> Task | None:
+        """See `Reader.task`."""
+
+    def prefetch(self, *, refs: Iterable[str]) -> None:
+        """See `Reader.prefetch`."""
 
 
 class _Following:
@@ -74,7 +87,7 @@ class _Rows:
     __slots__ = ("_ended", "_environment", "_plan", "_reader", "_task_id")
     has_env = True
 
-    def __init__(self, plan: Plan, reader: Reader, environment: Mapping[str, str], ended: Task, task_id: str) -> None:
+    def __init__(self, plan: Plan, reader: Rows, environment: Mapping[str, str], ended: Task, task_id: str) -> None:
         self._plan, self._reader, self._environment, self._ended, self._task_id = plan, reader, environment, ended, task_id
 
     def env(self, name: str) -> str | None:
@@ -115,7 +128,7 @@ class _Rows:
 
 def step(
     plan: Plan,
-    reader: Reader,
+    reader: Rows,
     event: Event,
     now: int,
     environment: Mapping[str, str],

@@ -320,10 +320,14 @@ class Reports(Part):
 
         Raises as `Turns.run_turn` does; then none of them was taken.
         """
-        one = _asked(reports, taking)
-        taken = self._turns.run_turn(one.workflow_id, one.events, extra_write=one.extra_write, taking=taking)
+        one = reports[0]
+        workflow_id, events, write = one.task.workflow_id, [one.event], None
+        if len(reports) > 1 or one.lines:
+            asked = _asked(reports, taking)
+            events, write = [*asked.events], asked.extra_write
+        taken = self._turns.run_turn(workflow_id, events, extra_write=write, taking=taking)
         if taken.parked is not None:
-            self._turns.hold_inbox(one.workflow_id, one.events)
+            self._turns.hold_inbox(workflow_id, events)
         return taken
 
     def taken_together(

@@ -13,9 +13,9 @@ are not over, and of as many executions as the bound allows, those whose turns w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
-from typing import Final, Protocol
+from typing import Final, Protocol, final
 
 from conductorlite.engine.turn_types import Joined, Taking
 from conductorlite.model import attrs
@@ -26,7 +26,7 @@ from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
 from conductorlite.store.ports import Backend, Capability, ReadingTransaction, WritingTransaction
 
-__all__ = ["Quiet", "Resident", "Residents"]
+__all__ = ["Near", "Quiet", "Resident", "Residents"]
 
 #: Rows of tasks kept of one execution, if its turns do not write more.
 _TASKS: Final = 16
@@ -257,6 +257,11 @@ class Quiet:
 
         return ended
 
+    @property
+    def written(self) -> int:
+        """After how many commits the store is as it is."""
+        return self._backend.commits()
+
     def is_same_since(self, commits: int) -> bool:
         """Whether nobody has written since so many commits but this engine, by turns."""
         return commits >= self._since and self.is_unchanged()
@@ -267,7 +272,10 @@ class Quiet:
 
     def is_idle(self, now: int) -> bool:
         """Whether no event is due, also where others write to the store."""
-        return self.nothing_due(now) and (self._alone or self._backend.data_version() == self.version)
+        found, at = self._next_due
+        if now >= (at if found == self._commits else self.due_at) or self._joined.decisions is not None:
+            return False
+        return self._commits == self._backend.commits() and (self._alone or self._backend.data_version() == self.version)
 
     def is_due(self, tx: WritingTransaction, workflow: Workflow, now: int) -> bool:
         """Whether an event has come due to an execution of any owner; in a write that has been entered."""
@@ -372,3 +380,30 @@ class Quiet:
             if taking is not None and taking.at is not None:
                 self._next_due = (number, taking.at + 1)
             self._commits = number
+
+
+@final
+class Near:
+    """What a step asks of an execution in a store in memory, in a write that has been entered."""
+
+    __slots__ = ("_now", "_quiet", "_view", "workflow")
+
+    def __init__(self, quiet: Quiet, view: ReadingTransaction, workflow: Workflow, now: int) -> None:
+        self._quiet, self._view, self.workflow, self._now = quiet, view, workflow, now
+
+    def task(self, ref: str) -> Task | None:
+        """See `Reader.task`."""
+        return self._view.tasks(self.workflow.workflow_id, (ref,))[ref]
+
+    def prefetch(self, *, refs: Iterable[str]) -> None:
+        """Nothing: all is at hand."""
+
+    def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
+        """See `StoreReader.first_offered`."""
+        if self._now < self._quiet.offered_at(queue):
+            return ()
+        return self._quiet.first_offered(self._view, self._quiet.written, queue, self._now, limit)
+
+    def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
+        """None: a step offers nothing later than now."""
+        return None

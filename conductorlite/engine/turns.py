@@ -18,18 +18,20 @@ Source of the rule: Conductor's `WorkflowExecutor.decide` under a lock; here the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Final
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
+from conductorlite.decide.step import step
 from conductorlite.engine.decisions import UNLOCKED, Parking, TurnLock, TurnLost
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
-from conductorlite.engine.residents import Quiet, Residents
+from conductorlite.engine.residents import Near, Quiet, Residents
 from conductorlite.engine.turn_types import (
     Caller,
     Deadly,
@@ -63,6 +65,11 @@ from conductorlite.store.ports import Backend, Capability, Lock, WritingTransact
 
 __all__ = ["Turns"]
 
+#: Reports of an execution that are not looked at for a step once one of them was none.
+_PASSED: Final = 16
+
+_REPORT: Final = EventKind.REPORT
+
 #: How often a turn that is fenced out decides again before it leaves its events in the inbox.
 _TRIES: Final = 8
 #: After how many of them it decides inside the write, where no other turn can be first: many may ask one limit at once.
@@ -95,6 +102,9 @@ class Turns(Parking):
         #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
         self.at_hand = bool(getattr(backend, "in_memory", False))
         self._memory = backend if self.at_hand else None
+        self._peek: Callable[[str], Workflow | None] | None = getattr(backend, "peek", None) if lock is None else None
+        #: The execution of which a turn was no step, and how many of its reports were not looked at since.
+        self._unlike, self._passed = "", 0
         self.residents = Residents(0 if self.at_hand or not fencing else resident_bytes)
         self.quiet = Quiet(backend, owner, registry.joined)
         super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
@@ -137,7 +147,46 @@ class Turns(Parking):
         that are free for what the turn offers. Raises ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is
         rolled back and counted) and StorageErrors; then nothing of the turn is stored.
         """
+        if len(events) == 1 and events[0].kind is _REPORT and self.backend is self._memory and not extra_write:
+            taken = self._take_step(workflow_id, events[0], taking)
+            if taken is not None:
+                return taken
         return self._run_follow_ups(workflow_id, events, self._attempt_turn(workflow_id, events, started, extra_write, taking))
+
+    def _take_step(self, workflow_id: str, event: Event, taking: Taking | None) -> TurnResult | None:
+        """Take a turn that is a step (see `decide.step`), which nothing follows, on a store in memory.
+
+        None, with nothing done, for any other, and for one that goes wrong: it does so again, as a turn like any other.
+        """
+        if workflow_id == self._unlike and self._passed < _PASSED:
+            self._passed += 1
+            return None
+        quiet, row = self.quiet, None if self._peek is None else self._peek(workflow_id)
+        plan = None if row is None else self.plans.kept(row, ())
+        if row is None or plan is None or plan.steps.get(event.ref or "", plan) is None or plan.foreign or row.owner != quiet.owner:
+            self._unlike, self._passed = workflow_id, 0
+            return None
+        try:
+            with self.backend.writing() as tx:
+                now = self.clock.now()
+                if tx.workflow(workflow_id) is not row or row.parked is not None or not quiet.nothing_due(now):
+                    return None
+                rows = Near(quiet, tx, row, now)
+                offer = None if taking is None else partial(taking.hand_out, workflow_id, now, rows.first_offered, rows.alone_until)
+                decision = step(plan, rows, event, now, self.environment, self.bounds, offer)
+                if decision is None:
+                    self._unlike, self._passed = workflow_id, 0
+                    return None
+                number = quiet.enter(tx, now)
+                quiet.write(decision)
+                tx.apply(decision)
+                if taking is not None:
+                    taking(tx, decision)
+        except Exception:
+            return None
+        quiet.committed(number, taking)
+        self.announce(decision)
+        return new[TurnResult](decision=decision, replies=decision.replies)
 
     def start_atomically(self, event: Event, started: Start, extra_write: ExtraWrite) -> TurnResult:
         """Begin an execution in one commit with `extra_write`, or not at all: nothing is tried again, and no event is left behind.

@@ -424,16 +424,15 @@ class Work:
         A third of the response timeout from now, so that two signs may be missed; and at the deadlines themselves, because
         a function that never returns must give up its slot when its task has ended without it.
         """
-        now = self.clock.now()
-        beats = worker.heartbeat and task.response_timeout_at is not None
-        deadlines = (None if beats else task.response_timeout_at, task.timeout_at, task.total_timeout_at)
-        # What is overdue has not had its turn yet. (Virtual time takes all turns before it looks.)
-        late = None if self.clock.virtual else now + GLANCE_MS
-        found = [at if at > now else late for at in deadlines if at is not None]
-        instants = [at for at in found if at is not None]
-        if beats:
-            instants.append(now + max(1, ((task.response_timeout_at or 0) - task.updated_at) // 3))
-        return min(instants, default=None)
+        now, response = self.clock.now(), task.response_timeout_at
+        beats = worker.heartbeat and response is not None
+        first = now + max(1, (response - task.updated_at) // 3) if beats and response is not None else None
+        for at in (None if beats else response, task.timeout_at, task.total_timeout_at):
+            if at is not None and at <= now:  # it has not had its turn yet (virtual time takes all turns before it looks)
+                at = None if self.clock.virtual else now + GLANCE_MS
+            if at is not None and (first is None or at < first):
+                first = at
+        return first
 
     def _beat(self, running: Call) -> None:
         held = running.task

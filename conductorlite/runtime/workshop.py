@@ -476,7 +476,8 @@ class HandOut:
             return
         owner, served = self._engine.config.owner, self.served()
         for task, _ in self._engine.core.polling.received(taking):
-            self.handed.append((served[queue_name(task.task_type, task.domain, owner)], task))
+            queue = queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type
+            self.handed.append((served[queue], task))
         if taking.at is not None and taking.taken and isinstance(self._engine.clock, VirtualClock):
             self._in_a_row, self._rotation = 0, self._rotation + 2  # as after a poll in vain, and one at that instant
             self._engine.clock.move_to(max(taking.at, self._engine.clock.now()))

@@ -22,10 +22,10 @@ from conductorlite.testing import lognormal, what_if
 from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 397), "loop": (loop, 10, 572), "fork": (fork, 30, 528)}
+CEILINGS: Final = {"chain": (chain, 10, 374), "loop": (loop, 10, 571), "fork": (fork, 30, 526)}
 
 #: The same of a chain in a SQLite file.
-STORED: Final = 478
+STORED: Final = 466
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
 RETRY: Final = 467

@@ -21,6 +21,7 @@ from conductorlite import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
+from conductorlite.engine import turns
 from conductorlite.errors import AlreadyExists, Conflict, ExecutionNotFound, InvariantBroken
 
 NEVER_RETRIED = {"retry_count": 0, "poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0}
@@ -808,6 +809,7 @@ def test_any_error_in_a_turn_is_a_broken_invariant(bench: Bench, monkeypatch: py
         raise ZeroDivisionError("boom")
 
     monkeypatch.setattr(progress, "step", boom)
+    monkeypatch.setattr(turns, "step", boom)
     for _ in range(3):
         with pytest.raises(InvariantBroken, match=r"w1: ZeroDivisionError: boom"):
             bench.report(task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from typing import Any
 
 import attrs
@@ -31,12 +32,15 @@ from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import do_while
 from conductorlite.decide.operators.document import loop_output
 from conductorlite.engine import decisions
+from conductorlite.engine.turn_types import TurnResult
+from conductorlite.engine.turns import Turns
 from conductorlite.errors import Conflict
 from conductorlite.language.conditions import Condition
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision
 from conductorlite.model.executions import Task
+from conductorlite.store.memory.backend import MemoryBackend
 
 
 def asked(changeset: Changeset, condition: Condition, values: Any, seed: str) -> Any:
@@ -79,6 +83,7 @@ class Ways:
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
         patch.setattr(Changeset, "answer", lambda *given: (asked if self.off else answer)(*given))
         patch.setattr(do_while, "loop_payload", lambda *given: (rounds if self.off else payload)(*given))
+        patch.setattr(Turns, "_take_step", lambda *_: None)  # it does not ask `decide`
         patch.setattr(decisions, "decide", self.both)
         patch.setattr(twins, "decide", self.both)
 
@@ -143,8 +148,8 @@ def test_both_ways_decide_the_same_when_driven(lives: int, monkeypatch: pytest.M
 ENDS = (TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR)
 
 
-def drive(definition: dict[str, Any], value: Any, tape: Tape) -> None:
-    """Run an execution for a while, with workers for everything that it offers."""
+def drive(definition: dict[str, Any], value: Any, tape: Tape) -> dict[str, Any]:
+    """Run an execution for a while, with workers for everything that it offers; returns all that is stored then."""
     workers = Workers()
 
     def work(context: TaskContext) -> Any:
@@ -165,8 +170,9 @@ def drive(definition: dict[str, Any], value: Any, tape: Tape) -> None:
 
     for name in ("n0", "n1", "n2"):
         workers.task(name)(work)
-    config = EngineConfig(bounds=Bounds(rows=3) if tape.chance(4) else Bounds())
-    with Engine(workers=workers, clock=VirtualClock(), config=config) as engine:
+    numbers, backend = count(), MemoryBackend()
+    config = EngineConfig(bounds=Bounds(rows=3) if tape.chance(4) else Bounds(), ids=lambda: f"id-{next(numbers)}")
+    with Engine(backend, workers=workers, clock=VirtualClock(), config=config) as engine:
         engine.register(WorkflowDef.from_json(MOURN))
         run = engine.start(WorkflowDef.from_json(definition), value)
         engine.run_until_idle(timeout="10 minutes")
@@ -174,6 +180,80 @@ def drive(definition: dict[str, Any], value: Any, tape: Tape) -> None:
             with suppress(Conflict):  # it was compensated
                 engine.retry(run.workflow_id)
             engine.run_until_idle(timeout="10 minutes")
+        executions = {name: vars(execution) | {"loops": {}} for name, execution in backend._store.executions.items()}
+        indexes = {name: [*index] for name, index in backend._store.due.items()}
+        queues = {name: {at: [*index] for at, index in each.items()} for name, each in backend._store.queues.items()}
+        return {"rows": dict(backend._store.workflows), "executions": executions, "due": indexes, "queues": queues}
+
+
+#: What tasks of a drawn chain read, and how their definitions differ.
+READS = (
+    "${workflow.input.n}",
+    "${s0.output.x}",
+    "${s1.output.text}",
+    {"n": ["${s0.output}", "x"]},
+    "${s0.status}",
+    "${CPEWF_TASK_ID}",
+)
+TERMS: tuple[dict[str, Any], ...] = (
+    {},
+    {"responseTimeoutSeconds": 5, "timeoutSeconds": 0},
+    {"retryCount": 0, "pollTimeoutSeconds": 7},
+    {"timeoutSeconds": 9, "totalTimeoutSeconds": 20},
+    {"concurrentExecLimit": 1},
+)
+
+
+def draw_chain(tape: Tape) -> dict[str, Any]:
+    """Plain tasks in a row, and now and then two rows of them side by side, or one in a loop."""
+
+    def plain(ref: str) -> dict[str, Any]:
+        name = f"n{tape.pick(3)}"
+        terms = TERMS[tape.pick(len(TERMS))] if tape.chance(3) else {}
+        task = {"name": name, "taskReferenceName": ref, "inputParameters": {"n": READS[tape.pick(len(READS))]}}
+        return task | ({"taskDefinition": {"name": name} | terms} if terms else {})
+
+    tasks = [plain("s0"), plain("s1"), *(plain(f"s{2 + number}") for number in range(tape.pick(4)))]
+    if tape.chance(3):
+        branches = [[plain(f"b{branch}_{number}") for number in range(2)] for branch in range(2)]
+        ends = [branch[-1]["taskReferenceName"] for branch in branches]
+        tasks += [
+            {"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": branches},
+            {"name": "j", "taskReferenceName": "j", "type": "JOIN", "joinOn": ends},
+            plain("e0"),
+            plain("e1"),
+        ]
+    if tape.chance(3):
+        rounds = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "$.l['iteration'] < 3"}
+        tasks.append(rounds | {"loopOver": [plain("i0"), plain("i1")]})
+    return {"name": "chain", "tasks": tasks}
+
+
+@pytest.mark.parametrize("lives", [20, pytest.param(200, marks=pytest.mark.slow), pytest.param(8_000, marks=pytest.mark.deep)])
+def test_steps_in_memory_leave_what_other_turns_leave(lives: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step on a store in memory is read, decided on and written in a way of its own."""
+    real: Callable[..., TurnResult | None] = vars(Turns)["_take_step"]
+    off, steps = False, 0
+
+    def take(*given: Any) -> TurnResult | None:
+        nonlocal steps
+        taken = None if off else real(*given)
+        steps += taken is not None
+        return taken
+
+    monkeypatch.setattr(Turns, "_take_step", take)
+
+    @many(lives)
+    @given(TAPES)
+    def case(choices: bytes) -> None:
+        nonlocal off
+        off, tape = False, Tape(choices)
+        stored = drive(draw_chain(tape), {"n": 1}, tape)
+        off, tape = True, Tape(choices)
+        assert stored == drive(draw_chain(tape), {"n": 1}, tape)
+
+    case()
+    assert steps
 
 
 def other_rows(what: str) -> Callable[[Any, Any], None]:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, final
 
 from conductorlite.model.errors import EngineClosed, InvariantBroken, MissingCapability
+from conductorlite.model.executions import Workflow
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.memory.reads import MemoryPresence, MemoryReads
 from conductorlite.store.memory.rows import Store
@@ -56,6 +57,10 @@ class MemoryBackend:
     def transaction(self) -> AbstractContextManager[MemoryWrites]:
         """An atomic change of the application's, in which other changes of this thread are parts."""
         return within(_Writing(self, joinable=True))
+
+    def peek(self, workflow_id: str) -> Workflow | None:
+        """The row of an execution at this instant, outside of any transaction."""
+        return self._store.workflows.get(workflow_id)
 
     def data_version(self) -> int:
         """Always the same: nothing else can commit to a store in memory."""
