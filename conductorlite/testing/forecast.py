@@ -399,7 +399,7 @@ def _load(tasks: Sequence[Task]) -> _Load:
         calls=len(tasks),
         failed=sum([task.status in _WRONG for task in tasks]),
         waiting=_most(waits),
-        waited_ms=sorted([max(0, end - begin) for begin, end in waits]),
+        waited_ms=sorted([end - begin if end > begin else 0 for begin, end in waits]),
         running=_most(runs),
         busy_ms=sum([end - begin for begin, end in runs]),
     )
@@ -411,7 +411,7 @@ def _most(spans: Iterable[tuple[int, int]]) -> int:
     now = most = 0
     for _, change in changes:
         now += change
-        most = max(most, now)
+        most = now if now > most else most
     return most
 
 
