@@ -14,7 +14,8 @@ from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal
 
-from conductorlite.engine.turns import Turns
+from conductorlite.engine.groups import GroupTurns
+from conductorlite.engine.turn_types import Asked
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
@@ -57,7 +58,7 @@ def leave_all() -> None:
 class Holding:
     """One engine as a holder. Thread-safe."""
 
-    def __init__(self, turns: Turns, owner: str) -> None:
+    def __init__(self, turns: GroupTurns, owner: str) -> None:
         self._turns = turns
         self._backend = turns.backend
         self._clock = turns.clock
@@ -232,13 +233,11 @@ class Holding:
         """Take the turns of the executions that were written to, of as many as need not be left to the driver."""
         if addressed:
             self._turns.wake()
-        for workflow_id in addressed[:_TURNS]:
-            # What goes wrong with it is reported by the next turn on it: the event stays until it was read.
-            with suppress(NotFound, InvariantBroken, StorageError):
-                with self._backend.reading() as view:
-                    row = view.workflow(workflow_id)
-                if row is not None and row.owner == self._owner:
-                    self._turns.run_turn(workflow_id)
+        # What goes wrong with one is reported by the next turn on it: the event stays until it was read.
+        with suppress(StorageError):
+            with self._backend.reading() as view:
+                rows = [row for one in addressed[:_TURNS] if (row := view.workflow(one)) is not None]
+            self._turns.run_group([Asked(workflow_id=row.workflow_id, events=()) for row in rows if row.owner == self._owner])
 
 
 def _free(names: set[str]) -> str:

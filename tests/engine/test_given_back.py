@@ -104,6 +104,22 @@ def test_what_a_dead_process_had_is_given_back_by_who_opens_the_store(world: Wor
         assert [task.attempt for task in last.get("w").tasks] == [0]
 
 
+def test_what_many_executions_had_in_hand_is_two_commits(world: World) -> None:
+    """What a dead process had is given back in one commit, and the turns that follow share another one."""
+    engine = world.engine()
+    engine.start_many(ONE, [{}] * 20)
+    while len(engine.tasks.search("status = IN_PROGRESS").results) < 20:
+        assert engine.tick()
+    engine.start(ONE, workflow_id="w")
+    world.die(engine)
+    commits: list[int] = []
+    backend = FaultyBackend(world.store, keep_open=True, on_commit=commits.append)
+    with Engine(backend, clock=world.clock) as other:
+        assert len(commits) < 6
+        assert len(other.tasks.search("status = SCHEDULED").results) == 21
+        assert other.admin.check() == []
+
+
 def test_by_who_drives_already(world: World) -> None:
     """An engine that was open before looks while it drives."""
     with world.engine() as survivor:

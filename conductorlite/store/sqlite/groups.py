@@ -11,11 +11,12 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 
+from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, MessageKey
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.changes import Known, SQLiteWrites
+from conductorlite.store.sqlite.changes import Known, Others, SQLiteWrites
 from conductorlite.store.sqlite.history import Tail, packed_rows
-from conductorlite.store.sqlite.rows import Row, message_row, task_row, workflow_row
+from conductorlite.store.sqlite.rows import Row, event_row, message_row, task_row, workflow_row
 
 __all__ = ["GroupRows", "GroupWrites"]
 
@@ -33,7 +34,7 @@ class _Refused(Exception):
 class GroupRows:
     """What decisions write, by the statement that writes it."""
 
-    __slots__ = ("added", "alarmed", "changed", "ended", "gone", "history", "known", "put", "updated")
+    __slots__ = ("added", "alarmed", "changed", "dated", "ended", "gone", "history", "known", "put", "read", "updated")
 
     def __init__(self) -> None:
         #: Rows of executions: those that change as they mostly do, those whose alarm is another one, those that end.
@@ -43,13 +44,19 @@ class GroupRows:
         self.updated: list[Row] = []
         self.added: list[Row] = []
         self.history: list[Row] = []
+        #: Of their own events those that are the inbox's.
+        self.read: list[tuple[str, str]] = []
+        self.dated: list[Row] = []
         self.gone: list[MessageKey] = []
         self.put: list[Row] = []
         #: What is known of the executions afterwards.
         self.known: dict[str, Known] = {}
 
-    def add(self, decision: Decision, before: Known, after: Known, told: Iterable[Tail]) -> None:
-        """Add what one decision writes, of an execution of which this is known before and after it; `told` leaves its row."""
+    def add(self, decision: Decision, before: Known, after: Known, told: Iterable[Tail], others: Others) -> None:
+        """Add what one decision writes, of an execution of which this is known before and after it.
+
+        `told` leaves its row, and `others` are the inbox's.
+        """
         workflow, (number, at, *_), alarm = decision.workflow, before, after[1]
         row, keys = workflow_row(workflow), before[:4]
         cells = (*row[: sql.CHANGING], *after[2:4])
@@ -66,6 +73,10 @@ class GroupRows:
         for task in decision.inserted:
             self.added.append((number, fence, *task_row(task)))
         self.history += packed_rows(number, told)
+        if any(others):
+            owner, (gone, put) = workflow.owner, others
+            self.read += [(workflow.workflow_id, event_id) for event_id in gone]
+            self.dated += [event_row(one if one.owner == owner else attrs.evolve(one, owner=owner)) for one in put]
         outgoing = decision.outgoing
         self.gone += outgoing.removed
         for message in outgoing.put:
@@ -91,8 +102,8 @@ class GroupWrites(SQLiteWrites):
             known = found.get(decision.workflow.workflow_id)
             if known is not None:
                 after = self._after(decision, known)
-                if not any(self._others) and not self._repeats:  # else an event of its own stands in the inbox, or it is refused
-                    rows.add(decision, known, after, self._told)
+                if not self._repeats:  # else it is refused
+                    rows.add(decision, known, after, self._told, self._others)
         if not rows.known:
             return ()
         before, self._dirty = self._dirty, True
@@ -133,9 +144,15 @@ class GroupWrites(SQLiteWrites):
         self._expect(sql.UPDATE_WORKFLOW_AND_ALARM, rows.alarmed)
         self._expect(sql.UPDATE_WORKFLOW_AND_STATUS, rows.ended)
         self._expect(sql.UPDATE_TASK, rows.updated)
-        if rows.gone:  # before what is put in the place of it
-            self._executemany(sql.DELETE_MESSAGE, rows.gone)
-        for statement, cells in ((sql.INSERT_TASK, rows.added), (sql.INSERT_HISTORY, rows.history), (sql.PUT_MESSAGE, rows.put)):
+        for statement, cells in (
+            (sql.INSERT_TASK, rows.added),
+            (sql.INSERT_HISTORY, rows.history),
+            # What goes, before what is put in the place of it.
+            (sql.DELETE_EVENT, rows.read),
+            (sql.PUT_EVENT, rows.dated),
+            (sql.DELETE_MESSAGE, rows.gone),
+            (sql.PUT_MESSAGE, rows.put),
+        ):
             if cells:
                 self._executemany(statement, cells)
 

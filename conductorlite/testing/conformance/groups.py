@@ -48,6 +48,7 @@ def _drawn(drawn: _Dice, row: Workflow, rows: dict[str, Task], refusals: bool) -
     first = next(iter(rows.values()))
     parts["updated"] = (attrs.evolve(first, status=TaskStatus.IN_PROGRESS, lease=row.fence, worker_id="v"),)
     parts["timers"] = (event("WAIT_ENDS:a", drawn.below(900), workflow_id, kind=EventKind.WAIT_ENDS, ref="a", sender=workflow_id),)
+    parts["consumed"] = drawn.choice(((), ("own",)))
     parts["cancelled"] = drawn.choice(((), ("TASK_TIMEOUT:a",), ("WAIT_ENDS:b",)))
     outgoing: dict[str, Any] = {"removed": drawn.choice(((), ((workflow_id, "a"),)))}
     status = WorkflowStatus.RUNNING
