@@ -19,8 +19,7 @@ from typing import Any, Final, cast, final
 import psycopg
 
 from conductorlite.ext.postgres.presence import Peers
-from conductorlite.ext.postgres.search import UNINDEX, PostgresIndex, key_of_document
-from conductorlite.ext.postgres.statements import (
+from conductorlite.ext.postgres.schema import (
     EVENTS,
     FENCED,
     FILE_BYTES,
@@ -33,6 +32,7 @@ from conductorlite.ext.postgres.statements import (
     WORKFLOW,
     guarded,
 )
+from conductorlite.ext.postgres.search import UNINDEX, PostgresIndex, key_of_document
 from conductorlite.ext.postgres.wire import Connection, Cursor
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision, Event, Message

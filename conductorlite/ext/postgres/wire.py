@@ -20,7 +20,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
-from conductorlite.ext.postgres.statements import numbered, text_of
+from conductorlite.ext.postgres.schema import numbered, text_of
 from conductorlite.model.errors import (
     AccessDenied,
     ConductorliteError,
