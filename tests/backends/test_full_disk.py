@@ -121,6 +121,19 @@ def test_the_reserve_grows_with_the_store_and_is_made_again(tmp_path: Path) -> N
     assert MemoryBackend().make_room() is False
 
 
+def test_a_reserve_is_what_commits_ask_for(tmp_path: Path) -> None:
+    """A store that grows by little at a time has a small one, a tenth of it; one large commit, and it covers another like that."""
+    path = tmp_path / "s.db"
+    with Engine(path) as engine:
+        reserve = Path(f"{path}.reserve")
+        while path.stat().st_size < 8 * 1024 * 1024:
+            engine.start_many(W, [{"text": "x" * 1_000}] * 50)
+        assert reserve.stat().st_size <= 1024 * 1024
+        engine.start(W, {"text": "x" * 1_500_000})
+        engine.start(W)
+        assert reserve.stat().st_size >= 1_500_000
+
+
 def test_what_has_the_name_of_the_reserve_is_left_alone(tmp_path: Path) -> None:
     """A file of somebody else's is neither overwritten nor removed."""
     path = tmp_path / "s.db"

@@ -14,9 +14,9 @@ from conductorlite.ext.postgres.backend import PostgresBackend
 from conductorlite.model.errors import AlreadyExists, InvalidInput
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.store.sqlite.changes import kept_timers, mark_timers
+from conductorlite.store.sqlite.changes import kept_lines, kept_timers, mark_timers
 from conductorlite.store.sqlite.rows import packed_hex
-from conductorlite.store.sqlite.statements import PUT_EVENT
+from conductorlite.store.sqlite.statements import INSERT_HISTORY, PUT_EVENT
 
 __all__ = ["copy_store"]
 
@@ -58,7 +58,8 @@ def copy_store(source: Backend, target: Backend) -> dict[str, int]:
             columns = [name for (name,) in there._execute(_COLUMNS, (table,))]
             copied[table] = _copied(table, columns, out, into, source, target)
         if isinstance(source, SQLiteBackend):
-            copied["inbox"] += _timers(out, into)
+            copied["inbox"] += _put(PUT_EVENT, kept_timers(out), into)
+            copied["history"] += _put(INSERT_HISTORY, kept_lines(out), into)
         elif isinstance(target, SQLiteBackend):
             mark_timers(into)
         into._execute("UPDATE holders SET place = '', lease_until = 0")
@@ -73,7 +74,8 @@ def _copied(table: str, columns: Sequence[str], out: Any, into: Any, source: Bac
     packed = [columns.index(one) for one in _PACKED & set(columns)] if table in _PACKED_IN else []
     into._execute(f"DELETE FROM {table}")
     count = 0
-    rows = _rows(f"SELECT {names} FROM {table}", out, isinstance(source, PostgresBackend))
+    read = names.replace("lines", "journal_text(lines)") if isinstance(source, SQLiteBackend) else names
+    rows = _rows(f"SELECT {read} FROM {table}", out, isinstance(source, PostgresBackend))
     while page := list(islice(rows, _PAGE)):
         if packed and isinstance(target, SQLiteBackend):
             page = [tuple(packed_hex(cell) if at in packed else cell for at, cell in enumerate(row)) for row in page]
@@ -87,12 +89,11 @@ def _copied(table: str, columns: Sequence[str], out: Any, into: Any, source: Bac
     return count
 
 
-def _timers(out: Any, into: Any) -> int:
-    """Put the timers that stand in rows of executions into the inbox; how many."""
+def _put(statement: str, rows: Iterator[Any], into: Any) -> int:
+    """Put what stands in rows of executions where it stands here; how many rows."""
     count = 0
-    timers = kept_timers(out)
-    while page := list(islice(timers, _PAGE)):
-        into._executemany(PUT_EVENT, page)
+    while page := list(islice(rows, _PAGE)):
+        into._executemany(statement, page)
         into._connection.sync()
         count += len(page)
     return count

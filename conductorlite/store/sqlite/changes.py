@@ -11,151 +11,66 @@ not in a cell without the mark is nowhere.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
-from conductorlite.model.canonical import attempt_head, encoded
-from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outgoing
-from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, StorageCorrupt
+from conductorlite.model.canonical import attempt_head
+from conductorlite.model.decisions import Decision, Event, Message, Outgoing
+from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken
 from conductorlite.model.executions import HistoryEvent
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
 from conductorlite.store.sqlite.history import Cell, Tail, history_of, packed_rows, tail_of, with_lines
-from conductorlite.store.sqlite.rows import STATUSES, Row, event_row, payload_of, task_row, workflow_row
+from conductorlite.store.sqlite.rows import STATUSES, Row, event_row, task_row, workflow_row
+from conductorlite.store.sqlite.timers import (
+    MARK,
+    SHORT,
+    Entry,
+    Timers,
+    data_of,
+    entries_of,
+    event_of_entry,
+    first_of,
+    timer_of,
+    timers_of,
+)
 from conductorlite.store.sqlite.transactions import RowReads, RowWrites, in_order
 from conductorlite.store.tables import Size, Sizes
 
-__all__ = ["SQLiteReads", "SQLiteWrites", "kept_timers", "mark_timers"]
+__all__ = ["Known", "SQLiteReads", "SQLiteWrites", "kept_lines", "kept_timers", "mark_timers"]
 
-#: Events of these kinds an execution sends only to itself: the id is the kind, or that and the reference.
-_KINDS: Final = {
-    "A": EventKind.ADMISSION,
-    "F": EventKind.WORKFLOW_TIMEOUT,
-    "O": EventKind.TOTAL_TIMEOUT,
-    "P": EventKind.POLL_TIMEOUT,
-    "R": EventKind.RESPONSE_TIMEOUT,
-    "T": EventKind.TASK_TIMEOUT,
-    "W": EventKind.WAIT_ENDS,
-}
-_SHORT: Final = {kind.value: short for short, kind in _KINDS.items()}
-
-#: So many stand in a row at most, each with at most so many characters of data.
+#: So many timers stand in a row at most.
 _MOST: Final = 8
-_MOST_DATA: Final = 256
 
 #: How much earlier than the first timer an alarm may be, ms.
 _SLACK: Final = 250
 
-#: The cell of an execution that has, or had, timers in the inbox begins with it.
-_MARK: Final = "+"
-
 #: What is known of so many executions is remembered.
 _KNOWN: Final = 5_000
 
-#: The data of a default timeout: since when it counts, and how long.
-_DRIVEN: Final = '{"since":%d,"span":%d}'
-
-_quoted: Final = json.encoder.encode_basestring
-
-#: A timer as a cell has it: kind, due, since when, number, reference, attempt, generation, data; 1 is the data of a default
-#: timeout, which counts driven time.
-Entry = list[Any]
-
 #: Of a decision's own events those that are the inbox's: ids to delete, events to put.
 Others = tuple[Sequence[str], Sequence[Event]]
-
-#: The timers of a cell by their ids: when each is due, and its text.
-Timers = dict[str, tuple[int, str]]
 
 #: What is known of an execution: its number, when its alarm is, its cells of timers and of the last lines of its journal, and what
 #: is in them where they have been read.
 Known = tuple[int, int | None, str | None, Cell, Timers | None, Tail | None]
 
 
-def _entries(cell: str | None) -> list[Entry]:
-    """The timers in a cell; raises StorageCorrupt."""
-    if cell is None or cell == _MARK:
-        return []
-    try:
-        found: Any = json.loads(cell.removeprefix(_MARK))
-        if type(found) is not list:
-            raise ValueError("no timers")
-        for kind, due, since, number, ref, attempt, generation, *data in found:
-            whole = type(due) is type(since) is type(number) is type(attempt) is type(generation) is int
-            if (
-                not whole
-                or kind not in _KINDS
-                or not isinstance(ref, str | None)
-                or (data not in ([], [1]) and type(data[0]) is not str)
-            ):
-                raise ValueError("no timer")
-    except (ValueError, TypeError, AttributeError) as error:
-        raise StorageCorrupt(f"the database is damaged: a row cannot be read ({type(error).__name__}: {error})") from error
-    entries: list[Entry] = found
-    return entries
-
-
-def _event_id(entry: Entry) -> str:
-    kind = _KINDS[entry[0]]._value_
-    return kind if entry[4] is None else f"{kind}:{entry[4]}"
-
-
-def _timers(cell: str | None) -> Timers:
-    """The same by their ids."""
-    return {_event_id(entry): (entry[1], encoded(entry)) for entry in _entries(cell)}
-
-
-def _timer(event: Event) -> tuple[int, str] | None:
-    """When a timer is due, and its text as a cell has it; None for what is kept in the inbox."""
-    data = event.data.text
-    if event.held or data is None or len(data) > _MOST_DATA or event.sender != event.workflow_id:
-        return None
-    kind, ref = event.kind._value_, event.ref
-    if event.event_id != (kind if ref is None else f"{kind}:{ref}"):
-        return None
-    due, span, quoted = event.due_at, event.due_at - event.posted_at, "null" if ref is None else _quoted(ref)
-    said = "" if data == "{}" else ",1" if data == _DRIVEN % (due - span, span) else f",{_quoted(data)}"
-    return due, f'["{_SHORT[kind]}",{due},{span},{event.sender_seq},{quoted},{event.attempt},{event.generation}{said}]'
-
-
-def _event(workflow_id: str, owner: str, entry: Entry) -> Event:
-    kind, due, span, number, ref, attempt, generation = entry[:7]
-    return new[Event](
-        workflow_id=workflow_id,
-        event_id=_event_id(entry),
-        kind=_KINDS[kind],
-        due_at=due,
-        posted_at=due - span,
-        sender=workflow_id,
-        sender_seq=number,
-        ref=ref,
-        attempt=attempt,
-        generation=generation,
-        data=payload_of(_data(entry)),
-        owner=owner,
-        stored=True,
-    )
-
-
-def _data(entry: Entry) -> str:
-    text: str = "{}" if len(entry) == 7 else entry[7] if entry[7] != 1 else _DRIVEN % (entry[1] - entry[2], entry[2])
-    return text
-
-
 def kept_timers(view: RowReads) -> Iterator[Row]:
     """Every timer that stands in the row of its execution, as the inbox would have it."""
     for workflow_id, owner, cell in view._execute(sql.KEPT):
-        yield from (event_row(_event(workflow_id, owner, entry)) for entry in _entries(cell))
+        yield from (event_row(event_of_entry(workflow_id, owner, entry)) for entry in entries_of(cell))
 
 
-def _first(entries: Iterable[Entry]) -> int:
-    at: int = min(entry[1] for entry in entries)
-    return at
+def kept_lines(view: RowReads) -> Iterator[Row]:
+    """The last lines of every journal, which stand in the row of their execution, as `history` would have them."""
+    for number, *row in view._execute(sql.LINES):
+        first, at, _, text = tail_of(tuple(row))
+        if text:
+            yield (number << 28) + first, at, text
 
 
 def _when(event: Event) -> tuple[int, str, tuple[int, int, str, int], str]:
@@ -182,7 +97,7 @@ class SQLiteReads(RowReads):
         row = self._execute(sql.KEPT_DUE, (workflow_id, now)).fetchone()
         if row is None:
             return found
-        kept = [_event(workflow_id, row[0], entry) for entry in _entries(row[1]) if entry[1] <= now]
+        kept = [event_of_entry(workflow_id, row[0], entry) for entry in entries_of(row[1]) if entry[1] <= now]
         return in_order([*found, *kept])[:limit]
 
     def history(self, workflow_id: str, after: int = 0) -> Sequence[HistoryEvent]:
@@ -196,27 +111,27 @@ class SQLiteReads(RowReads):
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
         row = self._execute(sql.KEPT_OF, (workflow_id,)).fetchone()
-        kept = () if row is None else [_event(workflow_id, row[0], entry) for entry in _entries(row[1])]
+        kept = () if row is None else [event_of_entry(workflow_id, row[0], entry) for entry in entries_of(row[1])]
         return in_order([*super().inbox(workflow_id), *kept])
 
     def _alarms(self, owner: str) -> Iterator[tuple[int, str, list[Entry]]]:
         """Executions of an owner with timers, and these, in order of alarms and ids."""
         for alarm, workflow_id, cell in self._execute(sql.ALARMS, (owner,)):
-            yield alarm, workflow_id, _entries(cell)
+            yield alarm, workflow_id, entries_of(cell)
 
     def _due(self, now: int, limit: int, owner: str) -> Iterable[tuple[int, str]]:
         found: list[tuple[int, str]] = []
         for alarm, workflow_id, entries in self._alarms(owner):
             if alarm > now or (len(found) >= limit and (alarm, workflow_id) >= found[limit - 1]):
                 break
-            if (at := _first(entries)) <= now:
+            if (at := first_of(entries)) <= now:
                 insort(found, (at, workflow_id))
         return sorted([*super()._due(now, limit, owner), *found]) if found else super()._due(now, limit, owner)
 
     def next_event(self, owner: str = "") -> tuple[int, str] | None:
         found = super().next_event(owner)
         for alarm, workflow_id, entries in self._alarms(owner):
-            kept = (_first(entries), workflow_id)
+            kept = (first_of(entries), workflow_id)
             found = kept if found is None else min(found, kept)
             if found <= (alarm, workflow_id):
                 break
@@ -233,7 +148,7 @@ class SQLiteReads(RowReads):
             for alarm, workflow_id, entries in self._alarms(one):
                 if len(kept) >= limit and (alarm, workflow_id) >= (kept[limit - 1].due_at, kept[limit - 1].workflow_id):
                     break
-                kept += [_event(workflow_id, one, entry) for entry in entries]
+                kept += [event_of_entry(workflow_id, one, entry) for entry in entries]
                 kept.sort(key=_when)
             found += kept
         return sorted(found, key=_when)[:limit]
@@ -256,8 +171,8 @@ class SQLiteReads(RowReads):
         sizes = super().sizes()
         kinds, own = {**sizes.kinds}, {**sizes.executions}
         for name, status, cell in self._execute(sql.KEPT_SIZES):
-            entries = _entries(cell)
-            held = sum(len(_data(entry).encode()) for entry in entries)
+            entries = entries_of(cell)
+            held = sum(len(data_of(entry).encode()) for entry in entries)
             place = (name, STATUSES[status])
             kinds["events"] = Size(kinds["events"].rows + len(entries), kinds["events"].bytes + held)
             own[place] = Size(own[place].rows, own[place].bytes + held)
@@ -460,17 +375,17 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         self._others = ((), ())
         if not (decision.timers or decision.cancelled or decision.consumed):
             return at, was, known
-        marked = was is not None and was[0] == _MARK
-        timers = _timers(was) if known is None else known.copy()
+        marked = was is not None and was[0] == MARK
+        timers = timers_of(was) if known is None else known.copy()
         gone = [event_id for event_id in decision.consumed if timers.pop(event_id, None) is None] if decision.consumed else []
         for one in decision.cancelled:
-            if timers.pop(one, None) is None and (marked or one.partition(":")[0] not in _SHORT):
+            if timers.pop(one, None) is None and (marked or one.partition(":")[0] not in SHORT):
                 gone.append(one)
         put: list[Event] = []
         for event in decision.timers:
             timers.pop(event.event_id, None)
-            own = event.kind._value_ in _SHORT
-            timer = _timer(event) if own and not marked and len(timers) < _MOST else None
+            own = event.kind._value_ in SHORT
+            timer = timer_of(event) if own and not marked and len(timers) < _MOST else None
             if timer is not None:
                 timers[event.event_id] = timer
                 continue
@@ -478,9 +393,9 @@ class SQLiteWrites(SQLiteReads, RowWrites):
             put.append(event)
         self._others = (gone, put)
         if not timers:
-            return None, _MARK if marked else None, timers
+            return None, MARK if marked else None, timers
         first, texts = min(timers.values())[0], ",".join([text for _, text in timers.values()])
-        cell = f"{_MARK}[{texts}]" if marked else f"[{texts}]"
+        cell = f"{MARK}[{texts}]" if marked else f"[{texts}]"
         return at if at is not None and at <= first <= at + _SLACK else first, cell, timers
 
     def _own_events(self, decision: Decision) -> tuple[Sequence[str], Sequence[Event]]:
@@ -489,12 +404,12 @@ class SQLiteWrites(SQLiteReads, RowWrites):
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """See `RowWrites`; what is held stands in the inbox."""
         row = None if reason is None else self._execute(sql.KEPT_OF, (workflow_id,)).fetchone()
-        if row is not None and (entries := _entries(row[1])):
-            self._many(sql.PUT_EVENT, [event_row(_event(workflow_id, row[0], entry)) for entry in entries])
-            self._execute(sql.SPILL, (_MARK, workflow_id))
+        if row is not None and (entries := entries_of(row[1])):
+            self._many(sql.PUT_EVENT, [event_row(event_of_entry(workflow_id, row[0], entry)) for entry in entries])
+            self._execute(sql.SPILL, (MARK, workflow_id))
         super().park(workflow_id, broken_turns, reason)
 
 
 def mark_timers(tx: RowWrites) -> None:
     """Have every execution that has events in the inbox look for its timers there."""
-    tx._execute(sql.MARK, (_MARK,))
+    tx._execute(sql.MARK, (MARK,))

@@ -2,8 +2,11 @@
 
 Room kept beside the database, `orders.db.reserve` for `orders.db`, so that a full disk can be emptied by `remove`.
 
-To delete a row SQLite writes pages to its log first, and to reuse the log it may have to let the file grow. As much as that takes
-is kept by a file of its own, which is removed when a removal finds no room, and made again when there is some.
+To delete a row SQLite writes pages to its log first, and to reuse the log it has to let the file grow by what the log has that the
+file has no place for: the debt. As much as that takes is kept by a file of its own, which is removed when a removal finds no room,
+and made again when there is some. A debt that is larger than usual is paid at once, so that the reserve is small: it covers that,
+what one commit may add to it, and a removal. Where it cannot be paid, because the disk is all but full, the store may not grow
+beyond what the reserve covers.
 
 Copies of a store that is in use: complete, or not there.
 
@@ -36,6 +39,13 @@ _STEP: Final = 128 * 1024
 #: Bytes at most: what the log holds when SQLite moves it into the file by itself, so what the file may still have to grow by.
 _MOST: Final = 4 * 1024 * 1024
 
+#: A debt of so many bytes waits until SQLite pays it by itself; it is looked at when the store has grown by as many.
+_DEBT: Final = 64 * 1024
+
+#: What opening the file and a removal take, bytes, and what part of the store besides: a removal changes more pages of a large one.
+_REMOVAL: Final = 192 * 1024
+_PART: Final = 32
+
 #: Bytes given back to open the file: what SQLite needs to share the log between processes.
 _OPENING: Final = _STEP
 
@@ -43,9 +53,8 @@ _OPENING: Final = _STEP
 LARGE: Final = 1024 * 1024
 
 
-#: After so many commits, or when the log has grown by so many bytes, it is looked whether the reserve is still enough.
+#: After so many commits it is looked whether the reserve is still there.
 _LOOK: Final = 16
-_LOOK_BYTES: Final = 128 * 1024
 
 
 class Reserve:
@@ -54,32 +63,46 @@ class Reserve:
     def __init__(self, path: str) -> None:
         self._path = Path(f"{path}.reserve")
         self._database = os.path.realpath(path)
-        #: How long the log was when it was last looked.
-        self._looked = 0
+        #: How large the store was after the last commit, and when it was last looked; what one commit has added to it at most.
+        self._size = self._seen = self._commit = 0
+        #: How many pages it may have when it is not bounded for want of room; None when it is not.
+        self._pages: int | None = None
         #: How long the file was when it was last seen to be ours.
         self._ours = 0
-        #: The room is given back, and not kept again yet.
-        self._tight = False
+        #: The room is given back, and not kept again yet; there is too little for all that should be kept.
+        self._tight = self._short = False
 
     def look(self, writer: sqlite3.Connection, commits: int) -> None:
         """After a commit: have the reserve grow with the store, and never fall behind what the log has for it."""
         try:
-            log = _bytes(f"{self._database}-wal")
-            if log < self._looked + _LOOK_BYTES and commits % _LOOK and not self._tight:
-                return
-            self._looked = log
             size = _size(writer)
+            if size > self._size:
+                if not self._size:
+                    self._size = self._seen = min(size, _bytes(self._database))
+                self._commit = max(self._commit, size - self._size)
+                self._size = size
+            if size < self._seen + _DEBT and commits % _LOOK and not (self._tight or self._short or self._pages):
+                return
+            self._seen = size
             held = self.keep(size)
             if held and self._tight:
                 self._tight = False
                 sqlite3.Cursor(writer).execute("PRAGMA wal_autocheckpoint = 1000")
-            if self._tight or 2 * (size - _bytes(self._database)) > held:  # or the next commit could be too much
+            debt = size - _bytes(self._database)
+            if self._tight or self._short or debt > _DEBT:
                 self._reuse_log(writer)
+                debt = size - _bytes(self._database)
+            if debt > _DEBT:
+                self._confine(writer, max(size, size - debt + held - _REMOVAL))
+            elif self._pages is not None:
+                self._confine(writer, None)
         except (OSError, sqlite3.Error):
             return  # the commit is done
 
     def make_room(self, writer: sqlite3.Connection) -> bool:
         """Give the room back and reuse the log; whether there may be more room now. sqlite3 errors as they come."""
+        if self._pages is not None:
+            self._confine(writer, None)
         made = self.release()
         self._tight |= made
         if self._tight:
@@ -89,6 +112,15 @@ class Reserve:
         writer.execute("PRAGMA secure_delete = FAST")
         return self._reuse_log(writer) or made
 
+    def _confine(self, writer: sqlite3.Connection, size: int | None) -> None:
+        """Have the store not grow beyond so many bytes, or do as it did before."""
+        cursor = sqlite3.Cursor(writer)
+        if self._pages is None:
+            self._pages = cursor.execute("PRAGMA max_page_count").fetchone()[0]
+        page = cursor.execute("PRAGMA page_size").fetchone()[0]
+        cursor.execute(f"PRAGMA max_page_count = {self._pages if size is None else min(self._pages, size // page)}")
+        self._pages = self._pages if size is not None else None
+
     def _reuse_log(self, writer: sqlite3.Connection) -> bool:
         """Have the log start again where there is room for what the file grows by; else it would take what there is, and fail."""
         if _size(writer) - _bytes(self._database) > self._free():
@@ -97,7 +129,8 @@ class Reserve:
 
     def keep(self, size: int) -> int:
         """Keep enough for a store of `size` bytes, never more than stays free beside it; how many bytes are kept."""
-        wanted = min(_MOST, (size // _STEP + 1) * _STEP)
+        need = 2 * _DEBT + _REMOVAL + self._commit + size // _PART if size else 0
+        wanted = min(_MOST, (need // _STEP + 1) * _STEP)
         try:
             if wanted <= self._ours == _bytes(str(self._path)):
                 return self._ours
@@ -105,13 +138,13 @@ class Reserve:
             pass  # it is not there, or cannot be looked at
         held = self._held()
         self._ours = held or 0
-        if held is None or held >= wanted:
-            return held or 0
-        wanted = min(wanted, (self._free() + held) // 2 // _STEP * _STEP)
-        if held < wanted:
-            with suppress(OSError):
-                self._grow(wanted)
-        self._ours = self._held() or 0
+        if held is not None and held < wanted:
+            allowed = min(wanted, (self._free() + held) // 2 // _STEP * _STEP)
+            if held < allowed:
+                with suppress(OSError):
+                    self._grow(allowed)
+            self._ours = self._held() or 0
+        self._short = held is not None and self._ours < wanted
         return self._ours
 
     def _grow(self, wanted: int) -> None:

@@ -212,6 +212,7 @@ HISTORY_AFTER: Final = (
 )
 #: The last lines of the journal, in the row of the execution.
 LAST_LINES: Final = "SELECT created_at, journal FROM workflows WHERE workflow_id = ? AND journal IS NOT NULL"
+LINES: Final = "SELECT execution, created_at, journal FROM workflows WHERE journal IS NOT NULL"
 INSERT_LOG: Final = "INSERT INTO task_logs (workflow_id, task_id, at, text) VALUES (?, ?, ?, ?)"
 LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER BY n"
 
@@ -405,7 +406,7 @@ REMOVE_ROWS: Final = (
 COLD: Final = frozenset(
     {
         *(QUEUE_SIZES, POLLS, WORKFLOW_DEFS, TASK_DEFS, EVENT_HANDLERS, UNOWNED, OWN_THE_REST, OWN_SCHEDULES),
-        *(OWNERS, OWNERS_OF_EVENTS, OWNERS_OF_ALARMS, KEPT, KEPT_SIZES, MARK, HOLDERS, MESSAGES, NEXT_MESSAGE_AT),
+        *(OWNERS, OWNERS_OF_EVENTS, OWNERS_OF_ALARMS, KEPT, KEPT_SIZES, LINES, MARK, HOLDERS, MESSAGES, NEXT_MESSAGE_AT),
     }
 )
 
