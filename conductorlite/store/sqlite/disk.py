@@ -65,6 +65,9 @@ class Reserve:
         self._database = os.path.realpath(path)
         #: How large the store was after the last commit, and when it was last looked; what one commit has added to it at most.
         self._size = self._seen = self._commit = 0
+        #: What asks for it, of one connection, and how many bytes a page has.
+        self._cursor: sqlite3.Cursor | None = None
+        self._page = 0
         #: How many pages it may have when it is not bounded for want of room; None when it is not.
         self._pages: int | None = None
         #: How long the file was when it was last seen to be ours.
@@ -75,7 +78,9 @@ class Reserve:
     def look(self, writer: sqlite3.Connection, commits: int) -> None:
         """After a commit: have the reserve grow with the store, and never fall behind what the log has for it."""
         try:
-            size = _size(writer)
+            if self._cursor is None or self._cursor.connection is not writer:
+                self._cursor, self._page = sqlite3.Cursor(writer), _number(writer, "page_size")
+            size = self._page * self._cursor.execute("PRAGMA page_count").fetchone()[0]  # not counted
             if size > self._size:
                 if not self._size:
                     self._size = self._seen = min(size, _bytes(self._database))
@@ -114,12 +119,9 @@ class Reserve:
 
     def _confine(self, writer: sqlite3.Connection, size: int | None) -> None:
         """Have the store not grow beyond so many bytes, or do as it did before."""
-        cursor = sqlite3.Cursor(writer)
-        if self._pages is None:
-            self._pages = cursor.execute("PRAGMA max_page_count").fetchone()[0]
-        page = cursor.execute("PRAGMA page_size").fetchone()[0]
-        cursor.execute(f"PRAGMA max_page_count = {self._pages if size is None else min(self._pages, size // page)}")
-        self._pages = self._pages if size is not None else None
+        most = self._pages or _number(writer, "max_page_count")
+        _number(writer, f"max_page_count = {most if size is None else min(most, size // _number(writer, 'page_size'))}")
+        self._pages = None if size is None else most
 
     def _reuse_log(self, writer: sqlite3.Connection) -> bool:
         """Have the log start again where there is room for what the file grows by; else it would take what there is, and fail."""
@@ -210,9 +212,13 @@ def _bytes(path: str) -> int:
 
 
 def _size(connection: sqlite3.Connection) -> int:
-    """How many bytes the store has, the log included; not counted."""
-    pages, page = (sqlite3.Cursor(connection).execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
-    return int(pages) * int(page)
+    """How many bytes the store has, the log included."""
+    return _number(connection, "page_count") * _number(connection, "page_size")
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    """What a pragma says; not counted as a statement."""
+    return int(sqlite3.Cursor(connection).execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
 #: How often a copy is made again because documents it refers to were removed meanwhile.

@@ -92,6 +92,7 @@ def timer_of(event: Event) -> tuple[int, str] | None:
 
 
 def event_of_entry(workflow_id: str, owner: str, entry: Entry) -> Event:
+    """The event that a timer is."""
     kind, due, span, number, ref, attempt, generation = entry[:7]
     return new[Event](
         workflow_id=workflow_id,
@@ -111,10 +112,12 @@ def event_of_entry(workflow_id: str, owner: str, entry: Entry) -> Event:
 
 
 def data_of(entry: Entry) -> str:
+    """The data of a timer."""
     text: str = "{}" if len(entry) == 7 else entry[7] if entry[7] != 1 else _DRIVEN % (entry[1] - entry[2], entry[2])
     return text
 
 
 def first_of(entries: Iterable[Entry]) -> int:
+    """When the first of some timers is due."""
     at: int = min(entry[1] for entry in entries)
     return at
