@@ -20,6 +20,7 @@ from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, TaskResult, Workflow
+from conductorlite.runtime.beginnings import Beginnings
 from conductorlite.runtime.calls import Deferred, raised
 from conductorlite.runtime.idle import GLANCE_MS, Standby, next_stored
 from conductorlite.runtime.registry import Worker, Workers
@@ -58,6 +59,7 @@ class Driver(Work):
     def __init__(self, engine: Verbs, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
         super().__init__(engine, workers, sources)
         self.standby = Standby(lambda over: self._run_real(over, None, True, standing_in=True), engine.core.turns.wake)
+        self.beginnings = Beginnings(engine, self.handing, self.workshop)
         self._deadline: int | None = None
 
     def carries_out(self) -> bool:
@@ -153,7 +155,7 @@ class Driver(Work):
             if self.clock.virtual:
                 ended = self._run_virtual(until, deadline)
             else:
-                with Leaving():
+                with Leaving(), self.beginnings.driven():
                     ended = self._run_real(until, deadline, forever)
             if self.handing.handed:
                 self.handing.give_back()
@@ -238,7 +240,8 @@ class Driver(Work):
             self.outages.clear()
             return True
         limits = [instant for instant in (at, deadline, self.outages.again_at()) if instant is not None]
-        self._sleep(seen, min(limits, default=None))
+        with self.beginnings.resting():
+            self._sleep(seen, min(limits, default=None))
         return None
 
     def _wait_out(self, deadline: int | None) -> None:

@@ -6,15 +6,15 @@ Which offered tasks a driver takes for its workers: as many as may run, every ty
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.groups import RunGroup
 from conductorlite.engine.keys import POLLS_MS, PollWrite
 from conductorlite.engine.polling import Asker, Hand, said
-from conductorlite.engine.turn_types import Taking, called_by, caller_of
+from conductorlite.engine.turn_types import Taking, called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -22,6 +22,7 @@ from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Message, MessageKey, queue_name
 from conductorlite.model.errors import StorageError
 from conductorlite.model.executions import PollData, Task, TaskResult
+from conductorlite.model.threads import Block
 from conductorlite.runtime.calls import Deferred, FunctionCaller, call, call_async, call_committing, raised
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.pool import CoroutineJob, Coroutines, Job, Pool
@@ -77,6 +78,8 @@ class Workshop:
         self._calls: dict[Call, None] = {}
         self._busy: Counter[str] = Counter()
         self._coroutines_busy = 0
+        #: In which block a worker is lent to a turn of another thread.
+        self.lent: Block[Any] | None = None
         #: How long the last call of a queue's function took, ms.
         self._spans: dict[str, int] = {}
         self._pool: Pool[TaskResult | Deferred] | None = None
@@ -98,6 +101,10 @@ class Workshop:
         if is_async:
             return (bound or COROUTINES) - self._coroutines_busy
         return (bound or THREADS) - (len(self._calls) - self._coroutines_busy)
+
+    def lends(self) -> bool:
+        """Whether a worker may be handed a task by a turn of another thread: there is room for one less."""
+        return self.lent is not None and self.lent.live
 
     def room_for(self, worker: Worker) -> int | None:
         """How many more tasks a worker may take, by its own bound; None when it has none."""
@@ -307,7 +314,7 @@ class HandOut:
 
     def _alone(self) -> list[tuple[Worker, Task]]:
         """The first of those that wait to be alone, if nothing runs."""
-        while self._waiting and not len(self._workshop):
+        while self._waiting and not (len(self._workshop) or self._workshop.lends()):
             worker, message = self._waiting.pop(next(iter(self._waiting)))
             self._lone = self._engine.core.polling.take_alone(message, self.worker_id, self._engine.core.holding)
             if self._lone is not None:
@@ -319,12 +326,13 @@ class HandOut:
         workers = tuple(self.served().values())
         limit, worker_id, polling = self._workers.concurrency, self.worker_id, self._engine.core.polling
         room, hand, left = self._room() if threads else {}, new[Hand](self._engine.core.holding), most
+        lent = self._workshop.lent is not None and self._workshop.lends()
         for offset in range(len(workers)):
             worker, free = workers[(self._rotation + offset) % len(workers)], left
             if worker.concurrency is not None:
-                free = min(free, self._workshop.room_for(worker) or 0)
-            free = min(free, room[worker.is_async]) if room else free
-            free = free if limit is None else min(free, limit - len(self._workshop) - len(found))
+                free = min(free, (self._workshop.room_for(worker) or 0) - lent)
+            free = min(free, room[worker.is_async] - lent) if room else free
+            free = free if limit is None else min(free, limit - len(self._workshop) - lent - len(found))
             if free <= 0:
                 continue
             try:
@@ -391,19 +399,19 @@ class HandOut:
         waits = self.handed or self._waiting or self._lone is not None or (len(served) > 1 and self._in_a_row > _IN_A_ROW)
         if not self.most or waits or not served:
             return None
-        most, limit = self.most, self._workers.concurrency
+        most, limit, lent = self.most, self._workers.concurrency, self._workshop.lent is not None and self._workshop.lends()
         if self.threads:
             freed = [worker.is_async for worker in ended]
             for is_async in {worker.is_async for worker in served.values()}:
-                most = min(most, self._workshop.room(is_async=is_async) + freed.count(is_async))
+                most = min(most, self._workshop.room(is_async=is_async) - lent + freed.count(is_async))
         if limit is not None:
-            most = min(most, limit - len(self._workshop) + len(ended))
+            most = min(most, limit - len(self._workshop) - lent + len(ended))
         if most <= 0:
             return None
         free = dict.fromkeys(served, most)
         for queue, worker in served.items():
             if worker.concurrency is not None:
-                free[queue] = (self._workshop.room_for(worker) or 0) + ended.count(worker)
+                free[queue] = (self._workshop.room_for(worker) or 0) - lent + ended.count(worker)
         owner = self._engine.config.owner
         again: set[str] = set()
         for task in tasks:
@@ -418,29 +426,6 @@ class HandOut:
             until=self.until,
             write_at=self._polled,
         )
-
-    def begin(self, drive: AbstractContextManager[bool], turn: Callable[[Taking | None], object]) -> None:
-        """Take the turn that an execution begins with, for a caller who will drive, or wait for who does, until it has ended.
-
-        If nobody else drives, that turn hands the first tasks over as the turn of a report does.
-        """
-        turns = self._engine.core.turns
-        if turns.joined.decisions is not None or caller_of(turns) is not None:
-            turn(None)
-            return
-        with drive as driving:
-            taking = None
-            if driving:
-                virtual = self._engine.clock.virtual
-                self.most, self.threads, self.until = 1 if virtual else BATCH, not virtual, -1
-                taking = self.taking(())
-            try:
-                turn(taking)
-            except BaseException:
-                if taking is not None and taking.taken:
-                    self._engine.core.polling.give_up(task for task, _ in taking.taken)
-                raise
-            self.receive(taking)
 
     def give_back(self) -> None:
         """Give back what was handed over and not begun: nobody drives on. What cannot be now, is when the engine is closed."""
@@ -474,13 +459,18 @@ class HandOut:
         """Have what a turn has handed over carried out next."""
         if taking is None or not (taking.taken or taking.write):
             return
-        owner, served = self._engine.config.owner, self.served()
-        for task, _ in self._engine.core.polling.received(taking):
-            queue = queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type
-            self.handed.append((served[queue], task))
+        self.handed.extend(self.received(taking))
         if taking.at is not None and taking.taken and isinstance(self._engine.clock, VirtualClock):
             self._in_a_row, self._rotation = 0, self._rotation + 2  # as after a poll in vain, and one at that instant
             self._engine.clock.move_to(max(taking.at, self._engine.clock.now()))
+
+    def received(self, taking: Taking) -> list[tuple[Worker, Task]]:
+        """What a turn has handed over, with who is to carry it out."""
+        owner, served, found = self._engine.config.owner, self.served(), []
+        for task, _ in self._engine.core.polling.received(taking):
+            queue = queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type
+            found.append((served[queue], task))
+        return found
 
     def _keep(self, worker: Worker, hand: Hand) -> None:
         """Note what is to be taken alone. What runs is waited for, but not for longer than a stopping engine would."""

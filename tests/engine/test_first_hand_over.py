@@ -1,4 +1,4 @@
-"""The turn that an execution begins with hands its first tasks over, if its caller is about to drive.
+"""The turn that an execution begins with hands its first tasks over, if its caller is about to drive, or a driver rests.
 
 It gives what a poll at that instant would, or nothing; a function is called once its lease is committed; and nothing is leased that
 nobody in this process carries out.
@@ -6,17 +6,32 @@ nobody in this process carries out.
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from engine_kit import PATIENCE, T0, flow, fork, join, simple, task_def
 
-from conductorlite import Engine, EngineConfig, TaskContext, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowTask
+from conductorlite import (
+    AsyncEngine,
+    Engine,
+    EngineConfig,
+    TaskContext,
+    TaskStatus,
+    VirtualClock,
+    Workers,
+    WorkflowDef,
+    WorkflowTask,
+)
+from conductorlite.engine.turn_types import Taking
 from conductorlite.errors import AlreadyExists, ResultTimeout, StorageError, WorkflowFailed
 from conductorlite.model.canonical import canonical
+from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, Capability
 from conductorlite.testing import ScriptedWorkers, crash_everywhere, start_once
@@ -261,6 +276,119 @@ def test_no_worker_runs_before_its_first_lease_is_committed() -> None:
             assert engine.admin.check() == []
         writes, number = backend.writes, number + 1
     assert {(status, stored == held) for status, stored, held in leases} == {(TaskStatus.IN_PROGRESS, True)}
+
+
+# -- beside a driver that rests -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def driven(engine: Engine) -> Iterator[threading.Thread]:
+    """A driver in another thread, which rests."""
+    driver = threading.Thread(target=engine.run_forever)
+    driver.start()
+    try:
+        while not engine.driver.beginnings.rests:
+            time.sleep(0.001)
+        yield driver
+    finally:
+        engine.stop()
+        driver.join(PATIENCE)
+        engine.driver.forget_stop()  # it may have ended before
+
+
+def first_lines(engine: Engine) -> dict[str, list[str]]:
+    """What the first commit of each execution has written into its journal."""
+    first: dict[str, list[str]] = {}
+    engine.listen(lambda row, lines: first.setdefault(row.workflow_id, [str(line.status) for line in lines]))
+    return first
+
+
+def test_a_driver_that_rests_lends_a_worker_to_a_start(store: Backend) -> None:
+    """The first task is handed out in the commit of the start, and carried out by the driver."""
+    called: list[str] = []
+    with Engine(store, workers=stepping(called)) as engine:
+        first = first_lines(engine)
+        with driven(engine):
+            assert engine.start(chain(3), workflow_id="w").result(timeout="20s") == {"x": 1}
+        assert first["w"] == ["RUNNING", "SCHEDULED", "IN_PROGRESS"]
+        assert called == ["w:t0", "w:t1", "w:t2"]
+        assert {task.poll_count for task in engine.get("w").tasks} == {1}
+        assert engine.admin.check() == []
+
+
+def test_a_driver_that_has_ended_meanwhile_carries_nothing_out(store: Backend) -> None:
+    """What the start was handed is offered again."""
+    called: list[str] = []
+    with Engine(store, workers=stepping(called)) as engine:
+        first = first_lines(engine)
+        with driven(engine) as driver:
+            begin = engine.driver.beginnings.begin
+
+            def begun(turn: Callable[[Taking | None], object]) -> None:
+                def ending(taking: Taking | None) -> None:
+                    turn(taking)
+                    engine.stop()
+                    driver.join(PATIENCE)
+
+                begin(ending, None)
+
+            request = StartWorkflowRequest(name="chain", workflow_def=chain(1))
+            engine.core.control.start(request, workflow_id="w", at=None, delay=None, begin=begun)
+        assert first["w"] == ["RUNNING", "SCHEDULED", "IN_PROGRESS"]
+        assert called == []
+        assert engine.get("w").tasks[0].status is TaskStatus.SCHEDULED
+        engine.run_until_idle()
+        assert called == ["w:t0"]
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+def test_no_more_run_than_may_however_many_start(concurrency: int) -> None:
+    """A worker that is lent counts as one that runs."""
+    workers, lock, running, most = Workers(concurrency=concurrency), threading.Lock(), [0], [0]
+
+    @workers.task("step")
+    def step() -> None:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.002)
+        with lock:
+            running[0] -= 1
+
+    with Engine(workers=workers) as engine, driven(engine):
+        ids = [f"w{n}" for n in range(40)]
+
+        def start(some: list[str]) -> None:
+            for one in some:
+                engine.start(chain(2), workflow_id=one)
+                time.sleep(0.003)
+
+        threads = [threading.Thread(target=start, args=(ids[n::4],)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        for one in ids:
+            engine.result(one, timeout="20s")
+        assert most[0] <= concurrency
+        assert {task.poll_count for one in ids for task in engine.get(one).tasks} == {1}
+        assert engine.admin.check() == []
+
+
+def test_an_async_engine_lends_its_driver_too() -> None:
+    """As `background` drives."""
+
+    async def main() -> dict[str, list[str]]:
+        async with AsyncEngine(workers=stepping()) as engine:
+            first = first_lines(engine._engine)
+            async with engine.background():
+                while not engine._engine.driver.beginnings.rests:
+                    await asyncio.sleep(0.001)
+                run = await engine.start(chain(2), workflow_id="w")
+                assert await run.result("20s") == {"x": 1}
+            return first
+
+    assert asyncio.run(main())["w"] == ["RUNNING", "SCHEDULED", "IN_PROGRESS"]
 
 
 # -- deaths -------------------------------------------------------------------------------------------------------------
