@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from conductorlite.language.conditions import EVALUATORS, compile_condition, compile_function
 from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import MissingExtra
-from conductorlite.model.later import functions, pattern
+from conductorlite.model.later import functions
 from conductorlite.model.scalars import property_name
 from conductorlite.plan.findings import (
     Findings,
@@ -297,7 +297,6 @@ def _demanding(*keys: str) -> Check:
     return check
 
 
-_READ: Final = pattern(r"""\$\.([A-Za-z_]\w*)|\$\[\s*(?:'([^'\\]+)'|"([^"\\]+)")\s*\]""")
 #: What the engine adds to the names a loop's condition may read.
 _LOOP_NAMES: Final = frozenset({"loopIndex", "loopItem", "iteration"})
 
@@ -366,14 +365,16 @@ def check_loop(node: TreePosition, scope: Scope, findings: Findings) -> None:
     elif condition is not None and not condition.strip() and not listed:
         findings.warn(f"{path}.loopCondition", "is blank, which is false: the body runs once")
     elif condition is not None and condition.strip():
-        findings.tried(f"{path}.loopCondition", compile_condition, condition, task.evaluator_type or "javascript")
-        _check_names_read(node, condition, findings)
+        evaluator = task.evaluator_type or "javascript"
+        compiled = findings.tried(f"{path}.loopCondition", compile_condition, condition, evaluator)
+        if compiled is not None and evaluator in ("javascript", "graaljs"):
+            _check_names_read(node, compiled.names, findings)
     keep = task.input_parameters.get("keepLastN")
     if keep is not None and (isinstance(keep, bool) or not isinstance(keep, int) or keep < 1):
         findings.error(f"{path}.inputParameters.keepLastN", "must be a positive integer, written as a number")
 
 
-def _check_names_read(node: TreePosition, condition: str, findings: Findings) -> None:
+def _check_names_read(node: TreePosition, read: frozenset[str], findings: Findings) -> None:
     task = node.task
     inside = list(_body(task))
     if any(each.type == TaskType.FORK_JOIN_DYNAMIC for each in inside):
@@ -383,11 +384,9 @@ def _check_names_read(node: TreePosition, condition: str, findings: Findings) ->
     known.update(each.task_reference_name for each in inside)
     if task.task_definition is not None:
         known.update(task.task_definition.input_template)
-    reads = (next(name for name in found.groups() if name) for found in _READ.finditer(condition))
-    for name in dict.fromkeys(reads):
-        if name not in known:
-            message = f"reads $.{name}, which is no input parameter, no task of the body, and not the loop itself"
-            findings.warn(f"{node.path}.loopCondition", message)
+    for name in sorted(read - known):
+        message = f"reads $.{name}, which is no input parameter, no task of the body, and not the loop itself"
+        findings.warn(f"{node.path}.loopCondition", message)
 
 
 def _body(loop: WorkflowTask) -> Iterator[WorkflowTask]:
