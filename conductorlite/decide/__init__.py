@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
+from conductorlite.decide.again import written_out
 from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.changeset.view import Bounds
@@ -46,7 +47,6 @@ from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
 from conductorlite.decide.operators.do_while import next_round, with_rounds
 from conductorlite.decide.operators.join import choose, look_again, one_less, pass_over_join, schedule_branch
 from conductorlite.decide.plain import delay_after, polled, reported, scheduled
-from conductorlite.decide.poll import poll
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.reports import (
     on_extend_lease,
@@ -60,7 +60,7 @@ from conductorlite.decide.reports import (
     on_wait_ends,
     on_workflow_timeout,
 )
-from conductorlite.decide.step import STEPS, Handing, step
+from conductorlite.decide.step import STEPS, Handing
 from conductorlite.decide.sub_workflows import on_child_ended, on_started
 from conductorlite.decide.verbs import (
     on_append,
@@ -190,7 +190,7 @@ def _attempts_left(node: Node, task: Task) -> bool:
 
 
 def _retry(changeset: Changeset, node: Node, task: Task) -> None:
-    delay = delay_after(changeset, node, task)
+    delay = delay_after(changeset.workflow, node, task)
     if not (node.plain and not task.grafts and scheduled(changeset, node, task.iterations, task, delay)):
         reschedule(changeset, node, task, delay)
 
@@ -313,14 +313,10 @@ def decide(
     turn, as its last events, and one may be made later than `now`.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
-    single = len(events) == 1
-    if single and events[0].kind is _POLL and hand_out is None and (taken := poll(plan, reader, events[0], now)) is not None:
+    if len(events) == 1 and (taken := written_out(plan, reader, events[0], now, environment, bounds, hand_out)) is not None:
         return taken
-    if not getattr(reader, "at_hand", False):
+    if not reader.at_hand:
         prefetch(plan, reader, events)
-    one = events[0] if single and events[0].kind is _REPORT else None
-    if one is not None and (taken := step(plan, reader, one, now, environment, bounds, hand_out)) is not None:
-        return taken
     changeset = Changeset(plan, reader, now, environment, bounds)
     changeset.recorded = None if recorded is None else list(recorded)
     if len(events) > 1:
@@ -388,7 +384,7 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
     node = changeset.plan.nodes[task.base_ref]
     if task.status is not _COMPLETED:
         again = _retries_left(changeset, node, task)
-        if again and scheduled(changeset, node, task.iterations, task, delay_after(changeset, node, task)):
+        if again and scheduled(changeset, node, task.iterations, task, delay_after(changeset.workflow, node, task)):
             return 1
         changeset.queue.append(("advance", task.ref))
         return 0

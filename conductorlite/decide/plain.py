@@ -18,7 +18,7 @@ from conductorlite.model.attrs import copied, new
 from conductorlite.model.canonical import Payload, encoded
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.errors import InvalidInput
-from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, printed_ref
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.policies import jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
@@ -133,11 +133,11 @@ def _close(changeset: Changeset, row: Any, status: TaskStatus, output: Payload, 
     _line(changeset, row, output, reported_with(worker, said.get("callbackAfterMs"), row.error_types))
 
 
-def delay_after(changeset: Changeset, node: Node, task: Task) -> int:
+def delay_after(workflow: Workflow, node: Node, task: Task) -> int:
     """How long the attempt after one that has failed is delayed, ms."""
-    delay = retry_delay(node.policy, task.attempt - task.first_attempt, changeset.workflow.semantics)
+    delay = retry_delay(node.policy, task.attempt - task.first_attempt, workflow.semantics)
     if node.policy.backoff_jitter_ms:
-        delay += jitter(node.policy, changeset.workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
+        delay += jitter(node.policy, workflow.seed, task.workflow_id, task.ref, task.attempt, task.generation)
     return delay
 
 

@@ -18,7 +18,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Work
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Plan
 
-__all__ = ["poll"]
+__all__ = ["poll", "taken_row"]
 
 #: What is asked for in each turn: Python finds a global faster than a member of an enumeration.
 _SCHEDULED, _IN_PROGRESS, _RUNNING = TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS, WorkflowStatus.RUNNING
@@ -57,7 +57,7 @@ def poll(plan: Plan, reader: Reader, event: Event, now: int) -> Decision | None:
     ):
         return None
     workflow: Any = copied[Workflow](row)
-    taken, timers = _taken(plan, workflow, task, event, now)
+    taken, timers = taken_row(plan, workflow, task, event, now)
     workflow.history_seq = number = row.history_seq + 1
     workflow.updated_at, workflow.broken_turns, workflow.parked = now, 0, None
     taken.__class__, workflow.__class__ = Task, Workflow
@@ -84,7 +84,7 @@ def poll(plan: Plan, reader: Reader, event: Event, now: int) -> Decision | None:
     )
 
 
-def _taken(plan: Plan, workflow: Any, task: Task, event: Event, now: int) -> tuple[Any, tuple[Event, ...]]:
+def taken_row(plan: Plan, workflow: Any, task: Task, event: Event, now: int) -> tuple[Any, tuple[Event, ...]]:
     """The row as it is in its worker's hands, to be written still, and the timers that are set for it."""
     said, policy, ref = event.data.value, plan.nodes[task.base_ref].policy, task.ref
     row: Any = copied[Task](task)

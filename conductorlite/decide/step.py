@@ -23,7 +23,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Work
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node, Plan
 
-__all__ = ["STEPS", "Handing", "Rows", "step"]
+__all__ = ["STEPS", "Handing", "Rows", "Seen", "Unusual", "ended_row", "ends", "line", "stands", "step", "usual"]
 
 #: What gives what a turn offers to workers that are free: see `decide`.
 Handing = Callable[[Sequence[Message], Callable[[int, Iterable[str]], bool]], Sequence[Event]]
@@ -77,11 +77,11 @@ class _Following:
         self.reads = [root for root, _ in members if root != ref and root in plan.nodes] if len(members) > 1 else []
 
 
-class _Unusual(Exception):
+class Unusual(Exception):
     """Internal: an expression reads something that has to be looked for."""
 
 
-class _Rows:
+class Seen:
     """What the input of the next task mostly reads: a `Source` over stored rows and the one that has ended."""
 
     __slots__ = ("_ended", "_environment", "_plan", "_reader", "_task_id")
@@ -95,35 +95,39 @@ class _Rows:
         return self._environment.get(name)
 
     def variable(self, name: str) -> str | None:
+        """See `Source.variable`."""
         return self._task_id if name == "CPEWF_TASK_ID" else self._environment.get(name)
 
     def member(self, root: str, member: str) -> Json | Missing:
+        """See `Source.member`; raises Unusual for all but inputs of the execution and outputs of tasks that have their rows."""
         if root == "workflow":
             if member != "input":
-                raise _Unusual
+                raise Unusual
             payload = self._reader.workflow.input
         else:
             task: Task | None = self._ended
             if root != self._ended.ref:
                 node = self._plan.nodes.get(root)
                 if node is None or node.loops:
-                    raise _Unusual
+                    raise Unusual
                 task = self._reader.task(root)
             if task is None:
                 return MISSING
             if member != "output" or task.round:
-                raise _Unusual
+                raise Unusual
             payload = task.output
         if payload.text is None:
-            raise _Unusual
+            raise Unusual
         value: Json = payload.value
         return value
 
     def root(self, root: str) -> Json | Missing:
-        raise _Unusual
+        """Raises Unusual."""
+        raise Unusual
 
     def document(self) -> Json:
-        raise _Unusual
+        """Raises Unusual."""
+        raise Unusual
 
 
 def step(
@@ -140,32 +144,20 @@ def step(
     if said["status"] != "COMPLETED" or ref not in plan.nodes:
         return None
     known = plan.steps[ref] if ref in plan.steps else _following(plan, ref)
-    if (
-        not isinstance(known, _Following)
-        or event.sender
-        or event.stored
-        or event.posted_at > now
-        or row.updated_at > now
-        or row.status is not _RUNNING
-        or row.rate_limited
-        or row.skips
-        or row.task_to_domain.text != "{}"
-        or bounds.steps < STEPS
-        or bounds.rows <= 1
-    ):
+    if not isinstance(known, _Following) or not usual(row, event, now, bounds):
         return None
     task, output = reader.task(ref), Payload.of(said.get("output") or {})
-    if task is None or not _ends(said, event, task, row) or not _stands(bounds, "task_output", output):
+    if task is None or not ends(said, event, task, row) or not stands(bounds, "task_output", output):
         return None
-    node, ended = known.node, _ended(task, said, output, now)
+    node, ended = known.node, ended_row(task, said, output, now, _COMPLETED)
     task_id = attempt_id(row, node.ref, 0, row.generation)
     if known.reads:
         reader.prefetch(refs=known.reads)
     try:
-        given = Payload.of(node.template.render(_Rows(plan, reader, environment, ended, task_id)))
-    except (_Unusual, InvalidInput):
+        given = Payload.of(node.template.render(Seen(plan, reader, environment, ended, task_id)))
+    except (Unusual, InvalidInput):
         return None
-    if not _stands(bounds, "task_input", given):
+    if not stands(bounds, "task_input", given):
         return None
     message = new[Message](
         queue=queue_name(node.task_type, None, row.owner) if row.owner else node.task_type,
@@ -193,7 +185,23 @@ def _following(plan: Plan, ref: str) -> _Following | None:
     return known
 
 
-def _ends(said: Mapping[str, Any], event: Event, task: Task, row: Workflow) -> bool:
+def usual(row: Workflow, event: Event, now: int, bounds: Bounds) -> bool:
+    """Whether neither the execution nor the turn is in an unusual state."""
+    return not (
+        event.sender
+        or event.stored
+        or event.posted_at > now
+        or row.updated_at > now
+        or row.status is not _RUNNING
+        or row.rate_limited
+        or row.skips
+        or row.task_to_domain.text != "{}"
+        or bounds.steps < STEPS
+        or bounds.rows <= 1
+    )
+
+
+def ends(said: Mapping[str, Any], event: Event, task: Task, row: Workflow) -> bool:
     """Whether a report completes the attempt as it mostly does."""
     return (
         task.status is _IN_PROGRESS
@@ -209,7 +217,7 @@ def _ends(said: Mapping[str, Any], event: Event, task: Task, row: Workflow) -> b
     )
 
 
-def _stands(bounds: Bounds, place: str, payload: Payload) -> bool:
+def stands(bounds: Bounds, place: str, payload: Payload) -> bool:
     """Whether a payload is kept in its row."""
     text = payload.text
     return text is not None and not payload.large and (len(text) <= SMALL or bounds.barriers.refusal(place, payload) is None)
@@ -233,11 +241,13 @@ def _never(at: int, due: Iterable[str]) -> bool:
     return False
 
 
-def _ended(task: Task, said: Mapping[str, Any], output: Payload, now: int) -> Task:
-    """The row of the attempt that is completed, whose successor has its row."""
+def ended_row(task: Task, said: Mapping[str, Any], output: Payload, now: int, status: TaskStatus) -> Task:
+    """The row of an attempt that is over, when what follows it has its row: its successor, or the next attempt."""
     ended: Any = copied[Task](task)
     errors = said.get("errorTypes")
-    ended.status, ended.reason, ended.executed = _COMPLETED, said.get("reason") or None, True
+    ended.status, ended.reason = status, said.get("reason") or None
+    ended.executed = status is _COMPLETED
+    ended.retried = not ended.executed
     ended.ended_at = ended.updated_at = now
     ended.lease, ended.holder, ended.output = 0, None, output
     ended.worker_id, ended.traceback = said.get("workerId") or task.worker_id, said.get("traceback")
@@ -248,7 +258,7 @@ def _ended(task: Task, said: Mapping[str, Any], output: Payload, now: int) -> Ta
     return row
 
 
-def _line(number: int, task: Task, status: TaskStatus, payload: Payload | None, cause: str | None) -> HistoryEvent:
+def line(number: int, task: Task, status: TaskStatus, payload: Payload | None, cause: str | None) -> HistoryEvent:
     """A line of the journal."""
     return new[HistoryEvent](
         n=number,
@@ -273,11 +283,11 @@ def _decided(
     timers = _timers(row, known, made, sequence)
     said, replies = event.data.value, {event.event_id: _DONE}
     cause = reported_with(said.get("workerId"), said.get("callbackAfterMs"), ended.error_types)
-    history = [_line(number, ended, _COMPLETED, ended.output, cause), _line(number + 1, made, _SCHEDULED, given, None)]
+    history = [line(number, ended, _COMPLETED, ended.output, cause), line(number + 1, made, _SCHEDULED, given, None)]
     if poll is not None:
         number += 1
         replies[poll.event_id] = _DONE
-        history.append(_line(number + 1, made, _IN_PROGRESS, None, polled_by(made.worker_id)))
+        history.append(line(number + 1, made, _IN_PROGRESS, None, polled_by(made.worker_id)))
         sequence = made.lease + len(timers)
     total, whole, response = known.ended
     cancelled = [] if task.total_timeout_at is None else [total]

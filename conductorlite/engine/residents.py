@@ -384,7 +384,7 @@ class Quiet:
 
 @final
 class Near:
-    """What a step asks of an execution in a store in memory, in a write that has been entered."""
+    """What a step, or a retry, asks of an execution in a store in memory, in a write that has been entered."""
 
     __slots__ = ("_now", "_quiet", "_view", "workflow")
 
@@ -405,5 +405,5 @@ class Near:
         return self._quiet.first_offered(self._view, self._quiet.written, queue, self._now, limit)
 
     def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
-        """None: a step offers nothing later than now."""
-        return None
+        """See `Quiet.alone_until`."""
+        return self._quiet.alone_until(self._view, self.workflow, at, queue, queues)

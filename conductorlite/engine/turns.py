@@ -22,6 +22,7 @@ from functools import partial
 from itertools import count
 from typing import Final
 
+from conductorlite.decide.again import again
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.step import step
@@ -154,7 +155,7 @@ class Turns(Parking):
         return self._run_follow_ups(workflow_id, events, self._attempt_turn(workflow_id, events, started, extra_write, taking))
 
     def _take_step(self, workflow_id: str, event: Event, taking: Taking | None) -> TurnResult | None:
-        """Take a turn that is a step (see `decide.step`), which nothing follows, on a store in memory.
+        """Take a turn that is written out as a whole (see `decide.again`), which nothing follows, on a store in memory.
 
         None, with nothing done, for any other, and for one that goes wrong: it does so again, as a turn like any other.
         """
@@ -163,9 +164,12 @@ class Turns(Parking):
             return None
         quiet, row = self.quiet, None if self._peek is None else self._peek(workflow_id)
         plan = None if row is None else self.plans.kept(row, ())
-        if row is None or plan is None or plan.steps.get(event.ref or "", plan) is None or plan.foreign or row.owner != quiet.owner:
+        failed, ref = event.data.value["status"] == "FAILED", event.ref or ""
+        known = plan and plan.steps.get(f"again:{ref}" if failed else ref, plan)
+        if row is None or plan is None or known is None or plan.foreign or row.owner != quiet.owner:
             self._unlike, self._passed = workflow_id, 0
             return None
+        way = again if failed else step
         try:
             with self.backend.writing() as tx:
                 now = self.clock.now()
@@ -173,7 +177,7 @@ class Turns(Parking):
                     return None
                 rows = Near(quiet, tx, row, now)
                 offer = None if taking is None else partial(taking.hand_out, workflow_id, now, rows.first_offered, rows.alone_until)
-                decision = step(plan, rows, event, now, self.environment, self.bounds, offer)
+                decision = way(plan, rows, event, now, self.environment, self.bounds, offer)
                 if decision is None:
                     self._unlike, self._passed = workflow_id, 0
                     return None

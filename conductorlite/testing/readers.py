@@ -28,6 +28,9 @@ class RowsReader:
     into them: `(hash, *grafts)`. What was not given does not exist: a limit has no members, a definition cannot be found.
     """
 
+    #: It is asked for all the same, as a test may look at that.
+    at_hand = False
+
     def __init__(
         self,
         workflow: Workflow,
@@ -137,6 +140,7 @@ class _Answers:
     """Every call of a `Reader` as one question."""
 
     workflow: Workflow
+    at_hand = False
 
     def _answer(self, asked: _Asked, ask: Callable[[Reader], V]) -> V:
         raise NotImplementedError

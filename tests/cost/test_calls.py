@@ -28,7 +28,7 @@ CEILINGS: Final = {"chain": (chain, 10, 374), "loop": (loop, 10, 571), "fork": (
 STORED: Final = 466
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
-RETRY: Final = 467
+RETRY: Final = 408
 VIRTUAL: Final = 1.2
 
 

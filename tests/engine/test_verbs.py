@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, wait
 
-import conductorlite.decide as progress
+import conductorlite.decide.again as written_out
 import conductorlite.decide.plain as plain
 from conductorlite import (
     Bounds,
@@ -808,7 +808,7 @@ def test_any_error_in_a_turn_is_a_broken_invariant(bench: Bench, monkeypatch: py
     def boom(*_: object) -> None:
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr(progress, "step", boom)
+    monkeypatch.setattr(written_out, "step", boom)
     monkeypatch.setattr(turns, "step", boom)
     for _ in range(3):
         with pytest.raises(InvariantBroken, match=r"w1: ZeroDivisionError: boom"):

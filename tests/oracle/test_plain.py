@@ -15,6 +15,7 @@ from tape import MOURN, TAPES, Tape, draw_definition, many
 from test_oracle import Tally, live
 
 import conductorlite.decide as decider
+import conductorlite.decide.again as written_out
 from conductorlite import (
     Bounds,
     ConductorliteError,
@@ -60,10 +61,10 @@ class Ways:
         self.decide, self.short, self.off = decider.decide, 0, False
         #: Raised here, they would be a broken invariant of that execution.
         self.differences: list[tuple[Any, Any]] = []
-        #: How many of them were steps.
-        self.steps = 0
-        read, scheduled, poll, step = (vars(decider)[name] for name in ("_read_plain", "scheduled", "poll", "step"))
-
+        #: How many of them were steps, and retries.
+        self.steps = self.retries = 0
+        read, scheduled = (vars(decider)[name] for name in ("_read_plain", "scheduled"))
+        poll, step, again = (vars(written_out)[name] for name in ("poll", "step", "again"))
         answer, payload = Changeset.answer, do_while.loop_payload
 
         def read_plain(changeset: Any, event: Any) -> int | None:
@@ -78,8 +79,16 @@ class Ways:
             return found
 
         patch.setattr(decider, "_read_plain", read_plain)
-        patch.setattr(decider, "poll", lambda *given: None if self.off else poll(*given))
-        patch.setattr(decider, "step", stepped)
+        patch.setattr(written_out, "poll", lambda *given: None if self.off else poll(*given))
+
+        def retried(*given: Any) -> Decision | None:
+            found = None if self.off else again(*given)
+            self.retries += found is not None
+            self.short += found is not None
+            return found
+
+        patch.setattr(written_out, "step", stepped)
+        patch.setattr(written_out, "again", retried)
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
         patch.setattr(Changeset, "answer", lambda *given: (asked if self.off else answer)(*given))
         patch.setattr(do_while, "loop_payload", lambda *given: (rounds if self.off else payload)(*given))
@@ -337,13 +346,13 @@ STEP_BUGS = [
 @pytest.mark.parametrize("spoil", STEP_BUGS)
 def test_what_a_step_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is for what takes the end of a task, its successor and the hand-over at once."""
-    real = vars(decider)["step"]
+    real = vars(written_out)["step"]
 
     def spoilt(*given: Any) -> Decision | None:
         decision = real(*given)
         return None if decision is None else spoil(decision)
 
-    monkeypatch.setattr(decider, "step", spoilt)
+    monkeypatch.setattr(written_out, "step", spoilt)
     ways = Ways(monkeypatch)
     steps = [{"name": "n0", "taskReferenceName": ref, "inputParameters": {"n": "${workflow.input.n}"}} for ref in ("a", "b", "c")]
     drive({"name": "chain", "tasks": steps}, {"n": 1}, Tape(b""))
@@ -405,3 +414,75 @@ def test_what_a_round_would_do_wrong_is_found(broken: str, monkeypatch: pytest.M
     drive({"name": "loop", "tasks": [loop]}, {}, Tape(b""))
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
+
+
+RETRY_BUGS = [
+    *map(steps_without, ("timers", "cancelled", "history", "inserted", "updated")),
+    *(steps_with_other("inserted", **other) for other in ({"attempt": 0}, {"due_at": 0}, {"first_scheduled_at": 0}, {"seq": 0})),
+    *(steps_with_other("updated", **other) for other in ({"retried": False}, {"executed": True}, {"traceback": None})),
+    steps_with_other("history", cause=None),
+    steps_with_other("workflow", sequence=0),
+    steps_with_other("workflow", updated_at=0),
+    lambda decision: attrs.evolve(decision, replies={}),
+]
+
+
+@pytest.mark.parametrize("spoil", RETRY_BUGS)
+def test_what_a_retry_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is for what takes a failure, the next attempt and its hand-over at once, some of them later."""
+    real = vars(written_out)["again"]
+
+    def spoilt(*given: Any) -> Decision | None:
+        decision = real(*given)
+        return None if decision is None else spoil(decision)
+
+    monkeypatch.setattr(written_out, "again", spoilt)
+    ways = Ways(monkeypatch)
+    fail(timeoutSeconds=60)
+    fail(timeoutSeconds=60, by_hand=True)
+    assert ways.retries == 6
+    with pytest.raises(AssertionError, match="assert Decision"):
+        ways.check()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"timeoutSeconds": 60, "pollTimeoutSeconds": 30, "responseTimeoutSeconds": 20},
+        {"pollTimeoutSeconds": 0, "responseTimeoutSeconds": 0, "timeoutSeconds": 0},
+        {"retryLogic": "EXPONENTIAL_BACKOFF", "backoffScaleFactor": 2},
+        {"retryDelaySeconds": 0},
+        {"backoffJitterMs": 500},
+    ],
+)
+@pytest.mark.parametrize("read", ["${workflow.input.n}", "${f.output.x}", "${CPEWF_TASK_ID}"])
+def test_a_retry_is_decided_alike(options: dict[str, Any], read: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its delays and deadlines are, and what it reads; driven through all of its attempts, and polled by hand."""
+    ways = Ways(monkeypatch)
+    fail(read, **options)
+    fail(read, by_hand=True, **options)
+    ways.check()
+    assert ways.retries
+
+
+def fail(read: str = "${workflow.input.n}", *, by_hand: bool = False, **options: Any) -> None:
+    """An execution whose one task fails four times."""
+    given = {"retryCount": 3, "retryDelaySeconds": 2, **options}
+    workers = Workers()
+
+    def refuse(n: Any) -> None:
+        raise ConnectionError("not today")
+
+    if not by_hand:
+        workers.task("n0")(refuse)
+    task = {"name": "n0", "taskReferenceName": "f", "inputParameters": {"n": read}, "taskDefinition": {"name": "n0", **given}}
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        run = engine.start(WorkflowDef.from_json({"name": "failing", "tasks": [task]}), {"n": 1})
+        while by_hand and not run.status.terminal:
+            for held in engine.poll("n0", worker_id="w"):
+                place = {"workflow_id": run.workflow_id, "task_id": held.task_id, "lease": held.lease}
+                engine.update_task(TaskResult(**place, status=TaskStatus.FAILED, output_data={"x": 1}, reason="no"))
+            engine.advance("1s")
+        engine.run_until_idle()
+        assert run.status.terminal

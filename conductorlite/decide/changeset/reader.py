@@ -142,6 +142,10 @@ class Reader(Protocol):
     def workflow(self) -> Workflow:
         """The row of the execution; one that has not begun has no line of history yet."""
 
+    @property
+    def at_hand(self) -> bool:
+        """Whether nothing is saved by asking for what an event needs beforehand."""
+
     def prefetch(
         self,
         *,
