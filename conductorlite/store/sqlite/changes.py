@@ -189,7 +189,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         #: What of a decision's own events is the inbox's: ids to delete, events to put.
         self._others: Others = ((), ())
         #: Lines of a journal for which a row has no room any more; whether there is one that was written before.
-        self._told: Sequence[Tail] = ()
+        self._leaving: Sequence[Tail] = ()
         self._repeats = False
 
     def apply(self, decision: Decision) -> None:
@@ -259,7 +259,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
             executions.append(row)
             self._know(workflow.workflow_id, (number, alarm, cell, lines, None, None))
             tasks += [(number, workflow.fence + 1, *task_row(task)) for task in decision.inserted]
-            history += packed_rows(number, self._told)
+            history += packed_rows(number, self._leaving)
             put += decision.outgoing.put
             if any(self._others) or decision.outgoing.posted or decision.texts or decision.externals:
                 late.append((decision, number, self._others))
@@ -353,20 +353,20 @@ class SQLiteWrites(SQLiteReads, RowWrites):
 
     def _journaled(self, decision: Decision, was: Cell, known: Tail | None) -> tuple[Cell, Tail | None]:
         """The last lines of the journal after a decision; what does not stand with them any more is kept for `_journal`."""
-        self._told, self._repeats = (), False
+        self._leaving, self._repeats = (), False
         if not decision.history:
             return was, known
         workflow, lines = decision.workflow, decision.history
         before = tail_of((workflow.created_at, was)) if known is None and was is not None else known
-        cell, tail, self._told = with_lines(before, lines, workflow.created_at, ended=workflow.status.terminal)
+        cell, tail, self._leaving = with_lines(before, lines, workflow.created_at, ended=workflow.status.terminal)
         self._repeats = before is not None and lines[0].n < before[2]
         return cell, tail
 
     def _journal(self, decision: Decision, execution: int) -> None:
         if self._repeats:
             raise InvariantBroken(f"{decision.workflow.workflow_id}: line {decision.history[0].n} of the journal exists")
-        if self._told:
-            self._executemany(sql.INSERT_HISTORY, packed_rows(execution, self._told))
+        if self._leaving:
+            self._executemany(sql.INSERT_HISTORY, packed_rows(execution, self._leaving))
 
     def _settled(
         self, decision: Decision, at: int | None, was: str | None, known: Timers | None

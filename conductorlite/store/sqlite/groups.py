@@ -52,10 +52,10 @@ class GroupRows:
         #: What is known of the executions afterwards.
         self.known: dict[str, Known] = {}
 
-    def add(self, decision: Decision, before: Known, after: Known, told: Iterable[Tail], others: Others) -> None:
+    def add(self, decision: Decision, before: Known, after: Known, leaving: Iterable[Tail], others: Others) -> None:
         """Add what one decision writes, of an execution of which this is known before and after it.
 
-        `told` leaves its row, and `others` are the inbox's.
+        `leaving` leaves its row, and `others` are the inbox's.
         """
         workflow, (number, at, *_), alarm = decision.workflow, before, after[1]
         row, keys = workflow_row(workflow), before[:4]
@@ -72,7 +72,7 @@ class GroupRows:
             self.updated.append((fence, *task_row(task), number))
         for task in decision.inserted:
             self.added.append((number, fence, *task_row(task)))
-        self.history += packed_rows(number, told)
+        self.history += packed_rows(number, leaving)
         if any(others):
             owner, (gone, put) = workflow.owner, others
             self.read += [(workflow.workflow_id, event_id) for event_id in gone]
@@ -103,7 +103,7 @@ class GroupWrites(SQLiteWrites):
             if known is not None:
                 after = self._after(decision, known)
                 if not self._repeats:  # else it is refused
-                    rows.add(decision, known, after, self._told, self._others)
+                    rows.add(decision, known, after, self._leaving, self._others)
         if not rows.known:
             return ()
         before, self._dirty = self._dirty, True

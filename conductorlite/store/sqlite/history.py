@@ -74,7 +74,7 @@ def with_lines(tail: Tail | None, events: Sequence[HistoryEvent], since: int, *,
     """The cell of an execution that begins at an instant, with new lines; what is in it, and what leaves it for `history`."""
     lines = sorted(events, key=_by_number)
     first, after = lines[0].n, lines[-1].n + 1
-    told: Sequence[Tail] = ()
+    leaving: Sequence[Tail] = ()
     text = ""
     if tail is not None and tail[3] and first == tail[2] and after - first == len(lines):
         text = f"{tail[3]}{_LINE}{_joined(lines, tail[1])}"
@@ -83,10 +83,10 @@ def with_lines(tail: Tail | None, events: Sequence[HistoryEvent], since: int, *,
     else:
         rows = [(n, at, n + text.count(_LINE) + 1, text) for n, at, text in history_rows(0, lines)]
         last = rows.pop() if len(rows[-1][3]) <= _MOST else (after, lines[-1].at, after, "")
-        told = [one for one in (tail, *rows) if one is not None and one[3]]
+        leaving = [one for one in (tail, *rows) if one is not None and one[3]]
         tail = last
     cell = f"{tail[0]},{tail[1] - since}{_LINE}{tail[3]}"
-    return _packed(cell) if ended else cell, tail, told
+    return _packed(cell) if ended else cell, tail, leaving
 
 
 @readable
