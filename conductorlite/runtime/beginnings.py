@@ -30,22 +30,27 @@ _Turn = Callable[[Taking | None], object]
 class Beginnings:
     """Begins executions of one engine. Thread-safe: one worker is lent at a time."""
 
-    def __init__(self, engine: Verbs, handing: HandOut, workshop: Workshop) -> None:
-        self.engine, self.handing, self.workshop = engine, handing, workshop
-        self.mutex = Mutex()
-        #: The driver's loop that is under way, another object each time; None: there is none. Whether it rests.
+    def __init__(
+        self, engine: Verbs, handing: HandOut, workshop: Workshop, drive: Callable[[float], AbstractContextManager[bool]]
+    ) -> None:
+        self._engine, self._handing, self.workshop, self._drive = engine, handing, workshop, drive
+        self._mutex = Mutex()
+        #: The loop of a driver on the system clock, another object each time; None: none is under way. Whether it rests.
         self.loop: object | None = None
         self.rests = False
 
-    def begin(self, turn: _Turn, drive: AbstractContextManager[bool] | None) -> None:
-        """Take such a turn; `drive` is the block of a caller who will drive, or wait for who does, until it has ended."""
-        turns = self.engine.core.turns
+    def beginning(self, awaited: bool) -> Callable[[_Turn], None]:
+        """What takes such a turn; `awaited`: for a caller who will drive, or wait for who does, until the execution has ended."""
+        return partial(self._begin, awaited=awaited)
+
+    def _begin(self, turn: _Turn, *, awaited: bool) -> None:
+        turns = self._engine.core.turns
         if turns.joined.decisions is None:
-            if drive is not None and caller_of(turns) is None:
-                with drive as driving:
+            if awaited and caller_of(turns) is None:
+                with self._drive(0) as driving:
                     if driving:
-                        virtual = self.engine.clock.virtual
-                        self._take(turn, self._free(1 if virtual else BATCH, threads=not virtual), self.handing.handed.extend)
+                        virtual = self._engine.clock.virtual
+                        self._take(turn, self._free(1 if virtual else BATCH, threads=not virtual), self._handing.handed.extend)
                         return
             if self.rests:
                 with within(_Lent(self)) as taking:
@@ -54,46 +59,41 @@ class Beginnings:
         turn(None)
 
     def _free(self, most: int, *, threads: bool) -> Taking | None:
-        self.handing.most, self.handing.threads, self.handing.until = most, threads, -1
-        return self.handing.taking(())
+        self._handing.most, self._handing.threads, self._handing.until = most, threads, -1
+        return self._handing.taking(())
 
     def lend(self, block: Block[Taking | None]) -> Taking | None:
         """The worker that a driver lends, if it does, for as long as a block lasts."""
-        with self.mutex.held():
+        with self._mutex.held():
             taking = self._free(1, threads=True) if self.rests and self.loop is not None and not self.workshop.lends() else None
             if taking is not None:
                 self.workshop.lent = block
             return taking
 
     def _take(self, turn: _Turn, taking: Taking | None, give: Callable[[list[tuple[Worker, Task]]], object]) -> None:
-        given = False
+        given, found = False, list[tuple[Worker, Task]]()
         try:
             turn(taking)
-            if taking is None or not (taking.taken or taking.write):
-                return
             with suppress(StorageError):  # it has begun: what cannot be carried out now is given up
-                found = self.handing.received(taking)
+                self._handing.receive(taking, found)
                 given = True
                 give(found)
         finally:
             if taking is not None and taking.taken and not given:
-                self.engine.core.polling.give_up(task for task, _ in taking.taken)
+                self._engine.core.polling.give_up(task for task, _ in taking.taken)
 
     def _deposit(self, loop: object, found: list[tuple[Worker, Task]]) -> None:
         """Have the driver that has lent a worker carry out what was handed to it; give it back if that driver has ended."""
-        with self.mutex.held():
-            driven = loop is not None and self.loop is loop
-            if driven:
-                self.handing.handed.extend(found)
-        if driven:
-            self.engine.core.turns.wake()
-        else:
-            with suppress(EngineClosed):  # which has given back what it had
-                self.engine.core.holding.give_back(task for _, task in found)
-
-    def driven(self) -> AbstractContextManager[None]:
-        """The block of a driver's loop on the system clock."""
-        return within(_Loop(self))
+        handed = self._handing.handed
+        handed.extend(found)
+        if loop is not None and self.loop is loop:
+            self._engine.core.turns.wake()
+            return
+        # It looks for what is left after it has ended: either finds it.
+        with suppress(ValueError, EngineClosed):
+            for one in found:
+                handed.remove(one)
+                self._engine.core.holding.give_back([one[1]])
 
     @contextmanager
     def resting(self) -> Iterator[None]:
@@ -102,7 +102,7 @@ class Beginnings:
         try:
             yield
         finally:
-            with self.mutex.held():
+            with self._mutex.held():
                 self.rests = False
 
 
@@ -120,23 +120,5 @@ class _Lent(Block["Taking | None"]):
     def undo(self, error: BaseException | None = None) -> None:
         if self._beginnings.workshop.lent is self:
             self._beginnings.workshop.lent = None
-
-    end = undo
-
-
-class _Loop(Block[None]):
-    """The block of a driver's loop."""
-
-    __slots__ = ("_before", "_beginnings")
-
-    def __init__(self, beginnings: Beginnings) -> None:
-        self._beginnings, self._before = beginnings, beginnings.loop
-
-    def begin(self) -> None:
-        self._beginnings.loop = self
-
-    def undo(self, error: BaseException | None = None) -> None:
-        with self._beginnings.mutex.held():
-            self._beginnings.loop = self._before
 
     end = undo

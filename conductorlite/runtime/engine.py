@@ -326,7 +326,7 @@ class Engine(Verbs, InNotebook):
             at=at,
             delay=delay,
             path=external_input_payload_storage_path,
-            begin=lambda turn: self.driver.beginnings.begin(turn, self.driver.drive(timeout=0) if awaited else None),
+            begin=self.driver.beginnings.beginning(awaited) if awaited or self.driver.beginnings.rests else None,
         )
         self._news.log()
         return workflow_id

@@ -59,7 +59,7 @@ class Driver(Work):
     def __init__(self, engine: Verbs, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
         super().__init__(engine, workers, sources)
         self.standby = Standby(lambda over: self._run_real(over, None, True, standing_in=True), engine.core.turns.wake)
-        self.beginnings = Beginnings(engine, self.handing, self.workshop)
+        self.beginnings = Beginnings(engine, self.handing, self.workshop, self.drive)
         self._deadline: int | None = None
 
     def carries_out(self) -> bool:
@@ -155,7 +155,7 @@ class Driver(Work):
             if self.clock.virtual:
                 ended = self._run_virtual(until, deadline)
             else:
-                with Leaving(), self.beginnings.driven():
+                with Leaving():
                     ended = self._run_real(until, deadline, forever)
             if self.handing.handed:
                 self.handing.give_back()
@@ -200,7 +200,7 @@ class Driver(Work):
         self, until: Callable[[], bool] | None, deadline: int | None, forever: bool, *, standing_in: bool = False
     ) -> bool:
         before, self.outages.patient = self.outages.patient, True
-        self._deadline = deadline
+        outer, self.beginnings.loop, self._deadline = self.beginnings.loop, object(), deadline
         self.feeding.changed()
         try:
             while True:
@@ -221,7 +221,7 @@ class Driver(Work):
                 if over is not None:
                     return over
         finally:
-            self.outages.patient = before
+            self.outages.patient, self.beginnings.loop = before, outer
 
     def _round(self, until: Callable[[], bool] | None, deadline: int | None, forever: bool) -> bool | None:
         """Do what is ready, or sleep until there may be something; what `run` returns, None to go on."""

@@ -455,22 +455,17 @@ class HandOut:
         ]
         return self._engine.core.polling.polls.write(polls)
 
-    def receive(self, taking: Taking | None) -> None:
-        """Have what a turn has handed over carried out next."""
+    def receive(self, taking: Taking | None, into: list[tuple[Worker, Task]] | None = None) -> None:
+        """Have what a turn has handed over carried out next, or put it into a list."""
         if taking is None or not (taking.taken or taking.write):
             return
-        self.handed.extend(self.received(taking))
+        owner, served, handed = self._engine.config.owner, self.served(), self.handed if into is None else into
+        for task, _ in self._engine.core.polling.received(taking):
+            queue = queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type
+            handed.append((served[queue], task))
         if taking.at is not None and taking.taken and isinstance(self._engine.clock, VirtualClock):
             self._in_a_row, self._rotation = 0, self._rotation + 2  # as after a poll in vain, and one at that instant
             self._engine.clock.move_to(max(taking.at, self._engine.clock.now()))
-
-    def received(self, taking: Taking) -> list[tuple[Worker, Task]]:
-        """What a turn has handed over, with who is to carry it out."""
-        owner, served, found = self._engine.config.owner, self.served(), []
-        for task, _ in self._engine.core.polling.received(taking):
-            queue = queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type
-            found.append((served[queue], task))
-        return found
 
     def _keep(self, worker: Worker, hand: Hand) -> None:
         """Note what is to be taken alone. What runs is waited for, but not for longer than a stopping engine would."""

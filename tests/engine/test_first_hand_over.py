@@ -322,7 +322,7 @@ def test_a_driver_that_has_ended_meanwhile_carries_nothing_out(store: Backend) -
     with Engine(store, workers=stepping(called)) as engine:
         first = first_lines(engine)
         with driven(engine) as driver:
-            begin = engine.driver.beginnings.begin
+            begin = engine.driver.beginnings.beginning(False)
 
             def begun(turn: Callable[[Taking | None], object]) -> None:
                 def ending(taking: Taking | None) -> None:
@@ -330,7 +330,7 @@ def test_a_driver_that_has_ended_meanwhile_carries_nothing_out(store: Backend) -
                     engine.stop()
                     driver.join(PATIENCE)
 
-                begin(ending, None)
+                begin(ending)
 
             request = StartWorkflowRequest(name="chain", workflow_def=chain(1))
             engine.core.control.start(request, workflow_id="w", at=None, delay=None, begin=begun)
