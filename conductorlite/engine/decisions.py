@@ -58,10 +58,10 @@ class Turn:
     taking: Taking | None = None
 
 
-def polls_in_vain(tx: WritingTransaction, asked: Asked) -> bool:
+def polls_in_vain(view: ReadingTransaction, asked: Asked) -> bool:
     """Whether a late turn is over polls for what other engines have taken: it would write nothing but its fence."""
     return bool(asked.events) and all(
-        event.kind is EventKind.POLL and tx.message((asked.workflow_id, event.ref or "")) is None for event in asked.events
+        event.kind is EventKind.POLL and view.message((asked.workflow_id, event.ref or "")) is None for event in asked.events
     )
 
 

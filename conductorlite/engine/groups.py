@@ -73,8 +73,10 @@ class GroupTurns(Turns):
 
     def _committed_together(self, asked: Sequence[Asked], results: Results) -> None:
         """Commit what can share a write, and keep what becomes of it; when this raises, nothing of it is kept."""
-        ready = self._decided_each(asked)
+        ready = self._decided_each(asked, results)
         shared: list[Ready] = []
+        if (prepare := getattr(self.backend, "prepare", None)) is not None:
+            prepare([decision for _, _, decision in ready])
         try:
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, self.clock.now())
@@ -154,21 +156,29 @@ class GroupTurns(Turns):
         finally:
             self._leaving(memo)
 
-    def _decided_each(self, asked: Iterable[Asked]) -> list[Ready]:
-        """Those that can share a write, with their decisions."""
+    def _decided_each(self, asked: Iterable[Asked], results: Results) -> list[Ready]:
+        """Those that can share a write, with their decisions; what becomes of polls that come too late.
+
+        Where somebody else has written to the store, what is kept of executions is read again.
+        """
         found: dict[str, Ready] = {}
-        unknown: list[Asked] = []
+        unknown: list[tuple[Asked, bool]] = []
+        version = self.quiet.believed() if self.residents else 0
         for one in asked:
             memo = TurnMemo(None, one.extra_write, one.taking)
-            resident = self.residents.take(one.workflow_id)
-            decision = None if resident is None else self.on_residents(resident, one.events, memo)
+            resident, decision = self.residents.take(one.workflow_id), None
+            if resident is not None and resident.version == version:
+                decision, resident = self.on_residents(resident, one.events, memo), None
             if decision is None:
-                unknown.append(one)
+                unknown.append((one, resident is not None))
             else:
                 found[one.workflow_id] = (one, memo, decision)
         if unknown:
             with self.backend.reading() as view:
-                for one in unknown:
+                for one, was_known in unknown:
+                    if was_known and polls_in_vain(view, one):
+                        results[one.workflow_id] = TurnResult(decision=None, replies={})
+                        continue
                     memo = TurnMemo(None, one.extra_write, one.taking)
                     if (decision := self._decided_in_group(view, one, memo)) is not None:
                         found[one.workflow_id] = (one, memo, decision)

@@ -204,13 +204,21 @@ class Quiet:
         """
         version = self.version if self._joined.decisions is None else self._backend.data_version()
         late = memo.unoffered is not None and memo.unoffered != version and self._lapses is None
-        if self._lapses is not None:
-            version = self._lapses()
-        elif self.beside and self._restorable:
-            version = -1 - self._backend.restored  # type: ignore[attr-defined]
+        version = self.believed(version)
         if late or (memo.resident and (memo.version != version or self.is_due(tx, workflow, now))):
             raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
         memo.version = version
+
+    def believed(self, version: int | None = None) -> int:
+        """Of which version kept rows are that a turn may be decided on, while the store has this one, by default the present one.
+
+        Rows of another version would be refused in its write.
+        """
+        if self._lapses is not None:
+            return self._lapses()
+        if self.beside and self._restorable:
+            return -1 - self._backend.restored  # type: ignore[attr-defined,no-any-return]
+        return self._backend.data_version() if version is None else version
 
     def next_event(self) -> tuple[int, str] | None:
         """When an event may come due, not before that; where is not said."""

@@ -12,6 +12,7 @@ from conductorlite.model.decisions import Decision
 from conductorlite.model.executions import PollData
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.connections import begin_shared
+from conductorlite.testing.conformance.groups import GroupConformance
 from conductorlite.testing.conformance.samples import line, started
 from conductorlite.testing.faults import lay_empty_store
 
@@ -67,3 +68,18 @@ def test_of_decisions_that_share_a_write_only_the_late_one_is_left_out(tmp_path:
         assert one.counts.statements < 12
         with one.reading() as view:
             assert [row.fence for row in map(view.workflow, (row.workflow_id for row in rows)) if row is not None] == [2] * 20
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_what_is_worked_out_before_the_lock_is_compared_in_it(tmp_path: Path, seed: int) -> None:
+    """Beside another process decisions that share a write are stored as one by one too, those that are late among them."""
+    path = lay_empty_store(tmp_path / "store.db")
+    one, two = (SQLiteBackend(path, synchronous="NORMAL") for _ in range(2))
+    with closing(one), closing(two):
+        for backend in (one, two):
+            with backend.writing() as tx:
+                tx.embed(str(id(backend)), "{}")
+        with one.writing():
+            assert one._commits < one._shared
+        GroupConformance().test_stored_together_is_stored_one_by_one(one, seed)
+        assert one._commits < one._shared

@@ -125,6 +125,21 @@ def test_turns_share_a_write_beside_another_process(tmp_path: Path) -> None:
         assert one.admin.check() == []
 
 
+def test_rows_that_would_be_refused_are_not_decided_on(tmp_path: Path) -> None:
+    """Somebody has written to the store: what is kept of executions is read again before the decisions, not in the write."""
+    backend = SQLiteBackend(tmp_path / "store.db", counting=True)
+    one, other = make(backend), Engine(SQLiteBackend(tmp_path / "store.db"), clock=VirtualClock(T0))
+    with one, other:
+        reports = reports_on(one)
+        other.start(TWO)
+        assert backend.counts is not None
+        backend.counts.reset()
+        one.core.reports.taken_together([report] for report in reports)
+        assert (one.core.turns.fenced_out, backend.counts.commits, backend.counts.statements_by_sql["BEGIN"]) == (0, 1, 1)
+        assert statuses(one)[-4:] == ["COMPLETED"] * 4
+        assert one.admin.check() == []
+
+
 @pytest.mark.parametrize("write", range(1, 7))
 def test_a_write_that_fails_is_taken_turn_by_turn(write: int) -> None:
     """Whichever write of the group fails, nothing of it is stored, and each turn is taken alone; none is answered before."""

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Final, Literal, final
 
+from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import (
-    ConductorliteError,
     EngineClosed,
     InvalidInput,
     InvariantBroken,
@@ -28,7 +28,16 @@ from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import Capability, PayloadStorage
 from conductorlite.store.sqlite.changes import Known, SQLiteReads
-from conductorlite.store.sqlite.connections import Settings, begin_shared, open_reader, open_writer, release, translated
+from conductorlite.store.sqlite.connections import (
+    Settings,
+    begin_shared,
+    ended,
+    is_clean,
+    open_reader,
+    open_writer,
+    release,
+    translated,
+)
 from conductorlite.store.sqlite.disk import LARGE, Reserve, copy
 from conductorlite.store.sqlite.groups import GroupWrites
 from conductorlite.store.sqlite.own_rows import Part, is_own
@@ -46,9 +55,10 @@ _ALONE: Final = 64
 
 
 class _Current(threading.local):
-    """The block this thread is in."""
+    """The block this thread is in, and what its next write will store."""
 
     block: _Reading | _Writing | None = None
+    ready: Sequence[Decision] = ()
 
 
 @final
@@ -119,6 +129,10 @@ class SQLiteBackend:
         if outer is not None and outer.joinable and outer.live and isinstance(outer.view, GroupWrites):
             return within(Part(outer.view, outer.view._connection, self.path))
         return within(_Writing(self))
+
+    def prepare(self, decisions: Sequence[Decision]) -> None:
+        """Have the next write of this thread, which will store them, work out what it can before other processes wait for it."""
+        self._current.ready = decisions
 
     def transaction(self) -> AbstractContextManager[GroupWrites]:
         """An atomic change of the application's, in which other changes of this thread are parts."""
@@ -287,7 +301,7 @@ class SQLiteBackend:
     def _give_writer(self, block: Block[Any], *, clean: bool) -> None:
         """Give the writing connection back, if the block has it, with no transaction open."""
         if self._mutex.mine(block):
-            if self._writer is not None and not _ended(self._writer, clean=clean):
+            if self._writer is not None and not ended(self._writer, clean=clean):
                 self._writer = None
             self._mutex.give(block)
 
@@ -311,27 +325,6 @@ class SQLiteBackend:
             self._idle.append(reader)
         else:
             reader.close()
-
-
-def _ended(connection: sqlite3.Connection, *, clean: bool) -> bool:
-    """End whatever transaction is open; False when the connection is closed then.
-
-    One whose block was not left in a `clean` way is of no use any more: the frames of the exception may keep a statement that has
-    not come to its end, and with it a view of the file after which no one could write.
-    """
-    try:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        if not clean:
-            connection.close()
-    except sqlite3.Error:
-        return clean  # what is wrong with it, the next statement shows
-    return clean
-
-
-def _clean(error: BaseException) -> bool:
-    """Whether an error leaves no statement behind: not one that came from the middle of reading."""
-    return isinstance(error, ConductorliteError) and not isinstance(error, StorageError)
 
 
 @final
@@ -396,7 +389,7 @@ class _Reading(Block[SQLiteReads]):
                 with suppress(sqlite3.Error):  # what it knows of rows is not what they are any more
                     refuse_newer(self.view._connection, backend.path)
         finally:
-            self._over(clean=error is None or _clean(error))
+            self._over(clean=error is None or is_clean(error))
         if isinstance(error, sqlite3.Error) and failed:
             raise translated(error, backend.path) from error
 
@@ -412,7 +405,7 @@ class _Reading(Block[SQLiteReads]):
         reader = self._reader
         if reader is None:
             backend._give_writer(self, clean=clean)
-        elif _ended(reader, clean=clean):
+        elif ended(reader, clean=clean):
             self._reader = None
             backend._return_reader(reader)
 
@@ -435,7 +428,11 @@ class _Writing(Block[GroupWrites]):
             backend._check_open()
             raise InvariantBroken("writing() inside another transaction of the same thread")
         backend._current.block = self
+        ready, backend._current.ready = backend._current.ready, ()
         writer = backend._take_writer(self)
+        view = GroupWrites(writer, backend.path, backend._known)
+        if backend._commits < backend._shared:
+            view.prepare(ready)
         try:
             if backend._commits < backend._shared:
                 begin_shared(writer, backend._settings.busy_timeout_ms)
@@ -450,9 +447,10 @@ class _Writing(Block[GroupWrites]):
                 backend._version = version
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
-        self.view = GroupWrites(writer, backend.path, backend._known, shared=backend._commits < backend._shared)
-        self.view._dirty = self.joinable  # what came before must not be undone with a decision
-        return self.view
+        view.shared = backend._commits < backend._shared
+        view._dirty = self.joinable  # what came before must not be undone with a decision
+        self.view = view
+        return view
 
     def end(self, error: BaseException | None) -> None:
         backend = self._backend
@@ -471,7 +469,7 @@ class _Writing(Block[GroupWrites]):
         except sqlite3.Error as failure:
             raise translated(failure, backend.path) from failure
         finally:
-            self._over(clean=error is None or _clean(error))
+            self._over(clean=error is None or is_clean(error))
 
     def undo(self, error: BaseException | None = None) -> None:
         if os.getpid() == self._backend._pid:

@@ -295,3 +295,24 @@ def _enter_wal(connection: sqlite3.Connection, path: str) -> None:
             break
     if mode != "wal":
         raise StorageError(f"{path}: the file system does not support WAL (mode {mode!r}; a network folder?)")
+
+
+def ended(connection: sqlite3.Connection, *, clean: bool) -> bool:
+    """End whatever transaction is open; False when the connection is closed then.
+
+    One whose block was not left in a `clean` way is of no use any more: the frames of the exception may keep a statement that has
+    not come to its end, and with it a view of the file after which no one could write.
+    """
+    try:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if not clean:
+            connection.close()
+    except sqlite3.Error:
+        return clean  # what is wrong with it, the next statement shows
+    return clean
+
+
+def is_clean(error: BaseException) -> bool:
+    """Whether an error leaves no statement behind: not one that came from the middle of reading."""
+    return isinstance(error, ConductorliteError) and not isinstance(error, StorageError)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, MessageKey
@@ -31,10 +32,14 @@ class _Refused(Exception):
     """Internal: a row is not as it is thought to be."""
 
 
+#: The lists of `GroupRows`.
+_KINDS: Final = ("added", "alarmed", "changed", "dated", "ended", "gone", "history", "put", "read", "updated")
+
+
 class GroupRows:
     """What decisions write, by the statement that writes it."""
 
-    __slots__ = ("added", "alarmed", "changed", "dated", "ended", "gone", "history", "known", "put", "read", "updated")
+    __slots__ = (*_KINDS, "known")
 
     def __init__(self) -> None:
         #: Rows of executions: those that change as they mostly do, those whose alarm is another one, those that end.
@@ -82,14 +87,38 @@ class GroupRows:
         for message in outgoing.put:
             self.put.append(message_row(message))
 
+    def join(self, other: GroupRows) -> None:
+        """Add what another one holds."""
+        self.known |= other.known
+        for kind in _KINDS:
+            getattr(self, kind).extend(getattr(other, kind))
+
 
 class GroupWrites(SQLiteWrites):
     """The same, with what turns of several executions write together."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str, known: dict[str, Known], *, shared: bool) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: str, known: dict[str, Known]) -> None:
         super().__init__(connection, path, known)
         #: Whether other processes have written of late, and may have been first.
-        self.shared = shared
+        self.shared = False
+        #: What decisions will write if this is what is known of their executions.
+        self._prepared: dict[str, tuple[Decision, Known, GroupRows]] = {}
+
+    def prepare(self, decisions: Iterable[Decision]) -> None:
+        """Work out what decisions will write, before the transaction begins: other processes wait for its end."""
+        for decision in filter(_is_usual, decisions):
+            workflow_id = decision.workflow.workflow_id
+            known, rows = self._known.get(workflow_id), GroupRows()
+            if known is not None and self._added(rows, decision, known):
+                self._prepared[workflow_id] = (decision, known, rows)
+
+    def _added(self, rows: GroupRows, decision: Decision, known: Known) -> bool:
+        """Add what a decision writes, of an execution of which this is known; nothing of one that `apply` refuses."""
+        after = self._after(decision, known)
+        if self._repeats:
+            return False
+        rows.add(decision, known, after, self._leaving, self._others)
+        return True
 
     def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
         """Store what there is of the usual kind, and say whose decisions that are; see `WritingTransaction`."""
@@ -99,11 +128,14 @@ class GroupWrites(SQLiteWrites):
         found = self._looked_up(usual)
         rows = GroupRows()
         for decision in usual:
-            known = found.get(decision.workflow.workflow_id)
+            workflow_id = decision.workflow.workflow_id
+            known = found.get(workflow_id)
             if known is not None:
-                after = self._after(decision, known)
-                if not self._repeats:  # else it is refused
-                    rows.add(decision, known, after, self._leaving, self._others)
+                of, when, prepared = self._prepared.get(workflow_id, (None, None, rows))
+                if of is decision and when is known:
+                    rows.join(prepared)
+                else:
+                    self._added(rows, decision, known)
         if not rows.known:
             return ()
         before, self._dirty = self._dirty, True

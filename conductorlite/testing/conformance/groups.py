@@ -100,6 +100,8 @@ class GroupConformance:
             with other.reading() as view:
                 rows = [row for one in _IDS if drawn.below(3) and (row := view.workflow(one)) is not None]
                 decisions = [_drawn(drawn, row, {one.ref: one for one in view.attempts(row.workflow_id)}, refusals) for row in rows]
+            if (prepare := getattr(backend, "prepare", None)) is not None and drawn.below(2):
+                prepare(decisions)
             with backend.writing() as tx:
                 stored = tx.apply_some(decisions)
                 refused = _applied(tx, [one for one in decisions if one.workflow.workflow_id not in stored])
