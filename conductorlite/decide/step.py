@@ -55,13 +55,16 @@ class Rows(Protocol):
 class _Following:
     """What is known of a step when its definition is: what ends, and what follows it."""
 
-    __slots__ = ("blank", "ended", "node", "reads", "timers")
+    __slots__ = ("blank", "defaults", "ended", "node", "reads", "timers")
 
     def __init__(self, ref: str, node: Node, plan: Plan) -> None:
         self.node = node
         #: The timers that the attempt which ends may have, and those that the next one may.
         self.ended = (f"TOTAL_TIMEOUT:{ref}", f"TASK_TIMEOUT:{ref}", f"RESPONSE_TIMEOUT:{ref}")
         self.timers = (f"POLL_TIMEOUT:{node.ref}", f"TASK_TIMEOUT:{node.ref}", f"RESPONSE_TIMEOUT:{node.ref}")
+        #: The lengths of those that no definition sets.
+        lengths = node.policy.defaults
+        self.defaults = tuple([lengths.get(name, 0) for name in ("poll_timeout_ms", "timeout_ms", "response_timeout_ms")])
         #: The next row, as far as it is the same in each execution: a copy is made faster than a row of that many fields.
         self.blank = Task(
             workflow_id="",
@@ -244,14 +247,15 @@ def _never(at: int, due: Iterable[str]) -> bool:
 def ended_row(task: Task, said: Mapping[str, Any], output: Payload, now: int, status: TaskStatus) -> Task:
     """The row of an attempt that is over, when what follows it has its row: its successor, or the next attempt."""
     ended: Any = copied[Task](task)
-    errors = said.get("errorTypes")
-    ended.status, ended.reason = status, said.get("reason") or None
-    ended.executed = status is _COMPLETED
+    ended.status, ended.executed, ended.output = status, status is _COMPLETED, output
     ended.retried = not ended.executed
     ended.ended_at = ended.updated_at = now
-    ended.lease, ended.holder, ended.output = 0, None, output
-    ended.worker_id, ended.traceback = said.get("workerId") or task.worker_id, said.get("traceback")
-    ended.error_types = tuple(errors) if errors else ()
+    ended.lease, ended.holder = 0, None
+    ended.reason = said["reason"] or None if "reason" in said else None
+    ended.traceback = said.get("traceback")
+    ended.error_types = tuple(said["errorTypes"] or ()) if "errorTypes" in said else ()
+    if "workerId" in said:
+        ended.worker_id = said["workerId"] or task.worker_id
     ended.timeout_at = ended.response_timeout_at = ended.total_timeout_at = None
     ended.__class__ = Task
     row: Task = ended
@@ -283,18 +287,21 @@ def _decided(
     timers = _timers(row, known, made, sequence)
     said, replies = event.data.value, {event.event_id: _DONE}
     cause = reported_with(said.get("workerId"), said.get("callbackAfterMs"), ended.error_types)
-    history = [line(number, ended, _COMPLETED, ended.output, cause), line(number + 1, made, _SCHEDULED, given, None)]
+    history: tuple[HistoryEvent, ...] = (
+        line(number, ended, _COMPLETED, ended.output, cause),
+        line(number + 1, made, _SCHEDULED, given, None),
+    )
     if poll is not None:
         number += 1
         replies[poll.event_id] = _DONE
-        history.append(line(number + 1, made, _IN_PROGRESS, None, polled_by(made.worker_id)))
+        history = (*history, line(number + 1, made, _IN_PROGRESS, None, polled_by(made.worker_id)))
         sequence = made.lease + len(timers)
     total, whole, response = known.ended
-    cancelled = [] if task.total_timeout_at is None else [total]
-    if task.timeout_at is not None:
-        cancelled.append(whole)
+    cancelled: tuple[str, ...] = () if task.timeout_at is None else (whole,)
+    if task.total_timeout_at is not None:
+        cancelled = (total, *cancelled)
     if task.response_timeout_at is not None:
-        cancelled.append(response)
+        cancelled = (*cancelled, response)
     after: Any = copied[Workflow](row)
     after.task_seq, after.last_ref, after.sequence, after.history_seq = made.seq, made.ref, sequence, number + 1
     after.updated_at, after.broken_turns, after.parked = now, 0, None
@@ -303,8 +310,8 @@ def _decided(
         workflow=after,
         inserted=(made,),
         updated=(ended,),
-        history=tuple(history),
-        cancelled=tuple(cancelled),
+        history=history,
+        cancelled=cancelled,
         timers=tuple(timers),
         released_at=now,
         outgoing=_NOTHING if poll is not None else new[Outgoing](put=(message,)),
@@ -335,16 +342,15 @@ def _made(row: Workflow, known: _Following, message: Message, given: Payload, se
 
 def _timers(row: Workflow, known: _Following, made: Task, sequence: int) -> list[Event]:
     """What is dated for the attempt that follows; `sequence` is the number of the execution's last event so far."""
-    ref, generation, now, default = made.ref, made.generation, made.updated_at, known.node.policy.defaults.get
-    (polled, whole, response), number, timers = known.timers, made.lease, []
+    ref, generation, now = made.ref, made.generation, made.updated_at
+    (polled, whole, response), (poll_ms, whole_ms, response_ms), number = known.timers, known.defaults, made.lease
+    timers: list[Event] = []
     if (at := made.poll_timeout_at) is not None:
-        timer = (ref, 0, generation, _POLL_TIMEOUT, at, default("poll_timeout_ms", 0), sequence, now)
-        timers.append(timer_event(row, polled, timer))
+        timers = [timer_event(row, polled, (ref, 0, generation, _POLL_TIMEOUT, at, poll_ms, sequence, now))]
     if (at := made.timeout_at) is not None:
         number += 1
-        timer = (ref, 0, generation, _TASK_TIMEOUT, at, default("timeout_ms", 0), number, now)
-        timers.append(timer_event(row, whole, timer))
+        timers = [timer_event(row, whole, (ref, 0, generation, _TASK_TIMEOUT, at, whole_ms, number, now))]
     if (at := made.response_timeout_at) is not None:
-        timer = (ref, 0, generation, _RESPONSE_TIMEOUT, at, default("response_timeout_ms", 0), number + 1, now)
-        timers.append(timer_event(row, response, timer))
+        timer = (ref, 0, generation, _RESPONSE_TIMEOUT, at, response_ms, number + 1, now)
+        timers = [*timers, timer_event(row, response, timer)]
     return timers

@@ -17,6 +17,7 @@ from typing import Final
 
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.verbs import Verbs
+from conductorlite.model.attrs import new
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, TaskResult, Workflow
@@ -325,14 +326,11 @@ class Driver(Work):
         return self.workshop.is_quick(handed[0][0], QUICK_MS if len(handed) == 1 else 0)
 
     def _run_here(self) -> None:
-        """Carry out what was handed over, and what its reports hand over then, for a few milliseconds.
-
-        Who stands by meanwhile finds the rest where it is.
-        """
+        """Carry out what was handed over, and what its reports hand over then, for a few ms. Who stands by finds the rest there."""
         handed, until = self.handing.handed, self.clock.now() + QUICK_MS
         while self._runs_here() and self.clock.now() < until:
             worker, task = handed.popleft()
-            running = Call(worker=worker, task=task, beat_at=self._next_beat(worker, task), inline=True)
+            running = new[Call](worker=worker, task=task, beat_at=self._next_beat(worker, task), inline=True)
             try:
                 self.standby.run(partial(self.workshop.run_here, running))
             except NoThread:
@@ -341,7 +339,7 @@ class Driver(Work):
                 with suppress(StorageError):
                     self.engine.core.holding.give_back([task])
                 raise
-            if not handed:
+            if not (handed or (self.workshop.is_only(running) and not self.reports.in_hand and self._report(running))):
                 self._collect()
         return None
 
@@ -372,11 +370,11 @@ class Driver(Work):
         done = self.reports.flush()
         finished = []
         for running in self._finished():
-            if running.reported:
-                self.workshop.end(running)
-                done = True
-            else:
+            if not running.reported:
                 finished.append(running)
+                continue
+            self.workshop.end(running)
+            done = True
         if len(finished) > 1:
             executions: dict[str, list[Call]] = {}
             for running in finished:
@@ -389,23 +387,24 @@ class Driver(Work):
                 self.workshop.end(running)
                 done = True
             finished = [running for calls in groups for running in calls if running not in reported]
-        for running in finished:
-            address = running.task.task_id
-            try:
-                self.reports.report(running.task, _result_of(running), running.ended_at, ended=[running.worker])
-            except StorageError as error:
-                if not self.outages.failed(error, address):
-                    raise
-                continue
-            except EngineClosed:
-                raise
-            except Exception:
-                self.workshop.end(running)
-                raise
-            self.outages.done(address)
+        return sum([self._report(running) for running in finished]) > 0 or done
+
+    def _report(self, running: Call) -> bool:
+        """Report what one function returned; False when that cannot be stored yet."""
+        try:
+            self.reports.report(running.task, _result_of(running), running.ended_at, ended=[running.worker])
+        except StorageError as error:
+            if self.outages.failed(error, running.task.task_id):
+                return False
+            raise
+        except EngineClosed:
+            raise
+        except Exception:
             self.workshop.end(running)
-            done = True
-        return done
+            raise
+        self.outages.done(running.task.task_id)
+        self.workshop.end(running)
+        return True
 
     def _beats_due(self) -> bool:
         """Extend the leases of running functions; one that lost its lease is abandoned, and said so in its log."""

@@ -142,6 +142,10 @@ class Workshop:
         """Whether the last call of a function took so many milliseconds at most; coroutines that take none go on beside others."""
         return self._spans.get(worker.queue, most + 1) <= most and (most > 0 or not worker.is_async)
 
+    def is_only(self, running: Call) -> bool:
+        """Whether a call that has returned is the only one there is, and is to be reported."""
+        return len(self._calls) == 1 and running in self._calls and not running.reported
+
     def under_way(self) -> bool:
         """Whether a function has been called and has not returned."""
         for running in self._calls:
@@ -401,9 +405,14 @@ class HandOut:
             return None
         most, limit, lent = self.most, self._workers.concurrency, self._workshop.lent is not None and self._workshop.lends()
         if self.threads:
-            freed = [worker.is_async for worker in ended]
-            for is_async in {worker.is_async for worker in served.values()}:
-                most = min(most, self._workshop.room(is_async=is_async) - lent + freed.count(is_async))
+            kinds = set()
+            for worker in served.values():
+                kinds.add(worker.is_async)
+            for is_async in kinds:
+                room = self._workshop.room(is_async=is_async) - lent
+                for worker in ended:
+                    room += worker.is_async is is_async
+                most = min(most, room)
         if limit is not None:
             most = min(most, limit - len(self._workshop) - lent + len(ended))
         if most <= 0:

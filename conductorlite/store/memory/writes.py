@@ -12,6 +12,7 @@ from conductorlite.model.decisions import Decision, Event, Message, MessageKey, 
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.model.executions import PollData, Task, TaskLog, Workflow, stored_task, stored_workflow
 from conductorlite.model.limits import LimitChange
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.memory.reads import LimitWrites, MemoryReads
 from conductorlite.store.memory.rows import ADDED, APPENDED, DISCARDED, MISSING, Execution, Ordered, Store, packed
 from conductorlite.store.memory.tables import TableWrites
@@ -22,6 +23,8 @@ __all__ = ["MemoryWrites"]
 
 _identity: Final = attrgetter("task_id", "base_ref", "iterations", "grafts")
 
+
+_OPEN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS})
 
 #: A `DueKey`.
 _due_key: Final = attrgetter("due_at", "workflow_id", "posted_at", "sender", "sender_seq", "event_id")
@@ -223,9 +226,11 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             if before is MISSING or before < new.attempt:
                 note((execution.last, new.ref, before))
                 execution.last[new.ref] = new.attempt
-        if new.live is not (key in execution.live):
+        # An open attempt is live as long as no other one has followed it, and has not failed.
+        live, failed = (not new.retried, False) if new.status in _OPEN else (new.live, new.failed)
+        if live is not (key in execution.live):
             self._list(execution.live, key)
-        if new.failed is not (key in execution.failed):
+        if failed is not (key in execution.failed):
             self._list(execution.failed, key)
         if new.iterations and (old is None or old.seq != new.seq):
             rows = execution.loops.setdefault(new.base_ref, Ordered())
@@ -245,8 +250,13 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
     # -- inbox ---------------------------------------------------------------------------------------------------------
 
     def _events(self, decision: Decision, execution: Execution) -> None:
+        inbox, note = execution.inbox, self._store.note
         for event_id in decision.consumed + decision.cancelled:
-            self._drop_event(execution, event_id)
+            dropped = inbox.get(event_id)
+            if dropped is not None:
+                note((inbox, event_id, dropped))
+                del inbox[event_id]
+                self._unlist(execution, dropped)
         if decision.release_held:
             self._release_held(execution, decision.released_at)
         owner = decision.workflow.owner
