@@ -21,6 +21,7 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import SchemaDef
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
+from conductorlite.model.later import module
 from conductorlite.model.scalars import step_path
 
 __all__ = ["SchemaCheck", "compile_schema"]
@@ -40,6 +41,10 @@ _LENGTH: Final = 400
 #: Keywords whose values are data, not schemas.
 _DATA: Final = frozenset({"const", "enum", "default", "examples"})
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+#: Imported with the first schema that is compiled: it costs more than most programs' whole engine.
+exceptions: Final = module("jsonschema.exceptions")
 
 
 class _TooMuch(Exception):
@@ -82,7 +87,6 @@ def compile_schema(schema: SchemaDef) -> SchemaCheck:
     """Compile a schema of type JSON; raises InvalidExpression with what is wrong with it, MissingExtra without the extra."""
     if importlib.util.find_spec("jsonschema") is None:
         raise MissingExtra("schema", "enforcing a schema")
-    from jsonschema.exceptions import SchemaError
     from referencing import Registry
 
     document = json.loads(canonical(dict(schema.data or {})))
@@ -93,7 +97,7 @@ def compile_schema(schema: SchemaDef) -> SchemaCheck:
     _look_through(document)
     try:
         dialect.check_schema(document)
-    except SchemaError as error:
+    except exceptions.SchemaError as error:
         raise InvalidExpression(f"{_path(error.absolute_path)}: {error.message[:200]}") from None
     except RecursionError:
         raise InvalidExpression("$: the schema is nested too deeply") from None
@@ -213,10 +217,8 @@ def _size(value: Any, whole: bool) -> int:
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
     if validator.is_type(instance, "string") and not _searched(pattern).search(instance):
-        yield ValidationError("does not match")
+        yield exceptions.ValidationError("does not match")
 
 
 def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, schema: Any) -> Iterator[Any]:
@@ -228,8 +230,6 @@ def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: A
 
 
 def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
     if not validator.is_type(instance, "object"):
         return
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
@@ -238,16 +238,14 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
         for extra in extras:
             yield from validator.descend(instance[extra], allowed, path=extra)
     elif not allowed and extras:
-        yield ValidationError(f"{', '.join(map(repr, extras[:_SHOWN]))} not foreseen")
+        yield exceptions.ValidationError(f"{', '.join(map(repr, extras[:_SHOWN]))} not foreseen")
 
 
 def _unique_items(validator: Any, unique: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
     if not unique or not validator.is_type(instance, "array"):
         return
     if len({json.dumps(_same(item), sort_keys=True) for item in instance}) < len(instance):
-        yield ValidationError("has an entry twice")
+        yield exceptions.ValidationError("has an entry twice")
 
 
 def _same(value: Any) -> Any:

@@ -43,7 +43,7 @@ __all__ = [
     "Payload",
     "check_event_handler",
     "check_schemas",
-    "check_task_schemas",
+    "check_schemas_of",
     "checked",
     "enforced",
     "examine",
@@ -124,7 +124,7 @@ def validate_task_def(task_def: TaskDef, path: str = "$") -> list[Problem]:
         return problems
     findings = Findings()
     check_task_def(task_def, path, findings, embedded=False)
-    check_task_schemas(task_def, path, findings)
+    check_schemas_of(task_def, path, findings)
     return findings.problems
 
 
@@ -421,23 +421,19 @@ def enforced(definition: WorkflowDef | TaskDef) -> bool:
 
 def check_schemas(scope: Scope, findings: Findings) -> None:
     """Add what is wrong with the schemas of a workflow and of the task definitions in it."""
-    _check(scope.defn, scope.path, findings)
+    check_schemas_of(scope.defn, scope.path, findings)
     for node in scope.nodes:
         definition = node.task.task_definition
         if definition is None:
             continue
         path = f"{node.path}.taskDefinition"
-        check_task_schemas(definition, path, findings)
+        check_schemas_of(definition, path, findings)
         if node.task.type in OPERATOR_TYPES and enforced(definition) and definition.input_schema is not None:
             findings.warn(f"{path}.inputSchema", f"is not enforced for {node.task.type}: only for tasks that workers carry out")
 
 
-def check_task_schemas(task_def: TaskDef, path: str, findings: Findings) -> None:
-    """Add what is wrong with the schemas of one task definition."""
-    _check(task_def, path, findings)
-
-
-def _check(definition: WorkflowDef | TaskDef, path: str, findings: Findings) -> None:
+def check_schemas_of(definition: WorkflowDef | TaskDef, path: str, findings: Findings) -> None:
+    """Add what is wrong with the schemas that one definition has itself."""
     if not enforced(definition):
         return
     for field, name in _SIDES:
