@@ -25,6 +25,7 @@ from typing import Final
 from conductorlite.decide.again import again
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
+from conductorlite.decide.rounds import next_round
 from conductorlite.decide.step import step
 from conductorlite.engine.decisions import UNLOCKED, Parking, TurnLock, TurnLost
 from conductorlite.engine.driven_time import Driven
@@ -169,7 +170,7 @@ class Turns(Parking):
         if row is None or plan is None or known is None or plan.foreign or row.owner != quiet.owner:
             self._unlike, self._passed = workflow_id, 0
             return None
-        way = again if failed else step
+        way = again if failed else step if ref in plan.nodes else next_round
         try:
             with self.backend.writing() as tx:
                 now = self.clock.now()

@@ -61,10 +61,10 @@ class Ways:
         self.decide, self.short, self.off = decider.decide, 0, False
         #: Raised here, they would be a broken invariant of that execution.
         self.differences: list[tuple[Any, Any]] = []
-        #: How many of them were steps, and retries.
-        self.steps = self.retries = 0
+        #: How many of them were steps, retries and rounds.
+        self.steps = self.retries = self.rounds = 0
         read, scheduled = (vars(decider)[name] for name in ("_read_plain", "scheduled"))
-        poll, step, again = (vars(written_out)[name] for name in ("poll", "step", "again"))
+        poll, step, again, next_round = (vars(written_out)[name] for name in ("poll", "step", "again", "next_round"))
         answer, payload = Changeset.answer, do_while.loop_payload
 
         def read_plain(changeset: Any, event: Any) -> int | None:
@@ -88,7 +88,15 @@ class Ways:
             return found
 
         patch.setattr(written_out, "step", stepped)
+
+        def gone_on(*given: Any) -> Decision | None:
+            found = None if self.off else next_round(*given)
+            self.rounds += found is not None
+            self.short += found is not None
+            return found
+
         patch.setattr(written_out, "again", retried)
+        patch.setattr(written_out, "next_round", gone_on)
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
         patch.setattr(Changeset, "answer", lambda *given: (asked if self.off else answer)(*given))
         patch.setattr(do_while, "loop_payload", lambda *given: (rounds if self.off else payload)(*given))
@@ -409,7 +417,7 @@ def test_what_a_round_would_do_wrong_is_found(broken: str, monkeypatch: pytest.M
     else:
         monkeypatch.setattr(do_while, "loop_payload", lambda changeset, loop: changeset.payload({"iteration": loop.round}))
     ways = Ways(monkeypatch)
-    step = {"name": "n0", "taskReferenceName": "a", "inputParameters": {"n": "${l.output.iteration}"}}
+    step = {"name": "n0", "taskReferenceName": "a", "inputParameters": {"n": "${a.status}"}}
     loop = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "$.l.iteration < 3", "loopOver": [step]}
     drive({"name": "loop", "tasks": [loop]}, {}, Tape(b""))
     with pytest.raises(AssertionError, match="assert Decision"):
@@ -486,3 +494,61 @@ def fail(read: str = "${workflow.input.n}", *, by_hand: bool = False, **options:
             engine.advance("1s")
         engine.run_until_idle()
         assert run.status.terminal
+
+
+ROUND_BUGS = [
+    *map(steps_without, ("timers", "cancelled", "history", "inserted", "updated")),
+    *(steps_with_other("inserted", **other) for other in ({"iterations": ()}, {"lease": 0}, {"seq": 0}, {"started_at": 0})),
+    *(steps_with_other("updated", **other) for other in ({"round": 0}, {"executed": False}, {"open": 0})),
+    steps_with_other("history", number=0),
+    steps_with_other("workflow", sequence=0),
+    lambda decision: attrs.evolve(decision, replies={}),
+]
+
+
+def repeat(condition: str = "$.l.iteration < 4", read: str = "${l.output.iteration}", *beside: Any, **fields: Any) -> None:
+    """A loop of one task, driven to its end."""
+    step = {"name": "n0", "taskReferenceName": "a", "inputParameters": {"n": read}}
+    loop = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": condition, "loopOver": [step, *beside]}
+    drive({"name": "loop", "tasks": [{**loop, **fields}]}, {"n": 1, "items": ["x", "y"]}, Tape(b""))
+
+
+@pytest.mark.parametrize("spoil", ROUND_BUGS)
+def test_what_a_round_written_out_would_do_wrong_is_found(
+    spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is for what takes the end of a round, the condition and the next round at once."""
+    real = vars(written_out)["next_round"]
+
+    def spoilt(*given: Any) -> Decision | None:
+        decision = real(*given)
+        return None if decision is None else spoil(decision)
+
+    monkeypatch.setattr(written_out, "next_round", spoilt)
+    ways = Ways(monkeypatch)
+    repeat()
+    assert ways.rounds == 3
+    with pytest.raises(AssertionError, match="assert Decision"):
+        ways.check()
+
+
+@pytest.mark.parametrize(
+    ("condition", "read", "fields", "rounds"),
+    [
+        ("$.l['iteration'] < 4", "${l.output.iteration}", {}, 3),
+        ("if ($.l.iteration < 3) { true; } else { false; }", "${a.output.x.n}, ${CPEWF_TASK_ID} and ${workflow.input.n}", {}, 2),
+        ("$.l.iteration < 4", "${a.status}", {}, 0),
+        ("$.l.iteration < 4", "${l.output}", {}, 0),
+        ("$.l.iteration < 4", "${l.output.1.a.x}", {}, 0),
+        ("$.l.iteration < 3 && $.a.x.n == 0", "1", {}, 0),
+        ("$.l.iteration < $.most", "1", {"inputParameters": {"most": 4}}, 0),
+        ("$.l.iteration < 5", "${l.output.iteration}", {"inputParameters": {"keepLastN": 2}}, 0),
+        ("true", "${l.output.loopItem}", {"items": "${workflow.input.items}"}, 0),
+    ],
+)
+def test_a_round_is_decided_alike(condition: str, read: str, fields: Any, rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it reads, and what its condition does; what is not as it mostly is goes the general way."""
+    ways = Ways(monkeypatch)
+    repeat(condition, read, **fields)
+    ways.check()
+    assert ways.rounds == rounds

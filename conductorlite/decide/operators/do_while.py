@@ -21,7 +21,7 @@ from conductorlite.model.executions import HistoryKind, Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
-__all__ = ["go_round", "next_round", "reopened_loop", "resume_loop", "schedule_loop", "set_round", "with_rounds"]
+__all__ = ["go_round", "next_round", "reopened_loop", "resume_loop", "round_output", "schedule_loop", "set_round", "with_rounds"]
 
 #: Rounds that may follow each other while nothing is waited for, of all loops together: past that they never end.
 _MOST_AT_ONCE: Final = 10_000
@@ -70,11 +70,10 @@ def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
         _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, f"{_MOST_AT_ONCE:,} rounds without anything to wait for")
         return
     number = loop.round + 1
-    output = {"iteration": number}
     if items is None and changeset.lost is None:
-        kept = Payload(f'{{"iteration":{number}}}')
-        kept.value, kept.flat = output, True
+        kept = round_output(number)
     else:
+        output: dict[str, Any] = {"iteration": number}
         if items is not None:
             output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
         kept = changeset.payload(output)
@@ -87,6 +86,13 @@ def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
     changeset.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
     if node.body is not None:
         changeset.follow(loop, node.body, (*loop.iterations, number))
+
+
+def round_output(number: int) -> Payload:
+    """What a loop without a list shows of itself in a round."""
+    kept = Payload(f'{{"iteration":{number}}}')
+    kept.value, kept.flat = {"iteration": number}, True
+    return kept
 
 
 def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None) -> None:

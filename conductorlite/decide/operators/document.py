@@ -15,10 +15,10 @@ from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import shown_status
 from conductorlite.plan.compile import Node
 
-__all__ = ["ExpressionContext", "loop_payload", "rendered", "task_values", "workflow_values"]
+__all__ = ["LOOP_KEYS", "ExpressionContext", "loop_payload", "rendered", "task_values", "workflow_values"]
 
 #: What a running loop shows of itself without looking at its rounds.
-_LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
+LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
 
 #: Members of a root that are documents, and may be large.
 _DOCUMENTS: Final = frozenset({"input", "output", "variables"})
@@ -109,10 +109,8 @@ class ExpressionContext:
     def _wants_rounds(self, task: Task) -> bool:
         if task.status.terminal:
             return False
-        for root, member, key in self._reads.steps:  # in no generator: it is asked in every round
-            if key not in _LOOP_KEYS and root == task.base_ref and member == "output":
-                return True
-        return False
+        wanted = [key for root, member, key in self._reads.steps if root == task.base_ref and member == "output"]
+        return not LOOP_KEYS.issuperset(wanted)
 
 
 def _workflow_member(changeset: Changeset, member: str) -> Json:
@@ -215,7 +213,7 @@ _SMALL: Final = MAX_SIZE // 16
 def loop_payload(changeset: Changeset, loop: Task) -> Payload:
     """`loop_output` as it is kept; raises InvalidInput. Mostly made of the texts of the outputs, which need no check again."""
     own = loop.output.text
-    if own is None or own == "{}" or loop.output.value.keys() - _LOOP_KEYS:
+    if own is None or own == "{}" or loop.output.value.keys() - LOOP_KEYS:
         return changeset.payload(loop_output(changeset, loop))
     names: dict[str, str] = {}
     parts: list[str] = []
