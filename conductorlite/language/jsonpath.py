@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 from conductorlite.language.paths import Call, Indexes, Keys, Slice, Wild, split_path
 from conductorlite.language.values import MISSING, double, to_text
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
-from conductorlite.model.later import module
+from conductorlite.model.later import module, pattern
 
 if TYPE_CHECKING:
     from conductorlite.language import comparisons, filters
@@ -220,6 +221,10 @@ def walk(value: Json | Missing, steps: Iterable[str | int]) -> Json | Missing:
     return value
 
 
+#: Paths of plain names alone, within what `split_path` takes.
+_NAMES: Final = pattern(r"[\w-]{1,99}(?:\.[\w-]{1,99}){0,20}")
+
+
 @lru_cache(maxsize=2048)
 def compile_path(text: str) -> Path:
     """Compile a path, with or without a leading `$.`; raises InvalidExpression saying what is wrong and where."""
@@ -229,6 +234,9 @@ def compile_path(text: str) -> Path:
 def _compiled(text: str, depth: int) -> Path:
     if depth > _MAX_NESTING:
         raise InvalidExpression(f"paths nested deeper than {_MAX_NESTING} levels")
+    if _NAMES.fullmatch(text) is not None:  # as most are
+        names = tuple(text.split("."))
+        return new[Path](text=text, plain=names, steps=(), scans=(), definite=True, reads_document=False)
     split = split_path(text, partial(_compiled, depth=depth + 1))
     count = next((at for at, (step, scan) in enumerate(split) if scan or _plain(step) is None), len(split))
     plain = tuple(one for step, _ in split[:count] if (one := _plain(step)) is not None)
@@ -387,7 +395,7 @@ def reads_of_path(path: Path) -> Reads:
     if len(plain) < 2 or not isinstance(plain[1], str):
         return Reads(roots=frozenset((plain[0],)))
     key = plain[2] if len(plain) > 2 and isinstance(plain[2], str) else None
-    return Reads(members=frozenset(((plain[0], plain[1]),)), steps=frozenset(((plain[0], plain[1], key),)))
+    return new[Reads](members=frozenset(((plain[0], plain[1]),)), steps=frozenset(((plain[0], plain[1], key),)))
 
 
 def reads_of_prefix(text: str) -> Reads:

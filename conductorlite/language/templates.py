@@ -48,6 +48,8 @@ _CACHED_ENTRIES: Final = 8
 
 _ENV: Final = "workflow.env."
 _BRACE: Final = pattern(r"[{}]")
+#: One expression that names a place by plain names.
+_LONE: Final = pattern(r"\$\{[\w.-]{1,1000}\}")
 
 #: Types of values that hold nothing.
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
@@ -239,6 +241,8 @@ class Compiled:
 
 
 def _compile_string(text: str) -> Compiled:
+    if _LONE.fullmatch(text) is not None:  # as most are
+        return _static(text[2:-1])
     parts = _split(text, 0)
     if len(parts) == 1 and isinstance(parts[0], Compiled):
         return parts[0]
@@ -362,7 +366,7 @@ def _static(inside: str) -> Compiled:
     except InvalidExpression as error:
         return Compiled(render=_render_variable(inside, None), problems=(str(error),))
     render = _render_plain(inside, path) if not path.steps else _render_path(inside, path)
-    return Compiled(render=render, reads=reads_of_path(path), as_json=path.answers_list)
+    return new[Compiled](render=render, reads=reads_of_path(path), as_json=path.answers_list)
 
 
 def _render_variable(name: str, otherwise: str | None) -> _Render:
