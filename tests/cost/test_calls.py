@@ -27,6 +27,10 @@ CEILINGS: Final = {"chain": (chain, 10, 363), "loop": (loop, 10, 452), "fork": (
 #: The same of a chain in a SQLite file.
 STORED: Final = 462
 
+#: The most calls that the start of a chain of ten takes, by what is given; and per task, that of a new definition of 200.
+STARTS: Final = {"name": 326, "definition": 519}
+DEFINITIONS: Final = {"chain": (chain, 252), "fork": (fork, 306)}
+
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
 RETRY: Final = 408
 VIRTUAL: Final = 1.2
@@ -86,6 +90,29 @@ def test_a_virtual_attempt_costs_little_more_than_a_step(takes: str | Distributi
         what()  # what is made at its first use is no part of it
     real, virtual = _counted(lived), _counted(simulated)
     assert virtual <= VIRTUAL * real, f"{virtual / real:.3f} times"
+
+
+@pytest.mark.parametrize("given", STARTS)
+def test_a_start_takes_so_many_calls(given: str) -> None:
+    """Of what was started before."""
+    definition = chain(10)
+    with Engine(clock=VirtualClock()) as engine:
+        engine.register(definition)
+        started = partial(engine.start, definition.name if given == "name" else definition, {"x": 1})
+        started()
+        taken = _counted(started)
+    assert taken <= STARTS[given], f"{taken} calls"
+
+
+@pytest.mark.parametrize("shape", DEFINITIONS)
+def test_a_new_definition_takes_so_many_calls(shape: str) -> None:
+    """To read, examine and compile it, and to schedule what its first turn does."""
+    make, ceiling = DEFINITIONS[shape]
+    document = {**make(200).to_json(), "name": f"new_{shape}"}
+    with Engine(clock=VirtualClock()) as engine:
+        engine.start(make(2), {"x": 1})  # what is made at its first use is no part of it
+        taken = _counted(lambda: engine.start(WorkflowDef.from_json(document), {"x": 1})) / 200
+    assert taken <= ceiling, f"{taken:.0f} calls a task"
 
 
 def _counted(what: Callable[[], object]) -> int:
