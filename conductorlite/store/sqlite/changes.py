@@ -68,7 +68,7 @@ def kept_timers(view: RowReads) -> Iterator[Row]:
 def kept_lines(view: RowReads) -> Iterator[Row]:
     """The last lines of every journal, which stand in the row of their execution, as `history` would have them."""
     for number, *row in view._execute(sql.LINES):
-        first, at, _, text = tail_of(tuple(row))
+        first, at, _, text, _ = tail_of(tuple(row))
         if text:
             yield (number << 28) + first, at, text
 
@@ -106,7 +106,7 @@ class SQLiteReads(RowReads):
         row = self._execute(sql.LAST_LINES, (workflow_id,)).fetchone()
         if row is None:
             return found
-        first, at, _, text = tail_of(row)
+        first, at, _, text, _ = tail_of(row)
         return [*found, *(line for line in history_of((first, at, text)) if line.n > after)] if text else found
 
     def inbox(self, workflow_id: str) -> Sequence[Event]:
@@ -358,7 +358,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
             return was, known
         workflow, lines = decision.workflow, decision.history
         before = tail_of((workflow.created_at, was)) if known is None and was is not None else known
-        cell, tail, self._leaving = with_lines(before, lines, workflow.created_at, ended=workflow.status.terminal)
+        cell, tail, self._leaving = with_lines(was, before, lines, workflow.created_at, ended=workflow.status.terminal)
         self._repeats = before is not None and lines[0].n < before[2]
         return cell, tail
 

@@ -43,8 +43,8 @@ _MOST: Final = 4 * 1024 * 1024
 _DEBT: Final = 64 * 1024
 
 #: What opening the file and a removal take, bytes, and what part of the store besides: a removal changes more pages of a large one.
-_REMOVAL: Final = 192 * 1024
-_PART: Final = 32
+_REMOVAL: Final = 160 * 1024
+_PART: Final = 64
 
 #: Bytes given back to open the file: what SQLite needs to share the log between processes.
 _OPENING: Final = _STEP

@@ -4,7 +4,7 @@ A line is its kind and status, its reference, attempt, number, reason, payload a
 one; what is not there at the end is left out.
 
 The last lines of an execution stand in its row, which each of its turns writes anyway, until they are too many: then they are a
-row of `history`, and others begin. What no turn adds to is compressed, for most of a line was said before.
+row of `history`, and others begin. All but the newest are compressed, for most of a line was said before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Final
-from zlib import DEFLATED, compressobj, decompress, error
+from zlib import DEFLATED, compressobj, decompressobj, error
 
 from conductorlite.model.executions import HistoryEvent, HistoryKind
 from conductorlite.store.sqlite.rows import TASK_STATUS, WORKFLOW_STATUS, Row, payload_of, readable
@@ -33,11 +33,13 @@ _CAUSES: Final = {"\1": '{"kind":"REPORT"}', "\2": '{"kind":"POLL","worker":"', 
 _BEGINS: Final = 14
 _CAUSED: Final = {long[:_BEGINS]: short for short, long in _CAUSES.items()}
 #: The last lines of an execution are so many characters at most.
-_MOST: Final = 500
-#: How a text is compressed: with a window of so many bits and so little memory, which is ready at once.
+_MOST: Final = 2_000
+#: So many of them are added before all are compressed again.
+_PLAIN: Final = 200
+#: How a text is compressed: with little effort, a window of so many bits and little memory, so that it begins at once.
 _WINDOW: Final = 11
 _MEMORY: Final = 4
-_LEVEL: Final = 6
+_LEVEL: Final = 1
 _HISTORY_KIND: Final = {member.value: member for member in HistoryKind}
 #: Lines that record a change of status name a status there is.
 _STATUS_RECORDED: Final[dict[HistoryKind, Mapping[str, object]]] = {
@@ -63,61 +65,74 @@ def _number(cell: str) -> int | None:
 
 _by_number: Final = attrgetter("n")
 
-#: Lines that follow each other: number and instant of the first one, the number after the last one, and all of them.
-Tail = tuple[int, int, int, str]
+#: Lines that follow each other: number and instant of the first one, the number after the last one, all of them, and how many
+#: characters of their cell are compressed.
+Tail = tuple[int, int, int, str, int]
 
-#: The last lines of a journal, as the row of their execution has them.
+#: The last lines of a journal, as the row of their execution has them: a text, or one that is compressed and what was added to it.
 Cell = str | bytes | None
 
 
-def with_lines(tail: Tail | None, events: Sequence[HistoryEvent], since: int, *, ended: bool) -> tuple[Cell, Tail, Sequence[Tail]]:
+def with_lines(
+    cell: Cell, tail: Tail | None, events: Sequence[HistoryEvent], since: int, *, ended: bool
+) -> tuple[Cell, Tail, Sequence[Tail]]:
     """The cell of an execution that begins at an instant, with new lines; what is in it, and what leaves it for `history`."""
     lines = sorted(events, key=_by_number)
     first, after = lines[0].n, lines[-1].n + 1
     leaving: Sequence[Tail] = ()
-    text = ""
+    new = text = ""
     if tail is not None and tail[3] and first == tail[2] and after - first == len(lines):
-        text = f"{tail[3]}{_LINE}{_joined(lines, tail[1])}"
+        new = _LINE + _joined(lines, tail[1])
+        text = tail[3] + new
     if tail is not None and text and not text[_MOST:]:
-        tail = (tail[0], tail[1], after, text)
+        tail = (tail[0], tail[1], after, text, tail[4])
     else:
-        rows = [(n, at, n + text.count(_LINE) + 1, text) for n, at, text in history_rows(0, lines)]
-        last = rows.pop() if len(rows[-1][3]) <= _MOST else (after, lines[-1].at, after, "")
+        rows = [(n, at, n + text.count(_LINE) + 1, text, 0) for n, at, text in history_rows(0, lines)]
+        last = rows.pop() if len(rows[-1][3]) <= _MOST else (after, lines[-1].at, after, "", 0)
         leaving = [one for one in (tail, *rows) if one is not None and one[3]]
-        tail = last
-    cell = f"{tail[0]},{tail[1] - since}{_LINE}{tail[3]}"
-    return _packed(cell) if ended else cell, tail, leaving
+        tail, cell = last, None
+    whole = f"{tail[0]},{tail[1] - since}{_LINE}{tail[3]}"
+    if ended or whole[tail[4] + _PLAIN :]:
+        return _packed(whole), (*tail[:4], len(whole)), leaving
+    return cell + new.encode() if type(cell) is bytes else whole, tail, leaving
 
 
 @readable
 def tail_of(row: Row) -> Tail:
     """The last lines of an execution: when it begins, and the cell in its row."""
     since, cell = row
-    head, _, text = _unpacked(cell).partition(_LINE)
+    packed, rest = _unpacked(cell)
+    head, _, text = (packed + rest).partition(_LINE)
     first, apart = map(int, head.split(","))
-    return first, since + apart, first + (text.count(_LINE) + 1 if text else 0), text
+    return first, since + apart, first + (text.count(_LINE) + 1 if text else 0), text, len(packed)
 
 
 def journal_text(cell: str | bytes) -> str | None:
     """The lines in a cell of `history` or of an execution, each but the last with a mark behind it; None where there are none."""
-    text = _unpacked(cell)
+    text = "".join(_unpacked(cell))
     return (text.partition(_LINE)[2] if text[:1].isdigit() else text) or None
 
 
 def _packed(text: str) -> str | bytes:
     packing = compressobj(_LEVEL, DEFLATED, _WINDOW, _MEMORY)
     try:
-        packed = packing.compress(text.encode()) + packing.flush()
+        return packing.compress(text.encode()) + packing.flush()
     except UnicodeEncodeError:
         return text  # SQLite refuses it
-    return packed if len(packed) < len(text) else text
 
 
-def _unpacked(cell: str | bytes) -> str:
+def _unpacked(cell: str | bytes) -> tuple[str, str]:
+    """What is compressed in a cell, and what is not."""
+    if isinstance(cell, str):
+        return "", cell
+    unpacking = decompressobj()
     try:
-        return cell if isinstance(cell, str) else decompress(cell).decode()
+        text = unpacking.decompress(cell)
     except error as damage:
         raise ValueError(f"a cell cannot be read: {damage}") from damage
+    if not unpacking.eof:
+        raise ValueError("a cell is cut off")
+    return text.decode(), unpacking.unused_data.decode()
 
 
 def history_rows(execution: int, events: Sequence[HistoryEvent]) -> Sequence[tuple[int, int, str]]:
@@ -131,7 +146,7 @@ def history_rows(execution: int, events: Sequence[HistoryEvent]) -> Sequence[tup
 
 def packed_rows(execution: int, tails: Iterable[Tail]) -> list[Row]:
     """Rows of `history`."""
-    return [((execution << 28) + first, at, _packed(text)) for first, at, _, text in tails]
+    return [((execution << 28) + first, at, _packed(text)) for first, at, _, text, _ in tails]
 
 
 def _joined(lines: Sequence[HistoryEvent], since: int) -> str:
@@ -188,7 +203,7 @@ _known_cause: Final = lru_cache(256)(lambda cause: _caused(_cell(cause)))
 def history_of(row: Row) -> Sequence[HistoryEvent]:
     """The lines of the journal in a row: number and instant of the first, all of them."""
     first, since, lines = row
-    return [_event(first + nth, since, line) for nth, line in enumerate(_unpacked(lines).split(_LINE))]
+    return [_event(first + nth, since, line) for nth, line in enumerate("".join(_unpacked(lines)).split(_LINE))]
 
 
 def _event(n: int, since: int, line: str) -> HistoryEvent:
