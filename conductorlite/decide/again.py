@@ -117,12 +117,11 @@ def again(
     if not stands(bounds, "task_input", given):
         return None
     made = _made(row, known, task, task_id, given, now)
-    message, cancelled, poll_timer = message_of(row, made), timers_of(task), f"POLL_TIMEOUT:{ref}"
+    message, cancelled = message_of(row, made), timers_of(task)
+    known_of = cancelled if made.poll_timeout_at is None else [*cancelled, f"POLL_TIMEOUT:{ref}"]
 
     def is_done_until(at: int, due: Iterable[str]) -> bool:
-        if made.poll_timeout_at is not None and made.poll_timeout_at <= at:
-            return False
-        return all(one in cancelled or (one == poll_timer and made.poll_timeout_at is not None) for one in due)
+        return (made.poll_timeout_at is None or made.poll_timeout_at > at) and not set(due).difference(known_of)
 
     polls = () if hand_out is None else hand_out((message,), is_done_until)
     if polls and (len(polls) > 1 or not takes(polls[0], message, row)):

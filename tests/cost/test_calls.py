@@ -32,7 +32,7 @@ STARTS: Final = {"name": 326, "definition": 519}
 DEFINITIONS: Final = {"chain": (chain, 252), "fork": (fork, 306)}
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
-RETRY: Final = 408
+RETRY: Final = 401
 VIRTUAL: Final = 1.2
 
 
