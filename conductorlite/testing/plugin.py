@@ -173,10 +173,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _open(item: pytest.Item) -> list[Engine]:
     """The engines of a test that were not closed by it."""
+    engines = item.stash.get(_ENGINES, ())
+    if not engines:
+        return []
     from conductorlite.model.errors import EngineClosed
 
     found = []
-    for engine in item.stash.get(_ENGINES, []):
+    for engine in engines:
         try:
             with engine.backend.reading():
                 found.append(engine)

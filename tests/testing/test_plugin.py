@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+# A run of pytest in this process forgets the modules that it was the first to import, but not what others keep of them.
+import conductorlite.runtime.engine
+import conductorlite.testing.faults
+import conductorlite.testing.scripted
+import conductorlite.testing.steps  # noqa: F401
+
 pytest_plugins = ["pytester"]
 
 HEAD = """
@@ -158,3 +164,27 @@ def test_none():
     )
     result.assert_outcomes(passed=1, failed=1)
     assert "timeline" not in str(result.stdout)
+
+
+def test_a_run_that_uses_nothing_of_it_imports_nothing(pytester: pytest.Pytester) -> None:
+    """The plugin is loaded wherever the package is installed: it must cost those who test something else nothing."""
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_something(): pass
+
+        def test_wrong(): assert not 1
+        """
+    )
+    pytester.makeconftest(
+        """
+        import sys
+
+        def pytest_unconfigure():
+            print("loaded:", *sorted(one for one in sys.modules if one.startswith("conductorlite")))
+        """
+    )
+    run = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-s")
+    run.assert_outcomes(passed=1, failed=1)
+    run.stdout.fnmatch_lines(["loaded: conductorlite conductorlite.testing conductorlite.testing.plugin"])
