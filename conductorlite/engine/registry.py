@@ -44,8 +44,8 @@ from conductorlite.model.executions import Workflow
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan, compile_plan, known_plan
-from conductorlite.plan.tree import OPERATOR_TYPES, changed_branches, holds_tasks
-from conductorlite.plan.validate import enforced, validate, validate_task_def
+from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, changed_branches, holds_tasks
+from conductorlite.plan.validate import checked, enforced, misshapen, validate_task_def
 from conductorlite.store.ports import Backend, ReadingTransaction
 
 __all__ = ["Embedded", "Notice", "Plans", "Registry", "registered", "registered_schema"]
@@ -170,12 +170,12 @@ class Registry:
     def register(self, definitions: Sequence[WorkflowDef | TaskDef], *, overwrite: bool) -> None:
         """Register definitions, all or none; raises InvalidDefinition and AlreadyExists."""
         found = [self._examined(definition) for definition in definitions]
-        problems = [problem for of_one in found for problem in of_one if problem.severity == "error"]
+        problems = [problem for of_one, _ in found for problem in of_one if problem.severity == "error"]
         if problems:
             raise InvalidDefinition(problems)
-        for definition in definitions:
+        for definition, (_, tasks) in zip(definitions, found, strict=True):
             if isinstance(definition, WorkflowDef):
-                compile_plan(definition, self._semantics)
+                compile_plan(definition, self._semantics, tasks=tasks)
         with self._backend.writing() as tx:
             for definition in definitions:
                 if isinstance(definition, TaskDef):
@@ -184,7 +184,7 @@ class Registry:
                 if not overwrite and tx.workflow_def(definition.name, definition.version) is not None:
                     raise AlreadyExists(f"workflow {definition.name!r} version {definition.version} is registered already")
                 tx.put_workflow_def(definition.name, definition.version, definition_text(definition))
-        for definition, warnings in zip(definitions, found, strict=True):
+        for definition, (warnings, _) in zip(definitions, found, strict=True):
             self._notice(definition, definition_text(definition), warnings)
 
     def ensure(self, definitions: Sequence[WorkflowDef]) -> None:
@@ -194,10 +194,11 @@ class Registry:
         if new:
             self.register(new, overwrite=True)
 
-    def _examined(self, definition: WorkflowDef | TaskDef) -> list[Problem]:
+    def _examined(self, definition: WorkflowDef | TaskDef) -> tuple[list[Problem], Sequence[TreePosition]]:
         if isinstance(definition, TaskDef):
-            return validate_task_def(definition)
-        return validate(definition, environment=self._environment)
+            return validate_task_def(definition), ()
+        problems = misshapen(definition)
+        return (problems, ()) if problems else checked(definition, self._environment)
 
     def _notice(self, definition: WorkflowDef | TaskDef, text: str, found: Sequence[Problem]) -> None:
         """Keep the warnings about a definition until they can be logged: each text once."""

@@ -93,8 +93,11 @@ class _Reading:
 
     def look(self, value: Any, path: str, reader: TreePosition | None) -> None:
         """Add what is wrong with the expressions in a value that `reader` has; None for the workflow's own."""
-        if type(value) is dict and all(type(one) is str and self._is_sound(one, reader) for one in value.values()):
-            return  # as mostly, with no path written for it
+        if type(value) is dict and {*map(type, value.values())} == {str}:  # as mostly
+            for key, text in value.items():
+                if not self._is_sound(text, reader) and is_expression(text):
+                    self._examine(text, step_path(path, str(key)), reader)
+            return
         for text, at in texts_of(value, path):
             if not self._is_sound(text, reader):
                 self._examine(text, at, reader)
