@@ -396,7 +396,7 @@ class Reports(Part):
         output = result.output_data
         if type(output) is not Document:
             output = Document(Payload.of(output, where=f"report on {task.ref!r}.output"))
-        if type(lease) is int and lease and status.terminal and not merge:  # what it says is JSON for certain
+        if lease and type(lease) is int and status.terminal and not merge:  # what it says is JSON for certain
             key = f"lease {lease}" if status is TaskStatus.COMPLETED else f"lease {lease} {status}"
             given["output"] = output
             return self._task_event(task, EventKind.REPORT, Payload.made(given), key, at=at)

@@ -405,14 +405,14 @@ class HandOut:
             return None
         most, limit, lent = self.most, self._workers.concurrency, self._workshop.lent is not None and self._workshop.lends()
         if self.threads:
-            kinds = set()
+            seen: set[bool] = set()
             for worker in served.values():
-                kinds.add(worker.is_async)
-            for is_async in kinds:
-                room = self._workshop.room(is_async=is_async) - lent
-                for worker in ended:
-                    room += worker.is_async is is_async
-                most = min(most, room)
+                if worker.is_async not in seen:
+                    seen.add(worker.is_async)
+                    room = self._workshop.room(is_async=worker.is_async) - lent
+                    for one in ended:
+                        room += one.is_async is worker.is_async
+                    most = room if room < most else most
         if limit is not None:
             most = min(most, limit - len(self._workshop) - lent + len(ended))
         if most <= 0:

@@ -32,7 +32,7 @@ from conductorlite import (
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import do_while
 from conductorlite.decide.operators.document import loop_output
-from conductorlite.engine import decisions
+from conductorlite.engine import decisions, turns
 from conductorlite.engine.turn_types import TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import Conflict
@@ -367,6 +367,34 @@ def test_what_a_step_would_do_wrong_is_found(spoil: Callable[[Decision], Decisio
     assert ways.steps
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
+
+
+#: Those that can still be seen when the execution has ended.
+LASTING_BUGS = [
+    *map(steps_without, ("cancelled", "history", "inserted", "updated")),
+    steps_with_other("inserted", seq=0),
+    steps_with_other("updated", executed=False),
+    steps_with_other("history", cause=None),
+    steps_with_other("workflow", sequence=0),
+]
+
+
+@pytest.mark.parametrize("spoil", LASTING_BUGS)
+def test_what_a_step_in_memory_would_do_wrong_is_found(
+    spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written by a function of its own, and leaves other rows then."""
+    steps = [{"name": "n0", "taskReferenceName": ref, "inputParameters": {"n": "${workflow.input.n}"}} for ref in ("a", "b", "c")]
+    definition = {"name": "chain", "tasks": steps}
+    right = drive(definition, {"n": 1}, Tape(b""))
+    real = vars(turns)["step"]
+
+    def spoilt(*given: Any) -> Decision | None:
+        decision = real(*given)
+        return None if decision is None else spoil(decision)
+
+    monkeypatch.setattr(turns, "step", spoilt)
+    assert drive(definition, {"n": 1}, Tape(b"")) != right
 
 
 @pytest.mark.parametrize(

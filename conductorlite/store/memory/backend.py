@@ -186,7 +186,7 @@ class _Writing(Block[MemoryWrites]):
         else:
             if backend._store.undo_log:
                 backend._commits += 1
-                backend._store.keep()
+                backend._store.undo_log.clear()  # every change is final
             backend._mutex.give(self)
 
     def undo(self, error: BaseException | None = None) -> None:

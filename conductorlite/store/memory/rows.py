@@ -342,10 +342,6 @@ class Store:
                 changed[key] = old
             del self.undo_log[-1]
 
-    def keep(self) -> None:
-        """Make every change final."""
-        self.undo_log.clear()
-
     # -- places --------------------------------------------------------------------------------------------------------
 
     def execution(self, workflow_id: str) -> Execution:
