@@ -38,7 +38,7 @@ from conductorlite.pages.markup import (
 )
 from conductorlite.plan.grafts import unfolded
 
-__all__ = ["ExecutionView", "StoreView", "due_table", "execution_page", "store_page"]
+__all__ = ["ExecutionView", "StoreView", "execution_page", "store_page"]
 
 #: Attempts, and lines of the journal, in one fold.
 _ATTEMPTS: Final = 200
@@ -89,7 +89,7 @@ def execution_page(view: ExecutionView) -> Document:
             ("actions", "Act", Html() if view.address is None else actions(row, view.address)),
             ("why", "What it waits for" if not row.status.terminal else "How it ended", why),
             ("failures", "Failures", _failures(view, links)),
-            ("due", "Due next", due_table(view.due, view.now, view.address)),
+            ("due", "Due next", _due_table(view.due, view.now, view.address)),
             ("graph", "Graph", graph.svg()),
             ("attempts", "Timeline", _attempts(view, graph)),
             ("children", "Sub-workflows", _children(view, links)),
@@ -144,7 +144,7 @@ def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
     return element("ol", *map(shown, view.causes), class_="causes") if view.causes else Html()
 
 
-def due_table(due: Sequence[AgendaEntry], now: int, address: str | None = None) -> Html:
+def _due_table(due: Sequence[AgendaEntry], now: int, address: str | None = None) -> Html:
     """What happens by itself, soonest first."""
 
     def shown(one: AgendaEntry) -> Html:
@@ -321,7 +321,7 @@ def store_page(view: StoreView) -> Document:
         [
             ("definitions", "By definition", _definitions(rows)),
             ("failures", "Failures by reason", _groups_of_failures(view)),
-            ("due", "Due next", due_table(view.due, view.now, view.address)),
+            ("due", "Due next", _due_table(view.due, view.now, view.address)),
             ("executions", "Executions", _executions(view)),
             ("queues", "Queues and workers", join([_queues(view), _workers(view)])),
             ("limits", "Limits", table("How limits stand", ("Limit", "In use", "In window", "Waiting"), limits)),

@@ -25,6 +25,9 @@ from conductorlite.store.ports import EventMessage, EventSource
 
 __all__ = ["Feeding", "MessageSources"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 #: Units of work that may pass before what they changed is indexed.
 _INDEX_EVERY: Final = 500
 
@@ -134,9 +137,6 @@ class Feeding:
                     return False
         return not self._closed
 
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 #: How long a source that could not give messages is left alone, ms.
 _REST_MS: Final = 1_000
