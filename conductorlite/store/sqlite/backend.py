@@ -447,7 +447,8 @@ class _Writing(Block[GroupWrites]):
                 backend._version = version
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
-        view.shared = backend._commits < backend._shared
+        if backend._commits < backend._shared:
+            view.shared = True
         view._dirty = self.joinable  # what came before must not be undone with a decision
         self.view = view
         return view

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from conductorlite.model import attrs
@@ -97,20 +98,19 @@ class GroupRows:
 class GroupWrites(SQLiteWrites):
     """The same, with what turns of several executions write together."""
 
-    def __init__(self, connection: sqlite3.Connection, path: str, known: dict[str, Known]) -> None:
-        super().__init__(connection, path, known)
-        #: Whether other processes have written of late, and may have been first.
-        self.shared = False
-        #: What decisions will write if this is what is known of their executions.
-        self._prepared: dict[str, tuple[Decision, Known, GroupRows]] = {}
+    #: Whether other processes have written of late, and may have been first.
+    shared = False
+    #: What decisions will write if this is what is known of their executions.
+    _prepared: Mapping[str, tuple[Decision, Known, GroupRows]] = MappingProxyType({})
 
     def prepare(self, decisions: Iterable[Decision]) -> None:
         """Work out what decisions will write, before the transaction begins: other processes wait for its end."""
+        self._prepared = prepared = {}
         for decision in filter(_is_usual, decisions):
             workflow_id = decision.workflow.workflow_id
             known, rows = self._known.get(workflow_id), GroupRows()
             if known is not None and self._added(rows, decision, known):
-                self._prepared[workflow_id] = (decision, known, rows)
+                prepared[workflow_id] = (decision, known, rows)
 
     def _added(self, rows: GroupRows, decision: Decision, known: Known) -> bool:
         """Add what a decision writes, of an execution of which this is known; nothing of one that `apply` refuses."""
