@@ -116,8 +116,8 @@ def test_feeding_costs_the_path_of_a_turn_no_statement(tmp_path: Path) -> None:
         with real(backend, index) as one:
             one.register(ORDER)
             backend.counts.statements_by_sql = by_thread = ByThread()
-            for n in range(1, 20):
-                one.start(ORDER, {"amount": n, "city": "Oslo"})
+            for n in range(1, 20):  # one after another: what is driven together shares statements as it comes
+                one.start(ORDER, {"amount": n, "city": "Oslo"}).result("60s")
             assert one.run_until_idle()
             made[name] = by_thread.of
     assert not made["without"]["feeder"]
