@@ -17,7 +17,7 @@ from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, TurnResult, missing, new_event
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
+from conductorlite.model.attrs import changed, new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.codec import definition_text
@@ -161,20 +161,21 @@ class Control(Part):
         embedded, interceptors = self._embedded(request), self._config.start_interceptors
         starts: list[Start] = []
         for number, data in enumerate(inputs):
-            if not isinstance(data, Mapping):
+            if type(data) is not dict and not isinstance(data, Mapping):
                 raise InvalidInput(f"inputs[{number}] is no mapping, but {data!r:.80}")
             one = request
             if interceptors:
                 one = around.enter_context(intercepted(interceptors, attrs.evolve(request, input=data)))
                 data = one.input
             try:
-                _check_alike(one, request)
-                given = Payload.of(dict(data), where="input")
+                if interceptors:
+                    _check_alike(one, request)
+                given = Payload.of(dict(data), where="input") if data else EMPTY
                 begins = self._begins(one, embedded, self.new_id(), given, now)
             except (InvalidInput, PayloadTooLarge) as error:
                 raise type(error)(f"inputs[{number}]: {error}") from error
             # The definitions are stored with the first one.
-            starts.append(attrs.evolve(begins, definitions={}) if starts else begins)
+            starts.append(changed(begins, definitions={}) if starts and begins.definitions else begins)
         if starts:
             self._starting.start_together(starts)
             self._turns.registry.now_stored(starts[0].definitions)

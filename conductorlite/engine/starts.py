@@ -18,7 +18,6 @@ from conductorlite.engine.turn_types import Start, TurnResult, new_event, refuse
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import FencedOut, InvariantBroken
-from conductorlite.store.ports import ReadingTransaction
 
 __all__ = ["StartTurns"]
 
@@ -43,7 +42,7 @@ class StartTurns(GroupTurns):
         now = self.clock.now()
         firsts = [_First(new_event(started.workflow.workflow_id, EventKind.START, now), TurnMemo(started)) for started in starts]
         try:
-            decisions = self._decided_apart(firsts)
+            decisions = [self._decided_first(first) for first in firsts]
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, now)
                 pairs = list(zip(decisions, firsts, strict=True))
@@ -64,24 +63,6 @@ class StartTurns(GroupTurns):
         for first, decision in zip(firsts, decisions, strict=True):
             taken = TurnResult(decision=decision, replies=decision.replies)
             self._run_follow_ups(first.event.workflow_id, [first.event], taken)
-
-    def _decided_apart(self, firsts: Sequence[_First]) -> list[Decision]:
-        with self.backend.reading() as view:
-            found = [self._decided_in(view, first) for first in firsts]
-        return [
-            self._decided_first(first) if decision is None else self.store_payloads(_begun(decision, first), first.memo)
-            for first, decision in zip(firsts, found, strict=True)
-        ]
-
-    def _decided_in(self, view: ReadingTransaction, first: _First) -> Decision | None:
-        """None for what is decided with no view open: where foreign code may run, or a document is elsewhere."""
-        try:
-            _, turn = self.prepared(view, first.event.workflow_id, [first.event], first.memo)
-            return None if turn is None or turn.plan.foreign else self.decide(turn)
-        except PayloadsRequired:
-            return None
-        finally:
-            self._leaving(first.memo)
 
     def _decided_first(self, first: _First) -> Decision:
         while True:
