@@ -280,6 +280,8 @@ class HandOut:
         self._workers = workers
         self._workshop = workshop
         self._rotation = 0
+        #: Whether the last poll has given all that was asked for: then there may be more.
+        self._plenty = False
         #: What is to be taken alone, and until when nothing else is taken so that it can be.
         self._waiting: dict[MessageKey, tuple[Worker, Message]] = {}
         self._until = 0
@@ -331,6 +333,7 @@ class HandOut:
         limit, worker_id, polling = self._workers.concurrency, self.worker_id, self._engine.core.polling
         room, hand, left = self._room() if threads else {}, new[Hand](self._engine.core.holding), most
         lent = self._workshop.lent is not None and self._workshop.lends()
+        self._plenty = False
         for offset in range(len(workers)):
             worker, free = workers[(self._rotation + offset) % len(workers)], left
             if worker.concurrency is not None:
@@ -345,6 +348,7 @@ class HandOut:
                 if found:  # what was taken is carried out; the error comes again
                     break
                 raise
+            self._plenty = self._plenty or len(tasks) == free
             if room:
                 room[worker.is_async] -= len(tasks)
             if hand.passed:
@@ -367,17 +371,16 @@ class HandOut:
 
         It is not done when what the reports offer might come first.
         """
-        workers, most = tuple(self.served().values()), self.most
-        if not (most and self.threads) or self.handed or self._waiting or self._lone is not None or not workers:
+        most, lent = self.most, self._workshop.lent is not None and self._workshop.lends()
+        worker = self._next_offered() if self._plenty and self.threads else None
+        if not most or self.handed or self._waiting or self._lone is not None or worker is None:
             return False
-        worker = workers[self._rotation % len(workers)]
-        most = min(
-            most, self._workshop.room(is_async=worker.is_async) + sum(one.worker.is_async is worker.is_async for one in ended)
-        )
+        freed = sum(one.worker.is_async is worker.is_async for one in ended) - lent
+        most = min(most, self._workshop.room(is_async=worker.is_async) + freed)
         if self._workers.concurrency is not None:
-            most = min(most, self._workers.concurrency - len(self._workshop) + len(ended))
+            most = min(most, self._workers.concurrency - len(self._workshop) + len(ended) - lent)
         if worker.concurrency is not None:
-            most = min(most, (self._workshop.room_for(worker) or 0) + sum(one.worker is worker for one in ended))
+            most = min(most, (self._workshop.room_for(worker) or 0) + sum(one.worker is worker for one in ended) - lent)
         if most <= 0:
             return False
         polling, hand, noted = self._engine.core.polling, new[Hand](self._engine.core.holding), list[Task]()
@@ -386,12 +389,22 @@ class HandOut:
         try:
             return polling.take_first([asker], worker.task_type, worker.domain, busy, noted, run, hand)
         finally:
+            self._plenty = len(asker.taken) == most
             self._in_a_row, self._rotation = 0, self._rotation + bool(asker.taken)
             self.handed.extend((worker, task) for task, _ in asker.given)
             self._keep(worker, hand)
             if len(asker.given) < len(noted):
                 kept = {task.task_id for task, _ in asker.given}
                 polling.give_up([task for task in noted if task.task_id not in kept])
+
+    def _next_offered(self) -> Worker | None:
+        """The next worker in turn whose queue is not known to be empty."""
+        served, quiet, now = tuple(self.served().items()), self._engine.core.turns.quiet, self._engine.clock.now()
+        for offset in range(len(served)):
+            queue, worker = served[(self._rotation + offset) % len(served)]
+            if quiet.offered_at(queue) <= now:
+                return worker
+        return None
 
     def taking(self, tasks: Iterable[Task], ended: Sequence[Worker] = ()) -> Taking | None:
         """What has a turn that reports on tasks hand others of their execution to workers that are free after it, `ended` included.
