@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,34 @@ def test_a_reserve_is_what_commits_ask_for(tmp_path: Path) -> None:
         engine.start(W, {"text": "x" * 1_500_000})
         engine.start(W)
         assert reserve.stat().st_size >= 1_500_000
+
+
+@pytest.mark.parametrize("disk", ["8m"], indirect=True)
+def test_a_full_disk_stays_full_until_there_is_room(disk: Path) -> None:
+    """Who tries again on a full disk makes it no fuller than what is kept for removals covers; with room it goes on by itself."""
+    text = os.urandom(500 * 1024).hex()
+    (disk / "theirs").write_bytes(bytes(2_000_000))
+    with Engine(disk / "s.db") as engine:
+        ids = filled(engine, 300)
+        fill(disk / "log")
+        for _ in range(10):
+            with pytest.raises(StorageFull):
+                engine.start(W, {"text": text})
+        engine.admin.remove(ids[0])
+        (disk / "theirs").unlink()
+        assert engine.status(engine.start(W, {"text": text}).workflow_id) is WorkflowStatus.RUNNING
+
+
+def test_a_long_view_lets_the_store_grow(tmp_path: Path) -> None:
+    """What the log holds cannot be moved into the file meanwhile; with room on the disk that bounds nothing."""
+    backend = SQLiteBackend(tmp_path / "s.db")
+    with Engine(backend) as engine, closing(sqlite3.connect(backend.path)) as other:
+        engine.start(W)
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM workflows").fetchone()
+        for _ in range(40):
+            engine.start(W, {"text": "x" * 200_000})
+        assert Path(f"{backend.path}-wal").stat().st_size > 8_000_000
 
 
 def test_what_has_the_name_of_the_reserve_is_left_alone(tmp_path: Path) -> None:

@@ -308,11 +308,13 @@ class SQLiteBackend:
     def _opened_writer(self) -> sqlite3.Connection:
         self._version = -1
         try:
-            return open_writer(self._settings)
+            writer = open_writer(self._settings)
         except StorageFull:
             if not self._reserve.lower():
                 raise
-        return open_writer(self._settings)
+            writer = open_writer(self._settings)
+        self._reserve.opened(writer)
+        return writer
 
     def _take_reader(self) -> sqlite3.Connection:
         try:

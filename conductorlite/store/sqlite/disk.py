@@ -97,12 +97,17 @@ class Reserve:
             if self._tight or self._short or debt > _DEBT:
                 self._reuse_log(writer)
                 debt = size - _bytes(self._database)
-            if debt > _DEBT:
+            if debt > _DEBT and debt > self._free():  # else it waits for a long view
                 self._confine(writer, max(size, size - debt + held - _REMOVAL))
             elif self._pages is not None:
                 self._confine(writer, None)
         except (OSError, sqlite3.Error):
             return  # the commit is done
+
+    def opened(self, writer: sqlite3.Connection) -> None:
+        """Bound a connection that stands for one that failed, if there is still no more room than it had."""
+        if self._pages is not None:
+            self.look(writer, 0)
 
     def make_room(self, writer: sqlite3.Connection) -> bool:
         """Give the room back and reuse the log; whether there may be more room now. sqlite3 errors as they come."""
