@@ -348,9 +348,10 @@ class HandOut:
                 if found:  # what was taken is carried out; the error comes again
                     break
                 raise
-            self._plenty = self._plenty or len(tasks) == free
             if room:
-                room[worker.is_async] -= len(tasks)
+                given = len(tasks)
+                room[worker.is_async] -= given
+                self._plenty = self._plenty or given == free
             if hand.passed:
                 self._keep(worker, hand)
             found += [(worker, task) for task in tasks] if tasks else ()
