@@ -35,7 +35,10 @@ class ReplayRun:
         self._folder = Path(config.getoption("conductorlite_replay")).resolve()
         if not self._folder.is_dir():
             raise pytest.UsageError(f"--conductorlite-replay: there is no folder {self._folder}")
-        self.today = Today([_loaded(name) for name in config.getoption("conductorlite_replay_with")])
+        try:
+            self.today = Today([_loaded(name) for name in config.getoption("conductorlite_replay_with")])
+        except ConductorliteError as error:
+            raise pytest.UsageError(f"--conductorlite-replay-with: {error}") from error
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             config.args[:] = []
         config.args.append(str(self._folder))

@@ -191,10 +191,13 @@ def test_exports_are_tests(
 
 
 def test_a_folder_that_is_not_there(pytester: pytest.Pytester) -> None:
-    """Is an error of use, as is a name that cannot be loaded."""
+    """Is an error of use, as is a name that cannot be loaded, and a flow that cannot be built."""
     assert pytester.runpytest_inprocess("--conductorlite-replay", "nowhere").ret == pytest.ExitCode.USAGE_ERROR
     (pytester.path / "here").mkdir()
-    for name in ("json", "json:nothing", "no_such_module:x"):
+    twice = "from conductorlite import flow, task\n@task\ndef x(): ...\n@flow\ndef twice():\n    x(), x()\n"
+    pytester.makepyfile(unbuilt=twice)
+    pytester.syspathinsert()
+    for name in ("json", "json:nothing", "no_such_module:x", "unbuilt:twice"):
         options = ("--conductorlite-replay", "here", "--conductorlite-replay-with", name)
         assert pytester.runpytest_inprocess(*options).ret == pytest.ExitCode.USAGE_ERROR
     assert isinstance(ORDER, WorkflowDef)
