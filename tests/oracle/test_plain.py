@@ -21,6 +21,7 @@ from conductorlite import (
     ConductorliteError,
     Engine,
     EngineConfig,
+    Run,
     TaskContext,
     TaskResult,
     TaskStatus,
@@ -580,3 +581,35 @@ def test_a_round_is_decided_alike(condition: str, read: str, fields: Any, rounds
     repeat(condition, read, **fields)
     ways.check()
     assert ways.rounds == rounds
+
+
+def begun(engine: Engine) -> tuple[Run[Any], TaskResult]:
+    """A chain whose first task is with a worker, and what that will report."""
+    first = {"name": "n0", "taskReferenceName": "a", "taskDefinition": {"name": "n0", "responseTimeoutSeconds": 5, "retryCount": 0}}
+    run = engine.start(WorkflowDef.from_json({"name": "chain", "tasks": [first, {"name": "n0", "taskReferenceName": "b"}]}))
+    (task,) = engine.poll("n0", worker_id="w")
+    result = TaskResult(workflow_id=run.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease)
+    return run, result
+
+
+def test_a_step_does_not_overtake_what_is_due() -> None:
+    """A deadline that has come at the instant of the report was there first."""
+    clock = VirtualClock()
+    with Engine(clock=clock) as engine:
+        run, result = begun(engine)
+        clock.move_to(clock.now() + 5_000)
+        engine.update_task(result)
+        assert run.workflow.task("a").status is TaskStatus.TIMED_OUT
+
+
+def test_no_step_is_taken_in_a_parked_execution() -> None:
+    """Its report is kept until it is resumed."""
+    with Engine(clock=VirtualClock()) as engine:
+        run, result = begun(engine)
+        with engine.backend.writing() as tx:
+            tx.park(run.workflow_id, 3, "a law")
+        begun(engine)  # a turn since, after which it is known again what is due
+        engine.update_task(result)
+        assert run.workflow.task("a").status is TaskStatus.IN_PROGRESS
+        engine.resume(run.workflow_id)
+        assert [task.status for task in run.workflow.tasks] == [TaskStatus.COMPLETED, TaskStatus.SCHEDULED]
