@@ -337,10 +337,9 @@ class _Makers(dict[Any, Any]):
         known = _known(fields) | {"KIND": kind, "WRITABLE": _WRITABLE[kind]}
         writes = [f"self.{one.name} = {_value(one)}" for one in fields if one.init or one.default is not _NOTHING]
         ends = ["self.__class__ = KIND", *(["self.__attrs_post_init__()"] if hasattr(kind, "__attrs_post_init__") else [])]
-        # Not by name only, though they are given by name: the defaults of such are looked up one by one.
-        given = [one.argument for one in fields if one.init and one.default is _NOTHING]
-        given += [f"{one.argument}=default_{one.name}" for one in fields if one.init and one.default is not _NOTHING]
-        self[kind] = made = _function([f"def new({', '.join(given)}):", "self = WRITABLE()", *writes, *ends, "return self"], known)
+        self[kind] = made = _function(
+            [f"def new({_parameters(fields)}):", "self = WRITABLE()", *writes, *ends, "return self"], known
+        )
         return made
 
 

@@ -1,6 +1,6 @@
 """Conductor's protobuf messages: made of the facts in `contract.txt`, filled with JSON, and read as JSON.
 
-No generated code, no compiler to agree with. They are in a pool of their own, so that a program may load Conductor's stubs beside
+No stubs, no compiler to agree with. They are in a pool of their own, so that a program may load Conductor's stubs beside
 them. Between JSON and messages is one rule: a field of a message is a property of the JSON, in camel case. Zero stands for what was
 not given, save booleans, enums, and the numbers that say that there is none (`retryCount` 0). Lists of tasks have a message of
 their own on the wire, a message of an unknown type is a map with `@type` and `@value` in JSON. Numbers of JSON values are doubles:
