@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -11,7 +12,10 @@ import attrs
 import pytest
 
 from conductorlite.errors import FencedOut, StorageBusy
+from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Outgoing
+from conductorlite.model.executions import HistoryEvent
+from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing.conformance import BackendConformance
@@ -126,6 +130,43 @@ def test_rows_survive_reopening(tmp_path: Path) -> None:
     store = SQLiteBackend(path)
     with store.reading() as view:
         assert dump(view) == before
+    store.close()
+
+
+#: What lines of a journal say, short ones mostly: with what parts lines and fields, and more than the row of an execution keeps.
+_REASONS = (None, None, "no", "no", "it was late", "\x1e, \x1f and \n", '"said"', "é" * 150, "x" * 700, "y" * 2_500)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_line_of_a_journal_is_kept(tmp_path: Path, seed: int) -> None:
+    """Few or many in a turn, short or long, alone or together with those of others, read anew or not, and when it has ended."""
+    drawn, path = random.Random(seed), lay_empty_store(tmp_path / "store.db")
+    store = SQLiteBackend(path, synchronous="NORMAL")
+    rows = {name: started(store, name) for name in ("w0", "w1", "w2")}
+    written: dict[str, list[HistoryEvent]] = {name: [] for name in rows}
+    for turn in range(60):
+        decisions = []
+        status = WorkflowStatus.COMPLETED if turn == 59 else WorkflowStatus.RUNNING
+        for name, row in rows.items():
+            said = [drawn.choice(_REASONS) for _ in range(drawn.randrange(1, 5))]
+            lines = [
+                line(row.history_seq + n, attempt=turn % 3, reason=reason, payload=Payload.of({"n": n}))
+                for n, reason in enumerate(said, 1)
+            ]
+            written[name] += lines
+            after = attrs.evolve(row, history_seq=lines[-1].n, status=status)
+            decisions.append(Decision(workflow=after, history=tuple(lines)))
+        with store.writing() as tx:
+            stored = tx.apply_some(decisions) if drawn.randrange(2) else ()
+            for decision in decisions:
+                if decision.workflow.workflow_id not in stored:
+                    tx.apply(decision)
+        if not drawn.randrange(6):
+            store.close()
+            store = SQLiteBackend(path, synchronous="NORMAL")
+        with store.reading() as view:
+            assert {name: [*view.history(name)] for name in rows} == written
+            rows = {name: row for name in rows if (row := view.workflow(name)) is not None}
     store.close()
 
 

@@ -341,6 +341,31 @@ def test_a_driver_that_has_ended_meanwhile_carries_nothing_out(store: Backend) -
         assert called == ["w:t0"]
 
 
+def test_a_worker_that_is_lent_is_lent_to_nobody_else() -> None:
+    """A start that comes while another one's turn is under way hands nothing over."""
+    with Engine(workers=stepping()) as engine:
+        first = first_lines(engine)
+        with driven(engine):
+            begin = engine.driver.beginnings.beginning(False)
+
+            def begun(turn: Callable[[Taking | None], object]) -> None:
+                def with_another(taking: Taking | None) -> None:
+                    assert taking is not None
+                    other = threading.Thread(target=engine.start, args=(chain(1),), kwargs={"workflow_id": "v"})
+                    other.start()
+                    other.join(PATIENCE)
+                    turn(taking)
+
+                begin(with_another)
+
+            request = StartWorkflowRequest(name="chain", workflow_def=chain(1))
+            engine.core.control.start(request, workflow_id="w", at=None, delay=None, begin=begun)
+            for one in "vw":
+                engine.result(one, timeout="20s")
+        assert first["v"] == ["RUNNING", "SCHEDULED"]
+        assert engine.admin.check() == []
+
+
 @pytest.mark.parametrize("concurrency", [1, 2])
 def test_no_more_run_than_may_however_many_start(concurrency: int) -> None:
     """A worker that is lent counts as one that runs."""

@@ -158,14 +158,23 @@ def test_a_write_that_fails_is_taken_turn_by_turn(write: int) -> None:
 
 def test_nothing_is_answered_that_is_not_committed() -> None:
     """A store that cannot be written answers nobody."""
+    answer_nobody(MemoryBackend())
+
+
+def test_nothing_is_answered_that_was_written_together_and_not_committed(tmp_path: Path) -> None:
+    """Nor does one that has written all of it by kind of row."""
+    answer_nobody(SQLiteBackend(tmp_path / "store.db"))
+
+
+def answer_nobody(inner: Backend) -> None:
+    """Reports that share a write on a store whose commits fail: each is refused, and nobody hears of it."""
     down: list[bool] = []
 
     def write(name: str) -> None:
         if down and name == "commit":
             raise StorageError("the disk is full")
 
-    backend = FaultyBackend(MemoryBackend(), on_write=write)
-    engine = make(backend)
+    engine = make(FaultyBackend(inner, on_write=write))
     heard: list[str] = []
     engine.listen(lambda row, lines: heard.append(row.workflow_id))
     reports = reports_on(engine)

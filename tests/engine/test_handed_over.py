@@ -33,6 +33,7 @@ from conductorlite.engine.turn_types import Taking
 from conductorlite.errors import ResultTimeout, WouldDeadlock
 from conductorlite.model.canonical import Payload, canonical
 from conductorlite.model.decisions import Event, Message
+from conductorlite.model.definitions import WorkflowTimeoutPolicy
 from conductorlite.model.errors import AlreadyExists, StorageError
 from conductorlite.runtime.calls import Deferred
 from conductorlite.store.memory.backend import MemoryBackend
@@ -489,6 +490,17 @@ def test_the_clock_goes_no_further_than_the_caller_lets_it(verb: str) -> None:
         assert calls == [0]
         assert clock.now() - T0 == (0 if verb in ("settle", "tick") else 59 * 60_000)
         assert [task.status for task in engine.get("w").tasks][-1] is TaskStatus.SCHEDULED
+
+
+def test_no_retry_is_handed_over_past_the_timeout_of_its_execution() -> None:
+    """What comes due to the execution itself comes first, and no function is called that it would have ended."""
+    engine, calls = flaky(VirtualClock(T0), MemoryBackend(), 5)
+    with engine:
+        definition = attrs.evolve(chain(1), timeout_ms=90 * 60_000, timeout_policy=WorkflowTimeoutPolicy.TIME_OUT_WF)
+        engine.start(definition, workflow_id="w")
+        engine.run_until_idle()
+        assert calls == [0, 3_600_000]
+        assert (engine.status("w").value, engine.get("w").ended_at) == ("TIMED_OUT", T0 + 90 * 60_000)
 
 
 def test_a_function_that_waits_for_a_retry_is_refused_before_it_is_handed_over() -> None:

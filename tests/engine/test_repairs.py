@@ -169,6 +169,17 @@ def test_a_join_that_was_forgotten_goes_on(engine: Engine, row: Workflow) -> Non
     assert engine.status("w") is WorkflowStatus.COMPLETED
 
 
+def test_a_join_that_still_waits_is_not_told_to_look(engine: Engine, row: Workflow) -> None:
+    """Its count is put right, and nothing is due."""
+    plant(engine, row, updated=(attrs.evolve(row.task("join"), waiting=1),))
+    engine.admin.repair()
+    with engine.backend.reading() as view:
+        join = view.tasks("w", frozenset({"join"}))["join"]
+        assert join is not None
+        assert join.waiting == 2
+        assert not view.due_events("w", engine.clock.now(), 9)
+
+
 def test_what_has_ended_holds_nothing(engine: Engine, row: Workflow) -> None:
     """Leases and deadlines of ended attempts, timers and messages of an ended workflow are taken back."""
     engine.run_until_idle()

@@ -76,6 +76,14 @@ def test_cap(bench: Bench, logic: str, seconds: list[float]) -> None:
     assert fail_until_the_end(bench) == seconds
 
 
+def test_backoff_begins_anew_when_the_execution_is_retried(bench: Bench) -> None:
+    """The delay grows with the attempts since then, not with all there were."""
+    bench.start(flow(simple("t", {"retry_count": 2, "retry_logic": "LINEAR_BACKOFF", "retry_delay_s": 10})))
+    assert fail_until_the_end(bench) == [0, 10, 30]
+    bench.engine.retry(bench.workflow_id)
+    assert fail_until_the_end(bench) == [30, 40, 60]
+
+
 def test_cap_between(bench: Bench) -> None:
     """Delays below the cap are what they are."""
     definition = {"retry_count": 4, "retry_logic": "LINEAR_BACKOFF", "retry_delay_s": 10, "max_retry_delay_s": 25}

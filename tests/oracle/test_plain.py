@@ -613,3 +613,15 @@ def test_no_step_is_taken_in_a_parked_execution() -> None:
         assert run.workflow.task("a").status is TaskStatus.IN_PROGRESS
         engine.resume(run.workflow_id)
         assert [task.status for task in run.workflow.tasks] == [TaskStatus.COMPLETED, TaskStatus.SCHEDULED]
+
+
+def test_no_step_is_taken_on_an_attempt_that_was_taken_back() -> None:
+    """A report that was made before a restart, and names no lease, says nothing of the attempt that is under way since."""
+    with Engine(clock=VirtualClock()) as engine:
+        run, result = begun(engine)
+        report = engine.core.reports.prepared(run.workflow.task("a"), attrs.evolve(result, lease=None))
+        engine.terminate(run.workflow_id)
+        engine.restart(run.workflow_id)
+        assert engine.poll("n0", worker_id="w")
+        engine.core.turns.run_turn(run.workflow_id, [report.event])
+        assert [task.status for task in run.workflow.tasks] == [TaskStatus.IN_PROGRESS]
