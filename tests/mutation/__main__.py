@@ -57,6 +57,8 @@ def main(arguments: Sequence[str]) -> int:
     split = arguments.index("--") if "--" in arguments else len(arguments)
     tests = list(arguments[split + 1 :])
     given = parser.parse_args(arguments[:split])
+    if absent := [test for test in tests if not test.startswith("-") and not (ROOT / test.partition("::")[0]).exists()]:
+        parser.error(f"no such tests: {' '.join(absent)}")  # pytest would fail, and seem to have found every mutant
     if given.command == "draw":
         head = f"Drawn by: python tests/mutation draw --seed {given.seed} --count {given.count} --rooms {' '.join(given.rooms)}"
         write(_HERE / "drawn.toml", draw(given.seed, given.count, given.rooms), head)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import runpy
 import threading
 
 import attrs
@@ -81,12 +83,36 @@ def test_a_mutant_goes_along_with_its_code() -> None:
         mutated(attrs.evolve(MUTANT, nth=2), moved)
 
 
+LISTS = ("drawn.toml", "planted.toml")
+
+
 def test_the_lists_can_be_read() -> None:
-    """A hundred were drawn, each of a file that there was; the planted ones say what is wrong."""
-    drawn, planted = (read(ROOT / "tests" / "mutation" / name) for name in ("drawn.toml", "planted.toml"))
+    """A hundred were drawn; the planted ones say what is wrong, each something else."""
+    drawn, planted = (read(ROOT / "tests" / "mutation" / name) for name in LISTS)
     assert [mutant.name for mutant in drawn] == [f"m{number:03}" for number in range(1, 101)]
     assert len({mutant.name for mutant in planted}) == len(planted)
     assert all(mutant.says and mutant.before != mutant.after for mutant in planted)
+    assert len({(mutant.file, mutant.before, mutant.after, mutant.nth) for mutant in planted}) == len(planted)
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_mutant_is_found_in_the_code(name: str) -> None:
+    """Whoever changes its lines plants the same mistake in what takes their place: one that is gone says nothing of the tests."""
+    gone = []
+    for mutant in read(ROOT / "tests" / "mutation" / name):
+        path = ROOT / mutant.file
+        try:
+            ast.parse(mutated(mutant, path.read_text(encoding="utf-8") if path.exists() else ""))
+        except (Gone, SyntaxError) as error:
+            gone.append(f"{mutant.name}: {error}")
+    assert not gone, "\n".join(gone)
+
+
+def test_a_path_that_is_not_there_kills_nothing() -> None:
+    """A run of tests that do not exist fails as one that finds a mutant does."""
+    main = runpy.run_path(str(ROOT / "tests" / "mutation" / "__main__.py"))["main"]
+    with pytest.raises(SystemExit):
+        main(["run", "--only", "m001", "--", "tests/no_such_test.py"])
 
 
 def test_a_seed_draws_the_same_again() -> None:
