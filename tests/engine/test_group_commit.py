@@ -12,6 +12,8 @@ from engine_kit import T0, Bench, NewBench, flow, simple, wait
 
 from conductorlite import Engine, EngineConfig, TaskContext, TaskResult, TaskStatus, VirtualClock, Workers
 from conductorlite.engine.decisions import Turn, TurnDecider
+from conductorlite.engine.groups import RunGroup, beside
+from conductorlite.engine.polling import Asker
 from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import TurnResult
 from conductorlite.model.decisions import Decision
@@ -187,6 +189,34 @@ def answer_nobody(inner: Backend) -> None:
     assert all(isinstance(result, ConductorliteError) for result in taken)
     assert heard == []
     assert statuses(engine) == ["IN_PROGRESS"] * 4
+
+
+def test_reports_are_answered_though_the_poll_beside_them_goes_wrong() -> None:
+    """They are committed: who has sent them must not send them again."""
+    engine = make(MemoryBackend())
+    reports = [[one] for one in reports_on(engine)]
+
+    def poll(run: RunGroup) -> None:
+        run(())
+        raise StorageError("what was polled cannot be read")
+
+    taken = beside(engine.core.turns, lambda run: engine.core.reports.taken_together(reports, run=run), poll)
+    assert [type(one) for one in taken] == [TurnResult] * 4
+    assert statuses(engine) == ["COMPLETED"] * 4
+
+
+@pytest.mark.parametrize(("priority", "taken"), [(0, True), (3, False)])
+def test_nothing_is_taken_beside_reports_that_may_offer_what_is_more_urgent(tmp_path: Path, priority: int, taken: bool) -> None:
+    """What their executions offer next would come before it in the queue."""
+    clock = VirtualClock(T0)
+    with Engine(SQLiteBackend(tmp_path / "store.db"), clock=clock) as engine:
+        busy = {engine.start(TWO, priority=priority).workflow_id for _ in range(2)}
+        assert len(engine.poll("step", worker_id="v", count=2)) == 2
+        started(engine, 2)
+        clock.move_to(T0 + 1)
+        asker = Asker(worker_id="v", count=2)
+        assert engine.core.polling.take_first([asker], "step", None, busy, [], engine.core.turns.run_group) is taken
+        assert len(asker.given) == 2 * taken
 
 
 def test_turns_that_share_a_limit_see_each_other(new_bench: NewBench) -> None:
