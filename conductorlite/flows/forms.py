@@ -35,10 +35,17 @@ _PATH: Final = re.compile(r"(?<!\$)\$\{([^${}]+)\}")
 class Parallel:
     """A fork whose branches are written in `with` blocks; its JOIN stands after it."""
 
-    def __init__(self, build: Build, fork: Step) -> None:
-        self._build = build
-        self._fork = fork
+    def __init__(self, name: str | None, join: str | bool, fields: More) -> None:
+        self._given = (name, fields)
+        self._join = join
         self._branches: list[Block] = []
+
+    def __enter__(self) -> Parallel:
+        self._build = current("parallel()")
+        self._fork = self._build.operator(TaskType.FORK_JOIN, "parallel", *self._given)
+        self._inside = self._build.within(Block())
+        self._gap = self._inside.__enter__()
+        return self
 
     @contextmanager
     def branch(self) -> Iterator[None]:
@@ -48,17 +55,12 @@ class Parallel:
         with self._build.within(block):
             yield
 
-
-@contextmanager
-def _opened(name: str | None, join: str | bool, fields: More) -> Iterator[Parallel]:
-    build = current("parallel()")
-    fork = build.operator(TaskType.FORK_JOIN, "parallel", name, fields)
-    made = Parallel(build, fork)
-    with build.within(Block()) as between:
-        yield made
-    if between.tasks:
-        raise BuildError(f"{fork.ref}: write each step of a parallel() in `with ....branch():`")
-    _joined(build, fork, [block.tasks for block in made._branches], join)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._inside.__exit__(None, None, None)
+        if kind is None:
+            if self._gap.tasks:
+                raise BuildError(f"{self._fork.ref}: write each step of a parallel() in `with ....branch():`")
+            _joined(self._build, self._fork, [block.tasks for block in self._branches], self._join)
 
 
 def _joined(build: Build, fork: Step, branches: list[list[WorkflowTask]], join: str | bool) -> None:
@@ -71,7 +73,7 @@ def _joined(build: Build, fork: Step, branches: list[list[WorkflowTask]], join: 
 
 
 @overload
-def parallel(*, name: str | None = None, join: str | bool = True, fields: More = None) -> AbstractContextManager[Parallel]: ...
+def parallel(*, name: str | None = None, join: str | bool = True, fields: More = None) -> Parallel: ...
 
 
 @overload
@@ -97,7 +99,7 @@ def parallel(*steps: Any, name: str | None = None, join: str | bool = True, fiel
     `join` names the JOIN; with False there is none, and a `join(...)` of your own waits for some of the steps.
     """
     if not steps:
-        return _opened(name, join, fields)
+        return Parallel(name, join, fields)
     build = current("parallel()")
     taken = [build.take(step, "parallel()") for step in steps]
     fork = build.operator(TaskType.FORK_JOIN, "parallel", name, fields)
