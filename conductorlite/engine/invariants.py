@@ -52,6 +52,15 @@ class ExecutionAudit:
     extended: Mapping[tuple[str, ...], Plan] = attrs.field(factory=dict)
     #: Outgoing parts wait to be relayed: the queue may lag behind the rows.
     undelivered: bool = False
+    #: What the journal says, when a law has asked for it.
+    _journals: list[_Journal] = attrs.field(factory=list, init=False, repr=False, eq=False)
+
+    @property
+    def journal(self) -> _Journal:
+        """What the journal says, read once for all laws."""
+        if not self._journals:
+            self._journals.append(_Journal(self.history))
+        return self._journals[0]
 
     @property
     def last(self) -> dict[str, Task]:
@@ -240,7 +249,7 @@ def time_runs_forward(audit: ExecutionAudit) -> Iterator[str]:
 
 def transitions_are_in_the_table(audit: ExecutionAudit) -> Iterator[str]:
     """Every change the journal records is one the tables allow; terminal is terminal but for the verbs."""
-    yield from _Journal(audit.history).amiss
+    yield from audit.journal.amiss
 
 
 class _Journal:
@@ -282,19 +291,27 @@ class _Journal:
         self.status = after
 
     def _task(self, line: HistoryEvent) -> None:
-        known, now = self.attempts.get((line.ref, line.attempt)), TaskStatus(line.status)
-        before = None if known is None else TaskStatus(known.status)
-        by_verb = self._reopened and before is not None and now in TASK_VERB_TRANSITIONS.get(before, frozenset())
-        if now not in TASK_TRANSITIONS[before] and not by_verb:
+        known, now = self.attempts.get((line.ref, line.attempt)), _task_status(line)
+        before = None if known is None else _task_status(known)
+        allowed = now in TASK_TRANSITIONS[before]
+        if not allowed and not (self._reopened and before is not None and now in TASK_VERB_TRANSITIONS.get(before, ())):
             self.amiss.append(f"line {line.n}: {line.ref} goes from {before} to {now}")
         if self.status is not None and self.status.terminal and not now.terminal:
             self.amiss.append(f"line {line.n}: {line.ref} becomes {now} in a {self.status} workflow")
         self.attempts[(line.ref, line.attempt)] = line
 
 
+#: The statuses of attempts by their names: to find one here takes a fifth of calling the class.
+_TASK_STATUSES: Final = {str(status): status for status in TaskStatus}
+
+
+def _task_status(line: HistoryEvent) -> TaskStatus:
+    return _TASK_STATUSES.get(line.status) or TaskStatus(line.status)
+
+
 def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
     """What the journal says last of each attempt is what its row says."""
-    journal = _Journal(audit.history)
+    journal = audit.journal
     statuses, rounds = journal.attempts, journal.rounds
     if {(task.ref, task.attempt) for task in audit.attempts} != set(statuses):
         yield "the journal and the rows name different attempts"

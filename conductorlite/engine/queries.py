@@ -260,6 +260,8 @@ def _whole(row: Workflow, texts: Mapping[str, Payload]) -> Workflow:
 
 def with_texts(lines: Iterable[HistoryEvent], texts: Mapping[str, Payload]) -> list[HistoryEvent]:
     """Lines of a journal with their payloads, as far as their texts are known."""
+    if not texts:
+        return list(lines)
     return [
         attrs.evolve(line, payload=texts[line.payload.digest])
         if line.payload is not None and line.payload.digest in texts

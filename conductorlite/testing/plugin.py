@@ -171,6 +171,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     return answer
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Let a test's engines go: pytest keeps every test to its end, and the garbage collector would look at all that they hold."""
+    try:
+        return (yield)
+    finally:
+        if _ENGINES in item.stash:
+            del item.stash[_ENGINES]
+
+
 def _open(item: pytest.Item) -> list[Engine]:
     """The engines of a test that were not closed by it."""
     engines = item.stash.get(_ENGINES, ())

@@ -14,6 +14,7 @@ from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing import Crash, FaultyBackend
+from conductorlite.testing.faults import Store
 
 Reopen = Callable[[], Backend]
 
@@ -141,3 +142,45 @@ def test_who_is_told(reopen: Reopen) -> None:
     with pytest.raises(Crash):
         Engine(backend, clock=VirtualClock()).start(flow(task("charge")), workflow_id="two")
     assert heard == [3, "crash"]
+
+
+@pytest.mark.parametrize("kind", ["memory", "relay"])
+def test_a_store_in_memory_is_in_nobodys_way_until_a_fault_is_asked_for(kind: str, tmp_path: Path) -> None:
+    """What `Store.open` gives is the store itself to an engine; a death, a count and a hook work from when they are asked for."""
+    store = Store(kind, lambda: tmp_path)
+    backend = store.open()
+    assert isinstance(backend, FaultyBackend)
+    inner = store.inner()
+    assert type(backend.writing()) is type(inner.writing())
+    engine = Engine(backend, clock=VirtualClock())
+    assert engine.core.turns.at_hand
+    engine.start(flow(task("charge")), workflow_id="one")
+    assert backend.journal == []
+    engine.start(flow(task("charge")), workflow_id="two")
+    assert backend.writes == len(backend.journal) > 0
+    seen: list[int] = []
+    other = store.open()
+    assert isinstance(other, FaultyBackend)
+    other.on_writing = lambda: seen.append(1)
+    with other.writing():
+        pass
+    assert seen == [1]
+    backend.die_at(1)
+    with pytest.raises(Crash):
+        engine.start(flow(task("charge")), workflow_id="three")
+    with pytest.raises(Crash):
+        engine.get("one")
+    assert Engine(store.open(), clock=VirtualClock()).get("two").workflow_id == "two"
+
+
+def test_a_handle_in_memory_is_closed_and_its_store_is_not(tmp_path: Path) -> None:
+    """Of two handles one is closed: only the other one answers."""
+    store = Store("memory", lambda: tmp_path)
+    first, second = store.open(), store.open()
+    start(first)
+    first.close()
+    first.close()
+    for ask in (first.reading, first.writing, first.commits, first.data_version):
+        with pytest.raises(EngineClosed):
+            ask()
+    assert stored(second) == (1, [TaskStatus.SCHEDULED], 1)

@@ -142,6 +142,26 @@ def test_it(engine):
     assert "timeline" not in str(result.stdout)
 
 
+def test_a_test_that_is_over_holds_nothing(pytester: pytest.Pytester) -> None:
+    """pytest keeps tests to the end of the run; their engines, and what these have stored, go at once."""
+    result = run(
+        pytester,
+        """
+import gc, weakref
+seen = []
+
+@pytest.mark.parametrize("engine_store", ["memory"], indirect=True)
+def test_one(engine, make_engine, conductor_server):
+    seen.extend(weakref.ref(one) for one in (engine, engine.backend, make_engine(), conductor_server.engine))
+
+def test_another():
+    gc.collect()
+    assert [ref() for ref in seen] == [None] * 4
+""",
+    )
+    result.assert_outcomes(passed=2)
+
+
 def test_nobody_is_surprised(pytester: pytest.Pytester) -> None:
     """Fixtures of the same names win over the plugin's, and tests without them are untouched."""
     result = run(
