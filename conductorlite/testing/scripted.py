@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
@@ -175,7 +176,7 @@ class Script:
         with self._mutex.held():
             step = self._next(task)
             self._log.append(
-                Call(
+                new[Call](
                     task_type=self.task_type,
                     at=task.updated_at,
                     input=task.input_data,
@@ -232,7 +233,7 @@ def _outcome(step: Step, context: TaskContext) -> Any:
             status = TaskStatus.IN_PROGRESS
         case _:
             status = TaskStatus.FAILED
-    return TaskResult(
+    return new[TaskResult](
         workflow_id=task.workflow_id,
         task_id=task.task_id,
         status=status,
