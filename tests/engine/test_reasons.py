@@ -100,6 +100,23 @@ def test_a_failure(bench: Bench, reason: str | None, told: str, permissive: bool
     assert bench.workflow.reason == f"Task {bench.task('t').task_id} failed with status: FAILED and reason: '{told}'"
 
 
+def test_failures_that_were_permitted_are_told_though_one_was_canceled(bench: Bench) -> None:
+    """Each of them, in the order in which they were scheduled."""
+    bench.start(flow(simple("a", PATIENT, permissive=True), simple("b", PATIENT, permissive=True)))
+    bench.do("a", "CANCELED", reason="withdrawn")
+    bench.do("b", "FAILED", reason="no paper")
+    told = [f"Task {bench.task(ref).task_id} failed with status: {bench.task(ref).status}" for ref in "ab"]
+    assert bench.workflow.reason == f"{told[0]} and reason: 'withdrawn'. {told[1]} and reason: 'no paper'"
+
+
+def test_a_loop_fails_with_the_first_failure_in_it(bench: Bench) -> None:
+    """Though the others of its round are carried out."""
+    bench.start(flow(rounds("l", [simple("a", PATIENT, permissive=True), simple("b", PATIENT, permissive=True)])))
+    bench.do("a", "FAILED", reason="first")
+    bench.do("b", "FAILED", reason="second")
+    assert bench.task("l").reason == "first"
+
+
 @pytest.mark.parametrize("end", ["terminated", "failed", "timed out", "without a reason"])
 def test_children_of_what_has_ended(bench: Bench, end: str) -> None:
     """Each is told what its parent's reason was; without one, the status."""
