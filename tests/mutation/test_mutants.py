@@ -112,7 +112,7 @@ def test_a_path_that_is_not_there_kills_nothing() -> None:
     """A run of tests that do not exist fails as one that finds a mutant does."""
     main = runpy.run_path(str(ROOT / "tests" / "mutation" / "__main__.py"))["main"]
     with pytest.raises(SystemExit):
-        main(["run", "--only", "m001", "--", "tests/no_such_test.py"])
+        main(["run", "--only", "m001", "--", "tests/absent"])
 
 
 def test_a_seed_draws_the_same_again() -> None:
