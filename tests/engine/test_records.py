@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import uuid
 from collections.abc import Callable
@@ -278,3 +279,20 @@ def test_ids_of_executions_ascend() -> None:
     assert [uuid.UUID(one).int >> 80 for one in (ids[0], ids[-1])] == [T0, T0 + 1000]
     first = ascending_ids(clock)
     assert all(first() < first() for _ in range(100))
+
+
+def test_no_chance_is_given_twice_to_threads() -> None:
+    """What many of them take from what was drawn at once, each has for itself."""
+    new_id, drawn, before = ascending_ids(VirtualClock(T0)), list[int](), sys.getswitchinterval()
+    threads = [
+        threading.Thread(target=lambda: drawn.extend([uuid.UUID(new_id()).int & 2**44 - 1 for _ in range(500)])) for _ in range(8)
+    ]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert len(set(drawn)) == len(drawn) == 8 * 500

@@ -15,6 +15,7 @@ import pytest
 
 from conductorlite import AsyncEngine, Engine, Run, VirtualClock, Workers, WorkflowDef
 from conductorlite.engine.config import services
+from conductorlite.engine.control import ascending_ids
 from conductorlite.errors import EngineClosed
 from conductorlite.runtime.aio import AsyncRun
 
@@ -153,3 +154,12 @@ def test_the_parent_goes_on(store: Path | None) -> None:
         in_a_child(lambda: {name: outcome(engine, name) for name in verbs(Engine)})
         assert run.result() == {"x": 1}
         assert engine.admin.check() == []
+
+
+def test_ids_drawn_after_a_fork_are_others_than_the_parents() -> None:
+    """Both go on counting from the same number at the same instant: only chance tells them apart."""
+    new_id = ascending_ids(VirtualClock())
+    new_id()
+    child = set(in_a_child(lambda: {new_id(): "" for _ in range(200)}))
+    assert len(child) == 200
+    assert child.isdisjoint([new_id() for _ in range(200)])
