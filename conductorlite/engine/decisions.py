@@ -21,7 +21,7 @@ from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Payload
-from conductorlite.model.clock import Clock, steady
+from conductorlite.model.clock import Clock, readings
 from conductorlite.model.decisions import Admission, Decision, Event, EventKind
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import (
@@ -85,7 +85,8 @@ class TurnDecider(Lookups):
         a parked one waits for its release.
         """
         memo = TurnMemo() if memo is None else memo
-        now = self.clock.now() if memo.now is None else memo.now
+        reader = StoreReader(self, view, workflow, memo)
+        now = reader.now
         due = () if memo.started is not None or workflow.parked is not None else self.due(view, workflow, now)
         ordered = (*due, *events)
         if len(ordered) > 1:
@@ -93,7 +94,6 @@ class TurnDecider(Lookups):
         plan = self.plans.plan(view, workflow)
         if plan.foreign:
             self.entering(workflow, ordered, memo)
-        reader = StoreReader(self, view, workflow, now, memo)
         memo.known = None if plan.foreign else reader
         return new[Turn](plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
 
@@ -167,13 +167,11 @@ class TurnDecider(Lookups):
         plan = self.plans.kept(resident.row, ())
         if plan is None or plan.foreign:
             return None
-        now = self.clock.now()
-        reader = StoreReader(self, None, resident.row, now, memo, resident)
-        memo.known = reader
+        memo.known = reader = StoreReader(self, None, resident.row, memo, resident)
         ordered = tuple(sorted(events, key=lambda event: event.order)) if len(events) > 1 else tuple(events)
         reader.ahead = partial(prefetch, plan, reader, ordered)
         try:
-            decision = self.decide(new[Turn](plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking))
+            decision = self.decide(new[Turn](plan=plan, reader=reader, events=ordered, now=reader.now, taking=memo.taking))
         except LASTING:
             raise
         except (ConductorliteError, PayloadsRequired, NoHelper):
@@ -193,9 +191,8 @@ class TurnDecider(Lookups):
         plan = self.plans.kept(workflow, ())
         if plan is None or plan.foreign:
             return None
-        now = self.clock.now() if memo.now is None else memo.now
-        memo.known = reader = StoreReader(self, None, workflow, now, memo)
-        return self.decide(new[Turn](plan=plan, reader=reader, events=tuple(events), now=now, taking=memo.taking))
+        memo.known = reader = StoreReader(self, None, workflow, memo)
+        return self.decide(new[Turn](plan=plan, reader=reader, events=tuple(events), now=reader.now, taking=memo.taking))
 
     def decide(self, turn: Turn) -> Decision:
         """Decide, without committing anything; raises InvariantBroken.
@@ -252,7 +249,7 @@ class TurnDecider(Lookups):
 
     def _dated_now(self, changes: Sequence[LimitChange]) -> tuple[LimitChange, ...]:
         """Limits as they are at the commit: the write may have waited, and the clock may have jumped meanwhile."""
-        now, read = self.clock.now(), steady(self.clock)
+        now, read = readings(self.clock)
         return tuple(attrs.evolve(change, limit=reread(change.limit, now, read, change.dated)) for change in changes)
 
     def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:

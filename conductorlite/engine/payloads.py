@@ -79,8 +79,8 @@ class TurnMemo:
     """
 
     __slots__ = (
-        *("answers", "deaths", "extra_write", "known", "lost", "mark", "now", "payloads", "put", "rehearsals", "started", "taking"),
-        *("version", "resident", "unoffered", "token"),
+        *("answers", "deaths", "extra_write", "known", "lost", "mark", "payloads", "put", "readings", "rehearsals", "started"),
+        *("taking", "version", "resident", "unoffered", "token"),
     )
 
     def __init__(
@@ -104,7 +104,8 @@ class TurnMemo:
         self.put: set[str] = set()
         #: By seed: values and instant, and what came of them. Kept when a turn is rehearsed, for the instant at which it was.
         self.answers: dict[str, tuple[Mapping[str, Any], int, Any]] = {}
-        self.now: int | None = None
+        #: What the clocks read then.
+        self.readings: tuple[int, tuple[str, int] | None] | None = None
         self.rehearsals = 0
         #: The mark of the turn while it is under way, and how many processes have died in it.
         self.mark: str | None = None

@@ -17,7 +17,7 @@ from conductorlite.engine.turn_types import archived_workflow, missing, status_o
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.clock import steady
+from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Task, TaskLog, Workflow
@@ -331,7 +331,7 @@ class Limits(Service):
         as an execution holds a slot or waits. Raises InvalidInput when `limit` is below 1.
         """
         _positive(limit)
-        now, read = self._clock.now(), steady(self._clock)
+        now, read = readings(self._clock)
         with self._backend.reading() as view:
             return [_use(reread(one, now, read), view.waiting(one.key), now) for one in view.limits(after, limit)]
 
@@ -346,7 +346,7 @@ class Limits(Service):
             raise InvalidInput(f"{key!r} is no limit: its key is task:<name> or workflow:<rate limit key>")
         with self._backend.reading() as view:
             line = view.line(key, limit)
-            now, read = self._clock.now(), steady(self._clock)
+            now, read = readings(self._clock)
             found = _use(reread(line.limit, now, read), view.waiting(key), now)
             holders = view.holders(key, "", limit)
         return attrs.evolve(found, holders=tuple(map(_member, holders)), line=tuple(map(_member, line.heads[:limit])))

@@ -21,7 +21,7 @@ from conductorlite.engine.residents import Quiet, Resident
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload
-from conductorlite.model.clock import Clock, steady
+from conductorlite.model.clock import Clock, readings
 from conductorlite.model.decisions import Embedding, Event, Message
 from conductorlite.model.errors import (
     ConductorliteError,
@@ -141,7 +141,6 @@ class StoreReader:
         lookups: Lookups,
         view: ReadingTransaction | None,
         workflow: Workflow,
-        now: int,
         memo: TurnMemo,
         resident: Resident | None = None,
     ) -> None:
@@ -157,9 +156,10 @@ class StoreReader:
         #: The view of the batch that is being read.
         self._batch: ReadingTransaction | None = None
         self._id = workflow.workflow_id
-        self._now = now
-        self._read_at = None if lookups.clock.virtual else steady(lookups.clock)
         self._memo = memo
+        #: The instant of the turn, and what the steady clock read then.
+        clock = lookups.clock
+        self.now, self._read_at = memo.readings or ((clock.now(), None) if clock.virtual else readings(clock))
         self._resident = resident
         self._tasks: dict[str, Task | None] = {} if resident is None else resident.tasks
         self._payloads: dict[str, Payload] = dict(memo.payloads)
@@ -397,7 +397,7 @@ class StoreReader:
     def left(self, event: Event) -> int:
         """See `Reader.left`."""
         return self._once(
-            ("left", event.event_id), lambda view: next(iter(self._lookups.left(view, [event], self._now).values()), 0)
+            ("left", event.event_id), lambda view: next(iter(self._lookups.left(view, [event], self.now).values()), 0)
         )
 
     def limit(self, key: str, heads: int) -> Line:
@@ -406,7 +406,7 @@ class StoreReader:
             line = self._ask(lambda view: view.line(key, heads))
             if self._read_at is not None:
                 # Its windows by the turn's own reading of the clocks: if those were set since, it would compare two times.
-                line = attrs.evolve(line, limit=reread(line.limit, self._now, self._read_at))
+                line = attrs.evolve(line, limit=reread(line.limit, self.now, self._read_at))
             self._lines[key] = (heads, line)
         return self._lines[key][1]
 
@@ -423,14 +423,14 @@ class StoreReader:
     def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
         """What a poll of a queue would find first; None for one that has rate limits go on, and finds more than is there yet."""
         quiet, backend = self._lookups.quiet, self._lookups.payload_store.backend
-        if self._now < quiet.offered_at(queue):
+        if self.now < quiet.offered_at(queue):
             self._memo.unoffered = quiet.version
             return ()
         commits = backend.commits()
         if self._view is not None:
-            return quiet.first_offered(self._view, commits, queue, self._now, limit)
+            return quiet.first_offered(self._view, commits, queue, self.now, limit)
         with backend.reading() as view:  # what is offered is nobody's row: no fence is compared
-            return quiet.first_offered(view, commits, queue, self._now, limit)
+            return quiet.first_offered(view, commits, queue, self.now, limit)
 
     def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
         """See `Quiet.alone_until`."""
@@ -495,6 +495,6 @@ class StoreReader:
             answer = error
             raise
         finally:
-            if self._memo.now is not None:
+            if self._memo.readings is not None:
                 self._memo.answers[seed] = (values, now, answer)
         return answer

@@ -49,7 +49,7 @@ from conductorlite.engine.turn_types import (
 )
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
-from conductorlite.model.clock import Clock
+from conductorlite.model.clock import Clock, readings
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import (
     AlreadyExists,
@@ -257,7 +257,7 @@ class Turns(Parking):
                     self.residents.refused(None if memo.unoffered is not None else memo.known)
                     if isinstance(error, TurnLost) and (token := self._locking.acquire(workflow_id, events)) is None:
                         break
-                    memo.now, memo.token = None, token
+                    memo.readings, memo.token = None, token
                 except (AlreadyExists, PayloadTooLarge) as error:
                     if started is not None:
                         raise
@@ -371,7 +371,7 @@ class Turns(Parking):
         if memo.rehearsals == _TRIES:
             raise FencedOut(f"{workflow_id}: others were first, {_TRIES} times")
         memo.rehearsals += 1
-        memo.now, memo.answers = self.clock.now(), {}
+        memo.readings, memo.answers = readings(self.clock), {}
         self._read_and_decide(workflow_id, events, memo, rehearsed=True)
 
     def _before_apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> Decision:

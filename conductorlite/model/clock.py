@@ -12,12 +12,12 @@ from bisect import insort
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from conductorlite.model.errors import ClockError, InvalidInput
 from conductorlite.model.threads import Block, within
 
-__all__ = ["Clock", "Instant", "SystemClock", "VirtualClock", "Wakeup", "steady", "to_instant"]
+__all__ = ["Clock", "Instant", "SystemClock", "VirtualClock", "Wakeup", "readings", "steady", "to_instant"]
 
 #: What public calls accept as a point in time: epoch ms, an aware datetime, or ISO 8601 text (no zone means UTC).
 Instant = int | str | datetime
@@ -70,6 +70,26 @@ def steady(clock: Clock) -> tuple[str, int] | None:
     if clock.virtual or not hasattr(time, "CLOCK_BOOTTIME") or not _boot():
         return None
     return _boot(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+def readings(clock: Clock) -> tuple[int, tuple[str, int] | None]:
+    """What a clock reads, and what the steady one does in the same millisecond of it; None where there is none, or no such moment.
+
+    Were they read apart, a thread that has to wait between the two would take its wait for a jump of the clock.
+    """
+    now = clock.now()
+    for _ in range(_TRIES):
+        read = steady(clock)
+        if read is None:
+            break
+        before, now = now, clock.now()
+        if now == before:
+            return now, read
+    return now, None
+
+
+#: How often two clocks are read until both were read in one millisecond.
+_TRIES: Final = 10
 
 
 @cache

@@ -47,6 +47,9 @@ _EXECUTIONS: Final = "workflow:"
 #: How long a place in a window waits for a poll.
 OFFER_MS: Final = 5_000
 
+#: By how much two clocks that are read together may seem to have moved apart: each reading is cut to whole milliseconds.
+_ROUNDING_MS: Final = 1
+
 #: Where a store keeps the highest fence of the limits it has forgotten, so that one that comes back is taken for another one.
 FORGOTTEN: Final = ""
 
@@ -199,6 +202,8 @@ def reread(limit: Limit, now: int, steady: tuple[str, int] | None, dated: int | 
     jump = 0
     if steady is not None and limit.boot == steady[0]:
         jump = (now - limit.read_at) - (steady[1] - limit.steady)
+        if abs(jump) <= _ROUNDING_MS:
+            jump = 0
     log = limit.log
     if jump or dated is not None:
         log = tuple(sorted(max(at + jump, now) if at == dated else at + jump for at in log))

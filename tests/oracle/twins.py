@@ -73,7 +73,9 @@ class Checked(GroupTurns):
         row, now = turn.reader.workflow, turn.now
         decision = super().decide(turn)
         with self.backend.reading() as view:
-            whole = StoreReader(self, view, row, now, TurnMemo())
+            memo = TurnMemo()
+            memo.readings = (now, None)
+            whole = StoreReader(self, view, row, memo)
             whole.prefetch(everything=True, inbox=True)
             rows = whole.everything()
             whole.prefetch(payloads=[payload for task in rows for payload in (task.input, task.output)])
