@@ -422,22 +422,19 @@ class StoreReader:
 
     def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
         """What a poll of a queue would find first; None for one that has rate limits go on, and finds more than is there yet."""
-        quiet, backend = self._lookups.quiet, self._lookups.payload_store.backend
+        quiet = self._lookups.quiet
         if self.now < quiet.offered_at(queue):
             self._memo.unoffered = quiet.version
             return ()
-        commits = backend.commits()
         if self._view is not None:
-            return quiet.first_offered(self._view, commits, queue, self.now, limit)
-        with backend.reading() as view:  # what is offered is nobody's row: no fence is compared
-            return quiet.first_offered(view, commits, queue, self.now, limit)
+            return quiet.first_offered(self._view, quiet.written, queue, self.now, limit)
+        return quiet.look_offered(queue, self.now, limit)
 
     def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
         """See `Quiet.alone_until`."""
         if self._view is not None:
             return self._lookups.quiet.alone_until(self._view, self.workflow, at, queue, queues)
-        with self._lookups.payload_store.backend.reading() as view:
-            return self._lookups.quiet.alone_until(view, self.workflow, at, queue, queues)
+        return self._lookups.quiet.look_alone(self.workflow, at, queue, queues)
 
     # ------------------------------------------------------------------ definitions and scripts
 

@@ -26,7 +26,7 @@ from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
 from conductorlite.store.ports import Backend, Capability, ReadingTransaction, WritingTransaction
 
-__all__ = ["Near", "Quiet", "Resident", "Residents"]
+__all__ = ["Near", "Quiet", "Remembered", "Resident", "Residents"]
 
 #: Rows of tasks kept of one execution, if its turns do not write more.
 _TASKS: Final = 16
@@ -300,6 +300,12 @@ class Quiet:
             self.found_nothing(queue, commits, view.next_message_at((queue,)))
         return found
 
+    def look_offered(self, queue: str, now: int, limit: int) -> Sequence[Message] | None:
+        """The same in a view of its own: what is offered is nobody's row, so no fence is compared."""
+        commits = self._backend.commits()
+        with self._backend.reading() as view:
+            return self.first_offered(view, commits, queue, now, limit)
+
     def found_nothing(self, queue: str, commits: int, at: int | None) -> None:
         """Note that a view found the first message of a queue due at an instant, or none; `commits` were made before it."""
         if commits == self._backend.commits() and self._holds(commits):
@@ -334,6 +340,11 @@ class Quiet:
                 return None
             due.append(event.event_id)
         return due if len(due) < _DUE else None
+
+    def look_alone(self, workflow: Workflow, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
+        """The same in a view of its own."""
+        with self._backend.reading() as view:
+            return self.alone_until(view, workflow, at, queue, queues)
 
     def enter(self, tx: WritingTransaction, now: int) -> int:
         """Compare, at the beginning of a write, and ask again if need be; the number of its commit, for `committed`."""
@@ -415,3 +426,38 @@ class Near:
     def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
         """See `Quiet.alone_until`."""
         return self._quiet.alone_until(self._view, self.workflow, at, queue, queues)
+
+
+@final
+class Remembered:
+    """The same of an execution whose rows are resident, and what its write compares: a `Known` and a `Memo`."""
+
+    __slots__ = ("_now", "_quiet", "latest", "tasks_known", "unoffered", "version", "workflow")
+    resident = True
+
+    def __init__(self, quiet: Quiet, resident: Resident, now: int) -> None:
+        self.workflow, self.tasks_known, self.latest, self.version = resident.row, resident.tasks, resident.latest, resident.version
+        self._quiet, self._now = quiet, now
+        self.unoffered: int | None = None
+
+    def latest_known(self) -> dict[str, str]:
+        """See `Known`."""
+        return self.latest
+
+    def task(self, ref: str) -> Task | None:
+        """See `Reader.task`; raises KeyError for what would have to be read."""
+        return self.tasks_known[ref]
+
+    def prefetch(self, *, refs: Iterable[str]) -> None:
+        """Nothing: all is at hand, or the turn is another one."""
+
+    def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
+        """See `StoreReader.first_offered`."""
+        if self._now < self._quiet.offered_at(queue):
+            self.unoffered = self._quiet.version
+            return ()
+        return self._quiet.look_offered(queue, self._now, limit)
+
+    def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
+        """See `Quiet.alone_until`."""
+        return self._quiet.look_alone(self.workflow, at, queue, queues)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import attrs
@@ -43,6 +46,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision
 from conductorlite.model.executions import Task
 from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 
 def asked(changeset: Changeset, condition: Condition, values: Any, seed: str) -> Any:
@@ -166,7 +170,7 @@ def test_both_ways_decide_the_same_when_driven(lives: int, monkeypatch: pytest.M
 ENDS = (TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR)
 
 
-def drive(definition: dict[str, Any], value: Any, tape: Tape) -> dict[str, Any]:
+def drive(definition: dict[str, Any], value: Any, tape: Tape, kind: str = "memory") -> dict[str, Any]:
     """Run an execution for a while, with workers for everything that it offers; returns all that is stored then."""
     workers = Workers()
 
@@ -188,9 +192,10 @@ def drive(definition: dict[str, Any], value: Any, tape: Tape) -> dict[str, Any]:
 
     for name in ("n0", "n1", "n2"):
         workers.task(name)(work)
-    numbers, backend = count(), MemoryBackend()
+    numbers, folder = count(), TemporaryDirectory()
+    backend = MemoryBackend() if kind == "memory" else SQLiteBackend(Path(folder.name, "s.db"), synchronous="NORMAL")
     config = EngineConfig(bounds=Bounds(rows=3) if tape.chance(4) else Bounds(), ids=lambda: f"id-{next(numbers)}")
-    with Engine(backend, workers=workers, clock=VirtualClock(), config=config) as engine:
+    with folder, Engine(backend, workers=workers, clock=VirtualClock(), config=config) as engine:
         engine.register(WorkflowDef.from_json(MOURN))
         run = engine.start(WorkflowDef.from_json(definition), value)
         engine.run_until_idle(timeout="10 minutes")
@@ -198,10 +203,19 @@ def drive(definition: dict[str, Any], value: Any, tape: Tape) -> dict[str, Any]:
             with suppress(Conflict):  # it was compensated
                 engine.retry(run.workflow_id)
             engine.run_until_idle(timeout="10 minutes")
+        if isinstance(backend, SQLiteBackend):
+            return rows_of(backend.path)
         executions = {name: vars(execution) | {"loops": {}} for name, execution in backend._store.executions.items()}
         indexes = {name: [*index] for name, index in backend._store.due.items()}
         queues = {name: {at: [*index] for at, index in each.items()} for name, each in backend._store.queues.items()}
         return {"rows": dict(backend._store.workflows), "executions": executions, "due": indexes, "queues": queues}
+
+
+def rows_of(path: str) -> dict[str, Any]:
+    """What a file holds of executions; but for what a lock or a number of the operating system is in it."""
+    with closing(sqlite3.connect(path)) as rows:
+        names = ("workflows", "tasks", "history", "texts", "inbox", "messages", "limits", "limit_members", "task_logs", "polls")
+        return {name: rows.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
 
 #: What tasks of a drawn chain read, and how their definitions differ.
@@ -248,8 +262,9 @@ def draw_chain(tape: Tape) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("lives", [20, pytest.param(200, marks=pytest.mark.slow), pytest.param(8_000, marks=pytest.mark.deep)])
-def test_steps_in_memory_leave_what_other_turns_leave(lives: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step on a store in memory is read, decided on and written in a way of its own."""
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_steps_on_rows_in_memory_leave_what_other_turns_leave(kind: str, lives: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step on them is read, decided on and written in a way of its own, in which the rows of a file are what is resident."""
     real: Callable[..., TurnResult | None] = vars(Turns)["_take_step"]
     off, steps = False, 0
 
@@ -266,9 +281,9 @@ def test_steps_in_memory_leave_what_other_turns_leave(lives: int, monkeypatch: p
     def case(choices: bytes) -> None:
         nonlocal off
         off, tape = False, Tape(choices)
-        stored = drive(draw_chain(tape), {"n": 1}, tape)
+        stored = drive(draw_chain(tape), {"n": 1}, tape, kind)
         off, tape = True, Tape(choices)
-        assert stored == drive(draw_chain(tape), {"n": 1}, tape)
+        assert stored == drive(draw_chain(tape), {"n": 1}, tape, kind)
 
     case()
     assert steps

@@ -449,8 +449,7 @@ class _Writing(Block[GroupWrites]):
                 backend._version = version
         except sqlite3.Error as error:
             raise translated(error, backend.path) from error
-        if backend._commits < backend._shared:
-            view.shared = True
+        view.shared = backend._commits < backend._shared
         view._dirty = self.joinable  # what came before must not be undone with a decision
         self.view = view
         return view
@@ -491,10 +490,11 @@ class _Writing(Block[GroupWrites]):
             raise StorageError(f"{backend.path}: the transaction was undone by an earlier error")
         backend._commits += 1  # also when it is interrupted here: a reader that compares looks once too often
         try:
+            size = backend._reserve.measured(writer)
             writer.execute("COMMIT")
         except sqlite3.Error:
             backend._commits -= 1
             raise
         if backend.counts is not None:
             backend.counts.commits += 1
-        backend._reserve.look(writer, backend._commits)
+        backend._reserve.look(writer, backend._commits, size)

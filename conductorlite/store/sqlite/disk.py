@@ -75,12 +75,16 @@ class Reserve:
         #: The room is given back, and not kept again yet; there is too little for all that should be kept.
         self._tight = self._short = False
 
-    def look(self, writer: sqlite3.Connection, commits: int) -> None:
+    def measured(self, writer: sqlite3.Connection) -> int:
+        """How many bytes the store has, the log included: asked before a commit, which has the locks that this needs."""
+        if self._cursor is None or self._cursor.connection is not writer:
+            self._cursor, self._page = sqlite3.Cursor(writer), _number(writer, "page_size")
+        pages: int = self._cursor.execute("PRAGMA page_count").fetchone()[0]  # not counted
+        return self._page * pages
+
+    def look(self, writer: sqlite3.Connection, commits: int, size: int) -> None:
         """After a commit: have the reserve grow with the store, and never fall behind what the log has for it."""
         try:
-            if self._cursor is None or self._cursor.connection is not writer:
-                self._cursor, self._page = sqlite3.Cursor(writer), _number(writer, "page_size")
-            size = self._page * self._cursor.execute("PRAGMA page_count").fetchone()[0]  # not counted
             if size > self._size:
                 if not self._size:
                     self._size = self._seen = min(size, _bytes(self._database))
@@ -107,7 +111,8 @@ class Reserve:
     def opened(self, writer: sqlite3.Connection) -> None:
         """Bound a connection that stands for one that failed, if there is still no more room than it had."""
         if self._pages is not None:
-            self.look(writer, 0)
+            with suppress(sqlite3.Error):  # the next commit looks again
+                self.look(writer, 0, self.measured(writer))
 
     def make_room(self, writer: sqlite3.Connection) -> bool:
         """Give the room back and reuse the log; whether there may be more room now. sqlite3 errors as they come."""
@@ -130,7 +135,7 @@ class Reserve:
 
     def _reuse_log(self, writer: sqlite3.Connection) -> bool:
         """Have the log start again where there is room for what the file grows by; else it would take what there is, and fail."""
-        if _size(writer) - _bytes(self._database) > self._free():
+        if self.measured(writer) - _bytes(self._database) > self._free():
             return False
         return int(sqlite3.Cursor(writer).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]) > 0
 
@@ -214,11 +219,6 @@ class Reserve:
 
 def _bytes(path: str) -> int:
     return os.stat(path).st_size  # noqa: PTH116 - at every commit, and a Path costs more
-
-
-def _size(connection: sqlite3.Connection) -> int:
-    """How many bytes the store has, the log included."""
-    return _number(connection, "page_count") * _number(connection, "page_size")
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
