@@ -19,8 +19,8 @@ from conductorlite.decide.plain import delay_after
 from conductorlite.decide.poll import poll
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.rounds import next_round
-from conductorlite.decide.step import Handing, Rows, Seen, Unusual, ended_row, ends, stands, step, usual
-from conductorlite.decide.whole import message_of, takes, timers_of, whole
+from conductorlite.decide.step import Handing, Rows, Seen, Unusual, ended_row, ends, stands, step, timers_of, usual
+from conductorlite.decide.whole import message_of, takes, whole
 from conductorlite.model.attrs import copied
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, EventKind

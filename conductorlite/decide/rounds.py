@@ -14,8 +14,8 @@ from conductorlite.decide.changeset.rows import attempt_id
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.operators.do_while import round_output
 from conductorlite.decide.operators.document import LOOP_KEYS
-from conductorlite.decide.step import Handing, Rows, Seen, Unusual, ended_row, ends, stands, usual
-from conductorlite.decide.whole import message_of, takes, timers_of, whole
+from conductorlite.decide.step import Handing, Rows, Seen, Unusual, ended_row, ends, stands, timers_of, usual
+from conductorlite.decide.whole import message_of, takes, whole
 from conductorlite.language.conditions import is_true
 from conductorlite.language.values import Json, Missing, Outside
 from conductorlite.model.attrs import copied, new

@@ -1,8 +1,9 @@
 """The step: a plain task is completed, the plain one that follows is offered, and handed to the worker that is free because of it.
 
-Most turns are this one, so it is written out as a whole: each row is read once and written once, and the Decision is made of the
-rows themselves, without a changeset and its work list. What is decided is what the general way would decide, field by field and in
-its order. Whatever is not as it mostly is, is left to that way, with nothing changed. tests/oracle/test_plain.py compares.
+Or none follows, and the execution is completed. Most turns are this one, so it is written out as a whole: each row is read once and
+written once, and the Decision is made of the rows themselves, without a changeset and its work list. What is decided is what the
+general way would decide, field by field and in its order. Whatever is not as it mostly is, is left to that way, with nothing
+changed. tests/oracle/test_plain.py compares.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Work
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node, Plan
 
-__all__ = ["STEPS", "Handing", "Rows", "Seen", "Unusual", "ended_row", "ends", "line", "stands", "step", "usual"]
+__all__ = ["STEPS", "Handing", "Rows", "Seen", "Unusual", "ended_row", "ends", "line", "stands", "step", "timers_of", "usual"]
 
 #: What gives what a turn offers to workers that are free: see `decide`.
 Handing = Callable[[Sequence[Message], Callable[[int, Iterable[str]], bool]], Sequence[Event]]
@@ -35,6 +36,7 @@ STEPS: Final = 3
 _SCHEDULED, _IN_PROGRESS, _COMPLETED = TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS, TaskStatus.COMPLETED
 _POLL_TIMEOUT, _TASK_TIMEOUT, _RESPONSE_TIMEOUT = EventKind.POLL_TIMEOUT, EventKind.TASK_TIMEOUT, EventKind.RESPONSE_TIMEOUT
 _RUNNING, _TASK, _DONE = WorkflowStatus.RUNNING, HistoryKind.TASK, REPLIES[Outcome.DONE]
+_ENDED, _WORKFLOW, _WORKFLOW_TIMEOUT = WorkflowStatus.COMPLETED, HistoryKind.WORKFLOW, EventKind.WORKFLOW_TIMEOUT
 _NOTHING: Final = Outgoing()
 
 
@@ -80,6 +82,18 @@ class _Following:
         self.reads = [root for root, _ in members if root != ref and root in plan.nodes] if len(members) > 1 else []
 
 
+class _Last:
+    """What is known of a step that nothing follows when its definition is."""
+
+    __slots__ = ("output", "reads")
+
+    def __init__(self, ref: str, plan: Plan) -> None:
+        self.output = plan.output
+        members = () if plan.output is None else plan.output.reads.members
+        #: What outputParameters read, beside the task that ends.
+        self.reads = [root for root, _ in members if root != ref and root in plan.nodes]
+
+
 class Unusual(Exception):
     """Internal: an expression reads something that has to be looked for."""
 
@@ -90,7 +104,7 @@ class Seen:
     __slots__ = ("_ended", "_environment", "_plan", "_reader", "_task_id")
     has_env = True
 
-    def __init__(self, plan: Plan, reader: Rows, environment: Mapping[str, str], ended: Task, task_id: str) -> None:
+    def __init__(self, plan: Plan, reader: Rows, environment: Mapping[str, str], ended: Task, task_id: str | None) -> None:
         self._plan, self._reader, self._environment, self._ended, self._task_id = plan, reader, environment, ended, task_id
 
     def env(self, name: str) -> str | None:
@@ -147,12 +161,15 @@ def step(
     if said["status"] != "COMPLETED" or ref not in plan.nodes:
         return None
     known = plan.steps[ref] if ref in plan.steps else _following(plan, ref)
-    if not isinstance(known, _Following) or not usual(row, event, now, bounds):
+    if known is None or not usual(row, event, now, bounds):
         return None
     task, output = reader.task(ref), Payload.of(said.get("output") or {})
     if task is None or not ends(said, event, task, row) or not stands(bounds, "task_output", output):
         return None
-    node, ended = known.node, ended_row(task, said, output, now, _COMPLETED)
+    ended = ended_row(task, said, output, now, _COMPLETED)
+    if not isinstance(known, _Following):
+        return _last(plan, reader, known, task, ended, event, environment, bounds) if isinstance(known, _Last) else None
+    node = known.node
     task_id = attempt_id(row, node.ref, 0, row.generation)
     if known.reads:
         reader.prefetch(refs=known.reads)
@@ -178,14 +195,79 @@ def step(
     return _decided(row, task, ended, known, message, given, event, polls[0] if polls else None)
 
 
-def _following(plan: Plan, ref: str) -> _Following | None:
-    """What a plain node is followed by, if that is plain too and nothing else follows: no JOIN, no loop, no other branch."""
+def _following(plan: Plan, ref: str) -> _Following | _Last | None:
+    """What a plain node is followed by, if that is plain too, or nothing, and nothing else follows: no JOIN, loop, or branch."""
     node = plan.nodes[ref]
-    found = None if node.successor is None or not node.plain or node.joins or node.scopes else plan.nodes[node.successor]
-    if found is not None and (not found.plain or found.scopes or node.output_check is not None or plan.limited):
-        found = None
-    known = plan.steps[ref] = None if found is None else _Following(ref, found, plan)
+    known: _Following | _Last | None = None
+    if node.plain and not (node.joins or node.scopes or node.output_check or plan.limited):
+        found = None if node.successor is None else plan.nodes[node.successor]
+        if found is not None:
+            known = _Following(ref, found, plan) if found.plain and not found.scopes else None
+        elif not (node.compensates or plan.output_check or plan.foreign):
+            known = _Last(ref, plan)
+    plan.steps[ref] = known
     return known
+
+
+def _last(
+    plan: Plan,
+    reader: Rows,
+    known: _Last,
+    task: Task,
+    ended: Task,
+    event: Event,
+    environment: Mapping[str, str],
+    bounds: Bounds,
+) -> Decision | None:
+    """The decision by which the execution is completed, if the attempt is all that was live in it, and nobody waits for its end."""
+    row, output = reader.workflow, ended.output
+    if (
+        row.open != 1
+        or row.permitted_failures
+        or row.compensating is not None
+        or row.rate_limit_key is not None
+        or row.parent_workflow_id is not None
+        or row.event is not None
+    ):
+        return None
+    if known.output is None:
+        if row.last_ref != task.ref:
+            return None
+    else:
+        reader.prefetch(refs=known.reads)
+        try:
+            output = Payload.of(known.output.render(Seen(plan, reader, environment, ended, None)))
+        except (Unusual, InvalidInput):
+            return None
+    return _completed(row, task, ended, output, event) if stands(bounds, "workflow_output", output) else None
+
+
+def _completed(row: Workflow, task: Task, ended: Task, output: Payload, event: Event) -> Decision:
+    now, said, number, after, cancelled = (
+        ended.updated_at,
+        event.data.value,
+        row.history_seq + 1,
+        copied[Workflow](row),
+        timers_of(task),
+    )
+    if row.timeout_at is not None:
+        cancelled.append(_WORKFLOW_TIMEOUT)
+    written: Any = after
+    written.status, written.output, written.reason, written.open = _ENDED, output, None, 0
+    written.ended_at, written.timeout_at, written.history_seq = now, None, number + 1
+    written.updated_at, written.broken_turns, written.parked = now, 0, None
+    written.__class__ = Workflow
+    cause = reported_with(said.get("workerId"), said.get("callbackAfterMs"), ended.error_types)
+    end = new[HistoryEvent](n=number + 1, at=now, kind=_WORKFLOW, status=_ENDED, payload=output)
+    return new[Decision](
+        workflow=after,
+        updated=(ended,),
+        history=(line(number, ended, _COMPLETED, ended.output, cause), end),
+        cancelled=tuple(cancelled),
+        released_at=now,
+        outgoing=_NOTHING,
+        replies={event.event_id: _DONE},
+    )
 
 
 def usual(row: Workflow, event: Event, now: int, bounds: Bounds) -> bool:
@@ -260,6 +342,16 @@ def ended_row(task: Task, said: Mapping[str, Any], output: Payload, now: int, st
     ended.__class__ = Task
     row: Task = ended
     return row
+
+
+def timers_of(task: Task) -> list[str]:
+    """The timers that end with an attempt that was carried out."""
+    found = [] if task.total_timeout_at is None else [f"TOTAL_TIMEOUT:{task.ref}"]
+    if task.timeout_at is not None:
+        found.append(f"TASK_TIMEOUT:{task.ref}")
+    if task.response_timeout_at is not None:
+        found.append(f"RESPONSE_TIMEOUT:{task.ref}")
+    return found
 
 
 def line(number: int, task: Task, status: TaskStatus, payload: Payload | None, cause: str | None) -> HistoryEvent:

@@ -18,7 +18,7 @@ from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Plan
 
-__all__ = ["message_of", "takes", "timers_of", "whole"]
+__all__ = ["message_of", "takes", "whole"]
 
 #: What is asked for in each of them: Python finds a global faster than a member of an enumeration.
 _SCHEDULED, _IN_PROGRESS = TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS
@@ -38,16 +38,6 @@ def message_of(row: Workflow, task: Task) -> Message:
         due_at=task.due_at,
         priority=row.priority,
     )
-
-
-def timers_of(task: Task) -> list[str]:
-    """The timers that end with an attempt that was carried out."""
-    found = [] if task.total_timeout_at is None else [f"TOTAL_TIMEOUT:{task.ref}"]
-    if task.timeout_at is not None:
-        found.append(f"TASK_TIMEOUT:{task.ref}")
-    if task.response_timeout_at is not None:
-        found.append(f"RESPONSE_TIMEOUT:{task.ref}")
-    return found
 
 
 def takes(poll: Event, message: Message, row: Workflow) -> bool:

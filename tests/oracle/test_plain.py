@@ -66,8 +66,8 @@ class Ways:
         self.decide, self.short, self.off = decider.decide, 0, False
         #: Raised here, they would be a broken invariant of that execution.
         self.differences: list[tuple[Any, Any]] = []
-        #: How many of them were steps, retries and rounds.
-        self.steps = self.retries = self.rounds = 0
+        #: How many of them were steps, steps that nothing follows, retries and rounds.
+        self.steps = self.lasts = self.retries = self.rounds = 0
         read, scheduled = (vars(decider)[name] for name in ("_read_plain", "scheduled"))
         poll, step, again, next_round = (vars(written_out)[name] for name in ("poll", "step", "again", "next_round"))
         answer, payload = Changeset.answer, do_while.loop_payload
@@ -79,7 +79,8 @@ class Ways:
 
         def stepped(*given: Any) -> Decision | None:
             found = None if self.off else step(*given)
-            self.steps += found is not None
+            self.steps += found is not None and not found.workflow.status.terminal
+            self.lasts += found is not None and found.workflow.status.terminal
             self.short += found is not None
             return found
 
@@ -451,6 +452,85 @@ def test_a_step_reads_what_the_next_task_reads(read: object, whole: bool, handed
         assert run.status is WorkflowStatus.COMPLETED
     ways.check()
     assert bool(ways.steps) is whole
+
+
+LAST_BUGS = [
+    *map(steps_without, ("cancelled", "history", "updated")),
+    *(steps_with_other("updated", **other) for other in ({"executed": False}, {"lease": 1}, {"ended_at": 0})),
+    *(steps_with_other("workflow", **other) for other in ({"open": 1}, {"ended_at": 0}, {"timeout_at": 1}, {"history_seq": 0})),
+    steps_with_other("history", cause=None),
+    lambda decision: attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, output=Payload.of({"x": 2}))),
+    lambda decision: attrs.evolve(decision, replies={}),
+]
+
+
+@pytest.mark.parametrize("spoil", LAST_BUGS)
+def test_what_a_last_step_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is for what takes the end of a task and that of the execution at once."""
+    real = vars(written_out)["step"]
+
+    def spoilt(*given: Any) -> Decision | None:
+        decision = real(*given)
+        return spoil(decision) if decision is not None and decision.workflow.status.terminal else decision
+
+    monkeypatch.setattr(written_out, "step", spoilt)
+    ways = Ways(monkeypatch)
+    drive({"name": "one", "tasks": [{"name": "n0", "taskReferenceName": "a"}], "timeoutSeconds": 60}, {"n": 1}, Tape(b""))
+    assert ways.lasts == 1
+    with pytest.raises(AssertionError, match="assert Decision"):
+        ways.check()
+
+
+SCHEMA = {"name": "s", "version": 1, "type": "JSON"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "lasts"),
+    [
+        ({}, 1),
+        ({"timeoutSeconds": 60, "timeoutPolicy": "TIME_OUT_WF"}, 1),
+        ({"outputParameters": {"n": "${workflow.input.n}", "x": "${a.output.x} of ${b.output}", "id": "${CPEWF_TASK_ID}"}}, 1),
+        ({"outputParameters": {"was": "${a.output.nothing}"}}, 1),
+        ({"outputParameters": {"s": "${b.status}"}}, 0),
+        ({"outputParameters": {"v": "${workflow.variables}"}}, 0),
+        ({"outputParameters": {"n": "${l.output.iteration}"}}, 0),
+        ({"failureWorkflow": "mourn"}, 1),
+        ({"outputSchema": {**SCHEMA, "data": {"required": ["z"]}}, "enforceSchema": True}, 0),
+        ({"rateLimitConfig": {"rateLimitKey": "k", "concurrentExecLimit": 1}}, 0),
+        ({"last": {"optional": True}}, 1),
+        ({"last": {"type": "WAIT", "inputParameters": {"duration": "1s"}}}, 0),
+        (
+            {
+                "last": {
+                    "taskDefinition": {"name": "n0", "outputSchema": {**SCHEMA, "data": {"required": ["x"]}}, "enforceSchema": True}
+                }
+            },
+            0,
+        ),
+    ],
+)
+def test_an_end_is_decided_alike(fields: dict[str, Any], lasts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it puts out, and whatever is done with it; what is not as it mostly is goes the general way."""
+    ways, fields = Ways(monkeypatch), dict(fields)
+    loop = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "$.l.iteration < 2"}
+    tasks = [
+        {"name": "n0", "taskReferenceName": "a"},
+        {**loop, "loopOver": [{"name": "n0", "taskReferenceName": "i"}]},
+        {"name": "n0", "taskReferenceName": "b", **fields.pop("last", {})},
+    ]
+    drive({"name": "ending", "tasks": tasks, **fields}, {"n": 1}, Tape(b""))
+    ways.check()
+    assert ways.lasts == lasts
+
+
+def test_an_end_that_others_wait_for_goes_the_general_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parent, and its schedule, are told of it."""
+    ways = Ways(monkeypatch)
+    child = {"name": "child", "tasks": [{"name": "n0", "taskReferenceName": "a"}]}
+    sub = {"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "subWorkflowParam": {"workflowDefinition": child}}
+    drive({"name": "parent", "tasks": [sub]}, {"n": 1}, Tape(b""))
+    ways.check()
+    assert not ways.lasts
 
 
 @pytest.mark.parametrize("broken", ["answer", "loop_payload"])
