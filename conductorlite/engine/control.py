@@ -21,8 +21,9 @@ from conductorlite.model.attrs import changed, new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.codec import definition_text
+from conductorlite.model.contents import Contents
 from conductorlite.model.decisions import EventKind, Outcome, name_at
-from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest
+from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import WorkflowStatus
@@ -113,6 +114,8 @@ class Control(Part):
     def __init__(self, turns: StartTurns, config: EngineConfig) -> None:
         super().__init__(turns, config)
         self._starting = turns
+        #: The texts of definitions that were started as objects, by their ids; from the second time on with what was in them.
+        self._texts: dict[int, tuple[WorkflowDef, Contents | None, str]] = {}
         #: Definitions as they were started last, and after how many commits: they hold while nobody else has written.
         self._last: dict[tuple[str, bool, int | None], tuple[int, Embedded]] = {}
         self.new_id = config.ids or ascending_ids(turns.clock)
@@ -225,7 +228,7 @@ class Control(Part):
         """
         key, quiet = checked_key(request.idempotency_key), self._turns.quiet
         wanted = request.workflow_def or request.name
-        text = wanted if isinstance(wanted, str) else definition_text(wanted)
+        text = wanted if isinstance(wanted, str) else self._text(wanted)
         asked = (text, wanted is request.name, request.version)
         last = self._last.get(asked) if key is None and absent is None else None
         if last is not None and quiet.is_same_since(last[0]):
@@ -240,6 +243,18 @@ class Control(Part):
             self._last.clear()
         self._last[asked] = (commits, embedded)
         return embedded
+
+    def _text(self, definition: WorkflowDef) -> str:
+        """The text of a definition, which is not written again as long as nothing in the same object has changed."""
+        seen, contents, text = self._texts.get(id(definition), (None, None, ""))
+        if seen is definition and contents is not None and contents.hold():
+            return text
+        contents = Contents.of(definition) if seen is definition else None  # before it is written: a change until then is seen
+        if len(self._texts) > _DEFINITIONS:
+            self._texts.clear()
+        text = definition_text(definition)
+        self._texts[id(definition)] = (definition, contents, text)
+        return text
 
     def _begins(
         self,

@@ -275,7 +275,10 @@ class Work:
         self.engine.core.driven.look(now)
         if (self.reports.in_hand and self.reports.flush()) or (self.feeding.is_due() and self.feeding.feed()):
             return True
-        if self._take_turn(now) or (self._asks and self.listening.take(1)) or (self._timeline and self._report_due(now)):
+        if self._take_turn(now) or (self._asks and self.listening.take(1)):
+            return True
+        if self._timeline and self._timeline[0][0] <= now:
+            self._report_due(now)
             return True
         return self._run_one() or self.feeding.feed()
 
@@ -400,10 +403,8 @@ class Work:
         if at is not None:
             heapq.heappush(self._timeline, (at, next(self._order), running))
 
-    def _report_due(self, now: int) -> bool:
+    def _report_due(self, now: int) -> None:
         """Make the next report, or give the next sign of life, that is due in virtual time."""
-        if self._timeline[0][0] > now:
-            return False
         _, _, running = heapq.heappop(self._timeline)
         if running.report_at is not None and running.report_at <= now:
             self.workshop.end(running)
@@ -414,7 +415,6 @@ class Work:
         else:
             self._beat(running)
             self._enter(running)
-        return True
 
     # ------------------------------------------------------------------ signs of life
 

@@ -58,9 +58,13 @@ class Distribution:
     """A length of time that is not always the same: `at(p)` is the one below which the share `p` of them lies, ms."""
 
     at: Callable[[float], float]
+    #: Of which all are, if there is one: then there is nothing to draw.
+    length: int | None = None
 
     def drawn(self, *luck: object) -> int:
         """One of them, ms: always the same for the same values."""
+        if self.length is not None:
+            return self.length
         length = round(self.at(_share(*luck)))
         return length if length > 0 else 0
 
@@ -73,7 +77,7 @@ def _share(*luck: object) -> float:
 def fixed(span: Span) -> Distribution:
     """Always the same."""
     length = to_span(span)
-    return Distribution(lambda _: length)
+    return Distribution(lambda _: length, length)
 
 
 def uniform(least: Span, most: Span) -> Distribution:
