@@ -79,7 +79,7 @@ class _Following:
         )
         members = node.template.reads.members
         #: What its input reads, if that is more than one row.
-        self.reads = [root for root, _ in members if root != ref and root in plan.nodes] if len(members) > 1 else []
+        self.reads = tuple([root for root, _ in members if root != ref and root in plan.nodes]) if len(members) > 1 else ()
 
 
 class _Last:

@@ -363,11 +363,10 @@ class Reads:
     roots: frozenset[str] = frozenset()
     everything: bool = False
     dynamic: bool = False
-    #: Every root of which anything is read.
-    names: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
 
-    @names.default
-    def _names(self) -> frozenset[str]:
+    @property
+    def names(self) -> frozenset[str]:
+        """Every root of which anything is read."""
         return self.roots.union([root for root, _ in self.members])
 
     def union(self, *others: Reads) -> Reads:

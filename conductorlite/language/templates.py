@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
 from conductorlite.language.jsonpath import NOTHING, Path, Reads, compile_path, reads_of_path, reads_of_prefix
@@ -187,8 +188,12 @@ class _Compiler:
         return compiled.render
 
 
+# What a function renders is the default of a parameter: of a variable around it there would be a cell, which the garbage collector
+# looks at again and again where a definition has thousands of tasks.
+
+
 def _constant(value: Json) -> _Render:
-    return lambda source: value
+    return lambda source, value=value: value  # type: ignore[misc]
 
 
 def _is_constant(value: Json) -> bool:
@@ -201,6 +206,9 @@ def _copied(constant: dict[str, Json] | list[Json]) -> _Render:
 
 
 def _render_map(pairs: list[tuple[str, _Render]]) -> _Render:
+    if len(pairs) == 1:
+        ((only, value),) = pairs
+        return lambda source, only=only, value=value: {only: value(source)}  # type: ignore[misc]
     return lambda source: {key: render(source) for key, render in pairs}
 
 
@@ -398,12 +406,14 @@ def _render_env(inside: str) -> _Render:
 def _render_plain(inside: str, path: Path) -> _Render:
     if len(path.plain) < 2:
         return _render_path(inside, path)
-    root, member, *rest = path.plain
+    root, member, *steps = path.plain
     if not isinstance(root, str) or not isinstance(member, str):
         return _render_path(inside, path)
 
     # The most frequent expression by far, so it is written out: no calls but the two into the Source.
-    def render(source: Source) -> Json:
+    def render(
+        source: Source, inside: str = inside, root: str = root, member: str = member, rest: tuple[str | int, ...] = tuple(steps)
+    ) -> Json:
         value: Json = source.variable(inside)
         if value is not None:
             return value
@@ -426,7 +436,7 @@ def _render_plain(inside: str, path: Path) -> _Render:
 
 def _render_path(inside: str, path: Path) -> _Render:
     plain = path.plain
-    keys = 0 if path.reads_document else sum(1 for _ in _leading_keys(plain[:2]))
+    keys = 0 if path.reads_document else sum(1 for _ in takewhile(lambda step: isinstance(step, str), plain[:2]))
 
     def render(source: Source) -> Json:
         value: Json = source.variable(inside)
@@ -441,15 +451,6 @@ def _render_path(inside: str, path: Path) -> _Render:
         return path.evaluate(value, keys, source.document)
 
     return render
-
-
-def _leading_keys(steps: tuple[str | int, ...]) -> list[str]:
-    keys: list[str] = []
-    for step in steps:
-        if not isinstance(step, str):
-            break
-        keys.append(step)
-    return keys
 
 
 def expanded(value: Json) -> Json:
