@@ -13,26 +13,14 @@ from decimal import Decimal
 from enum import Enum
 from inspect import Parameter
 from inspect import signature as signature_of
-from types import NoneType, UnionType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Literal,
-    NotRequired,
-    Required,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    is_typeddict,
-)
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SchemaDef
 from conductorlite.model.executions import TaskResult
 from conductorlite.runtime.registry import Worker, Workers, signature
-from conductorlite.runtime.values import is_record, plain
+from conductorlite.runtime.values import is_record, is_union, is_uuid, plain, typed_dict_fields
 
 if TYPE_CHECKING:
     from conductorlite.plan.lint import Contract
@@ -68,7 +56,7 @@ def returned(function: Callable[..., Any]) -> Any:
 
 def returnable(kind: Any) -> tuple[Any, ...]:
     """The kinds of values that an annotation allows beside none and a `TaskResult`, which says an output itself."""
-    if get_origin(kind) not in (Union, UnionType):
+    if not is_union(kind):
         return (kind,)
     return tuple(arm for arm in get_args(kind) if arm not in (type(None), TaskResult)) or (Any,)
 
@@ -131,7 +119,7 @@ def _schema(kind: Any, defs: dict[str, Any]) -> dict[str, Any]:
     origin, args = get_origin(kind), get_args(kind)
     if kind in _SCALARS:
         return dict(_SCALARS[kind])
-    if origin in (Union, UnionType):
+    if is_union(kind):
         return _any_of([_schema(arm, defs) for arm in args])
     if origin is Literal or (isinstance(kind, type) and issubclass(kind, Enum)):
         return {"enum": [plain(value) for value in (args if origin is Literal else kind)]}
@@ -147,7 +135,7 @@ def _any_of(arms: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _container(kind: type, args: tuple[Any, ...], defs: dict[str, Any]) -> dict[str, Any]:
-    if (kind.__module__, kind.__qualname__) == ("uuid", "UUID"):
+    if is_uuid(kind):
         return {"type": "string", "format": "uuid"}
     if issubclass(kind, Mapping):
         entry = _schema(args[1], defs) if len(args) == 2 else {}
@@ -173,16 +161,16 @@ def _record(kind: Any, defs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_fields(kind: Any, defs: dict[str, Any]) -> dict[str, Any]:
-    known = get_type_hints(kind, include_extras=is_typeddict(kind))
     if is_typeddict(kind):
-        wrapped = {name: get_origin(hint) for name, hint in known.items()}
-        required = [name for name in known if wrapped[name] is Required or (name in kind.__required_keys__ and not wrapped[name])]
-        known = {name: get_args(hint)[0] if wrapped[name] in (Required, NotRequired) else hint for name, hint in known.items()}
+        members = typed_dict_fields(kind)
+        required = [name for name, (_, needed) in members.items() if needed]
+        known = {name: hint for name, (hint, _) in members.items()}
     else:
+        told = get_type_hints(kind)
         fields: list[Any] = [one for one in (attrs.fields(kind) if attrs.has(kind) else dataclasses.fields(kind)) if one.init]
         given = signature_of(kind).parameters
         required = [one.name for one in fields if given[getattr(one, "alias", one.name)].default is Parameter.empty]
-        known = {one.name: known.get(one.name, Any) for one in fields}
+        known = {one.name: told.get(one.name, Any) for one in fields}
     schema = {"type": "object", "properties": {name: _schema(hint, defs) for name, hint in known.items()}}
     return schema | ({"required": required} if required else {})
 
@@ -229,7 +217,7 @@ def _fields(kind: Any) -> dict[str, Any] | None:
 def _choices(kind: Any) -> Collection[str] | None:
     """The texts by which a SWITCH knows the values of a kind; None where there are too many."""
     found: list[str] = []
-    for arm in get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,):
+    for arm in get_args(kind) if is_union(kind) else (kind,):
         if arm is bool:
             found += ["true", "false"]
         elif arm is type(None):

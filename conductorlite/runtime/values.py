@@ -39,7 +39,7 @@ from conductorlite.model.scalars import Wrong, shown
 if TYPE_CHECKING:
     from cattrs import Converter
 
-__all__ = ["Reader", "is_record", "plain", "reader"]
+__all__ = ["Reader", "is_record", "is_union", "is_uuid", "plain", "reader", "typed_dict_fields"]
 
 #: Takes a JSON value and the path it is at; returns what was asked for, or raises InvalidInput with every problem.
 Reader: TypeAlias = Callable[[Any, str], Any]
@@ -80,7 +80,7 @@ def plain(value: Any) -> Any:
         return [plain(entry) for entry in value]
     if isinstance(value, date | time):
         return value.isoformat()
-    if isinstance(value, decimal.Decimal) or _is_uuid(kind):
+    if isinstance(value, decimal.Decimal) or is_uuid(kind):
         return str(value)
     if isinstance(value, type):
         return value
@@ -107,7 +107,7 @@ def _check(kind: Any) -> Callable[[Any], Any] | None:
         return _object
     if origin in _LISTS and args in ((), (Any,), (object,)):
         return _list
-    if _is_union(kind):
+    if is_union(kind):
         checks = [_check(arm) for arm in args]
         return None if None in checks else partial(_first, kind, [check for check in checks if check is not None])
     return None
@@ -163,7 +163,8 @@ def _origin(kind: Any) -> Any:
     return get_origin(kind) or kind
 
 
-def _is_union(kind: Any) -> bool:
+def is_union(kind: Any) -> bool:
+    """Whether an annotation allows one of several kinds, however it was written."""
     return get_origin(kind) in (Union, types.UnionType)
 
 
@@ -171,9 +172,21 @@ def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and callable(getattr(kind, "model_validate", None))
 
 
-def _is_uuid(kind: Any) -> bool:
+def is_uuid(kind: Any) -> bool:
+    """Whether an annotation is of a UUID."""
     # By name: the module that draws ids by chance is not for this layer. Code that annotates with it has imported it.
     return isinstance(kind, type) and (kind.__module__, kind.__qualname__) == ("uuid", "UUID")
+
+
+def typed_dict_fields(kind: Any) -> dict[str, tuple[Any, bool]]:
+    """The fields of a TypedDict: the kind of each, and whether it has to be there."""
+    fields: dict[str, tuple[Any, bool]] = {}
+    for name, hint in get_type_hints(_origin(kind), include_extras=True).items():
+        # Not by __required_keys__ alone, which knows no NotRequired under `from __future__ import annotations`.
+        wrapped = get_origin(hint) in (Required, NotRequired)
+        needed = get_origin(hint) is Required if wrapped else name in _origin(kind).__required_keys__
+        fields[name] = (get_args(hint)[0] if wrapped else hint, needed)
+    return fields
 
 
 def _name(kind: Any) -> str:
@@ -251,14 +264,14 @@ def _converter() -> Converter:
         converter.register_structure_hook(scalar, _swapped(_scalar))
     for kind, read in ((datetime, datetime.fromisoformat), (date, date.fromisoformat), (time, time.fromisoformat)):
         converter.register_structure_hook(kind, _from_text(read))
-    register(_is_uuid, lambda value, kind: _from_text(kind)(value, kind))
+    register(is_uuid, lambda value, kind: _from_text(kind)(value, kind))
     converter.register_structure_hook(decimal.Decimal, _decimal)
     register(lambda kind: kind is object, lambda value, _: value)
     register(lambda kind: isinstance(kind, type) and issubclass(kind, Enum), _enum)
     register(lambda kind: _origin(kind) is Literal, _literal)
     register(lambda kind: _origin(kind) in _CONTAINERS, partial(_container, entries))
     register(lambda kind: _origin(kind) in _MAPS, partial(_map, entries))
-    register(_is_union, partial(_union, converter))
+    register(is_union, partial(_union, converter))
     generated: dict[Any, Callable[[Any, Any], Any]] = {}
 
     def record(value: Any, kind: Any) -> Any:
@@ -321,21 +334,19 @@ def _union(converter: Converter, value: Any, kind: Any) -> Any:
 
 
 def _typed_dict(converter: Converter, value: Any, kind: Any) -> dict[str, Any]:
-    # Not cattrs' own: it reads __required_keys__, which knows no NotRequired under `from __future__ import annotations`.
+    # Not cattrs' own, which reads __required_keys__.
     from cattrs.errors import AttributeValidationNote, ClassValidationError
 
     _object(value)
     made: dict[str, Any] = {}
     errors: list[Exception] = []
-    for name, hint in get_type_hints(_origin(kind), include_extras=True).items():
-        wrapped = get_origin(hint) in (Required, NotRequired)
-        needed = get_origin(hint) is Required if wrapped else name in _origin(kind).__required_keys__
+    for name, (field_kind, needed) in typed_dict_fields(kind).items():
         if name not in value and not needed:
             continue
         try:
-            made[name] = converter.structure(value[name], get_args(hint)[0] if wrapped else hint)
+            made[name] = converter.structure(value[name], field_kind)
         except Exception as error:
-            note = AttributeValidationNote(f"at {name!r}", name, hint)
+            note = AttributeValidationNote(f"at {name!r}", name, field_kind)
             error.__notes__ = [*getattr(error, "__notes__", ()), note]
             errors.append(error)
     if errors:

@@ -54,6 +54,13 @@ class Place(TypedDict):
     zip: NotRequired[int]
 
 
+class Tour(TypedDict):
+    """With a key that may not be missing, whose kind has arguments of its own."""
+
+    stops: list[str]
+    days: NotRequired[int | None]
+
+
 class Model(pydantic.BaseModel):  # type: ignore[name-defined, misc]
     """Strict, as its own configuration says."""
 
@@ -86,6 +93,7 @@ KINDS: list[tuple[Any, list[Any], list[Any]]] = [
     (Line, [{"sku": "a"}, {"sku": "a", "count": 2, "more": 1}], [{}, {"sku": 1}, {"sku": "a", "count": "2"}, []]),
     (Node, [{"name": "a", "below": [{"name": "b"}]}], [{"name": "a", "below": [{"name": 1}]}, {"below": []}]),
     (Place, [{"city": "Rome"}, {"city": "Rome", "zip": 1}], [{}, {"city": "Rome", "zip": "1"}]),
+    (Tour, [{"stops": []}, {"stops": ["Rome"], "days": None}], [{}, {"days": 1}, {"stops": [1]}]),
     (Model, [{"number": 1, "inner": {"number": 2}}], [{"number": "1"}, {"number": 1, "inner": {}}]),
     (list[Line | None], [[{"sku": "a"}, None]], [[{"sku": 2}]]),
     (Any, [1, None, {}], []),
