@@ -266,12 +266,12 @@ def _own_report(task: Task, result: TaskResult) -> TaskResult:
     """A report that a function made itself, with texts for texts; one that cannot be kept fails the task as `refused` says."""
     # Half a scripted call's time was the class's own way of making a copy; one of the user's may need it.
     change = attrs.changed if type(result) is TaskResult else attrs.evolve
-    whole = change(result, workflow_id=task.workflow_id, task_id=task.task_id, lease=task.lease)
     try:
-        kept = kept_result(whole)
-        return change(kept, output_data=_kept(kept.output_data))
+        kept = kept_result(result)
+        output = _kept(kept.output_data)
     except InvalidInput as error:
-        return refused(task, whole, error)
+        return refused(task, result, error)
+    return change(kept, workflow_id=task.workflow_id, task_id=task.task_id, lease=task.lease, output_data=output)
 
 
 def refused(task: Task, result: TaskResult, error: Exception) -> TaskResult:

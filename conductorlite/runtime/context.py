@@ -16,10 +16,15 @@ from conductorlite.model.policies import derive_id
 if TYPE_CHECKING:
     from conductorlite.model.handlers import EventExecution
 
-__all__ = ["TaskContext"]
+__all__ = ["TaskContext", "idempotency_key"]
 
 #: Lines that one call may note for its task's log.
 _LINES: Final = 1_000
+
+
+def idempotency_key(workflow_id: str, ref: str) -> str:
+    """As a context answers it."""
+    return derive_id("idempotency", workflow_id, ref)
 
 
 class TaskContext:
@@ -68,7 +73,7 @@ class TaskContext:
 
         Give it to the service you call, and a repeated call does no harm.
         """
-        return derive_id("idempotency", self.task.workflow_id, self.task.ref)
+        return idempotency_key(self.task.workflow_id, self.task.ref)
 
     @property
     def workflow_id(self) -> str:

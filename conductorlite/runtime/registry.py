@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:
     is_record, reader = functions("conductorlite.runtime.values", "is_record", "reader")
 
-__all__ = ["HasWorkers", "Signature", "Startable", "Worker", "Workers", "all_workers", "own_name", "signature"]
+__all__ = ["HasWorkers", "Signature", "Startable", "Worker", "Workers", "all_workers", "checked_type", "own_name", "signature"]
 
 #: Flags of code, as in `inspect`; the last one is of generators of both kinds.
 _VARARGS: Final = 0x04
@@ -105,6 +105,13 @@ class Signature:
         if problems:
             raise InvalidInput("; ".join(problems))
         return arguments
+
+
+def checked_type(task_type: str) -> str:
+    """The type of tasks that a worker carries out; raises InvalidInput for what is no text."""
+    if not isinstance(task_type, str) or not task_type.strip():
+        raise InvalidInput(f"a worker's task type is a text, not {task_type!r:.80}")
+    return task_type
 
 
 def signature(function: Callable[..., Any]) -> Signature:
@@ -383,12 +390,10 @@ class Workers:
         task_def: TaskDef | None = None,
     ) -> None:
         """Let `function` carry out tasks of a type; raises as `task` does."""
-        if not isinstance(task_type, str) or not task_type.strip():
-            raise InvalidInput(f"a worker's task type is a text, not {task_type!r:.80}")
         if concurrency is not None and concurrency < 1:
             raise InvalidInput(f"worker {task_type!r}: concurrency {concurrency} is below 1")
         worker = Worker(
-            task_type=task_type,
+            task_type=checked_type(task_type),
             function=function,
             signature=signature(function),
             concurrency=concurrency,
@@ -397,6 +402,9 @@ class Workers:
             task_def=task_def,
             interceptors=self.interceptors,
         )
+        self._put(worker)
+
+    def _put(self, worker: Worker) -> None:
         if worker.queue in self.by_queue:
             raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
         self.by_queue = {**self.by_queue, worker.queue: worker}

@@ -23,8 +23,8 @@ from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.model.threads import Mutex
 from conductorlite.runtime.calls import Deferred, call
-from conductorlite.runtime.context import TaskContext
-from conductorlite.runtime.registry import HasWorkers, Worker, Workers, signature
+from conductorlite.runtime.context import TaskContext, idempotency_key
+from conductorlite.runtime.registry import HasWorkers, Signature, Worker, Workers, checked_type, signature
 from conductorlite.testing.steps import Step, StepKind
 
 __all__ = ["Call", "Script", "ScriptedWorkers", "alone", "around"]
@@ -43,8 +43,12 @@ class Call:
     ref: str
     attempt: int
     lease: int
-    idempotency_key: str
     step: Step
+
+    @property
+    def idempotency_key(self) -> str:
+        """As `TaskContext.idempotency_key`."""
+        return idempotency_key(self.workflow_id, self.ref)
 
 
 class Script:
@@ -184,7 +188,6 @@ class Script:
                     ref=task.ref,
                     attempt=task.attempt,
                     lease=task.lease,
-                    idempotency_key=context.idempotency_key,
                     step=step,
                 )
             )
@@ -261,7 +264,15 @@ class ScriptedWorkers(Workers):
         if script is None:
             script = self._scripts[task_type] = Script(task_type, self.calls)
             real = self.by_queue.pop(task_type, None)
-            self.add(task_type, _played(script), task_def=None if real is None else real.task_def)
+            made = Worker(
+                task_type=checked_type(task_type),
+                function=_played(script),
+                signature=_PLAYED,
+                heartbeat=self.heartbeat,
+                task_def=None if real is None else real.task_def,
+                interceptors=self.interceptors,
+            )
+            self._put(made)
         return script
 
     def __getattr__(self, task_type: str) -> Script:
@@ -301,6 +312,10 @@ def alone(worker: Worker) -> Workers:
 def around(worker: Worker, function: Callable[..., Any]) -> Worker:
     """The worker with a function in the place of its own, which calls that one, with what is around it."""
     return attrs.evolve(worker, function=function, signature=signature(function), interceptors=())
+
+
+#: What the function of each script takes: to read its annotations takes as long as three of its calls.
+_PLAYED: Final = Signature(parameters=None, required=frozenset(), context="context")
 
 
 def _played(script: Script) -> Callable[..., Any]:

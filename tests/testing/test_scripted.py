@@ -17,6 +17,7 @@ from conductorlite import (
     WorkflowTask,
 )
 from conductorlite.errors import InvalidInput
+from conductorlite.runtime.registry import signature
 from conductorlite.testing import ScriptedWorkers, Step, StepKind, assert_history
 
 
@@ -24,6 +25,16 @@ def test_returns(engine: Engine, workers: ScriptedWorkers) -> None:
     """A scripted output is the task's output, for every call."""
     workers.charge.returns({"id": 1})
     assert [engine.start(flow(task("charge"))).result() for _ in range(2)] == [{"id": 1}] * 2
+
+
+def test_what_a_script_takes_is_what_its_function_shows(workers: ScriptedWorkers) -> None:
+    """It is written down, so that no annotations are read for each script; a blank type is refused as for any worker."""
+    workers.charge.returns()
+    (worker,) = workers
+    assert worker.signature == signature(worker.function)
+    assert not worker.signature.readers
+    with pytest.raises(InvalidInput, match="a worker's task type is a text"):
+        _ = workers[" "]
 
 
 def test_an_untouched_script_returns_nothing(engine: Engine, workers: ScriptedWorkers) -> None:
