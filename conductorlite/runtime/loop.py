@@ -20,14 +20,14 @@ from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
-from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, TaskResult, Workflow
+from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, Workflow
 from conductorlite.runtime.beginnings import Beginnings
-from conductorlite.runtime.calls import Deferred, raised
 from conductorlite.runtime.idle import GLANCE_MS, Standby, next_stored
+from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving
 from conductorlite.runtime.work import Work
-from conductorlite.runtime.workshop import BATCH, QUICK_MS, Call
+from conductorlite.runtime.workshop import AHEAD, BATCH, QUICK_MS
 from conductorlite.store.ports import EventSource
 
 __all__ = ["Driver"]
@@ -105,7 +105,7 @@ class Driver(Work):
         if message is not None and message > now:
             instants.append(message)
         if not self.clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
-            beating = [running for running in self.workshop if not self.outages.rests(_sign(running))]
+            beating = [running for running in self.workshop if not self.outages.rests(running.sign)]
             instants += [running.beat_at for running in beating if running.beat_at is not None]
         if endless and len(instants) == 1 and not len(self.workshop):
             return None
@@ -309,26 +309,33 @@ class Driver(Work):
                 handed.extend(self.handing.take(BATCH, threads=True))
             found = bool(handed)
             self._run_here()
-            while not self._stopping and (len(handed) > 1 or (handed and not self._runs_here())):
+            while handed and not self._stopping and not self._runs_here():
+                if self.handing.ahead and self.workshop.room(is_async=False) <= 0:
+                    if self._finished():  # there is room when they are reported
+                        break
+                    if not self.workshop.is_only_quick(handed[0][0]):  # it was quicker when they were handed over
+                        self.handing.ahead = 0
+                        self.handing.give_back()
+                        break
                 self._begin(*handed.popleft())
         finally:
             self._handing_out = False
         return found
 
-    def _runs_here(self) -> bool:
-        """Whether this thread may carry out the next task itself: one that is alone and quick, or that takes no time at all.
+    def _runs_here(self, *, next_one: bool = False) -> bool:
+        """Whether this thread may carry out the next task itself: one that is alone and quick, or that takes next to no time.
 
-        Only while nothing is under way, and not for a caller that is to go on at an instant, whatever a function does.
+        Only while nothing is under way, as after one it has carried out (`next_one`), and for no caller that goes on at an instant.
         """
         handed = self.handing.handed
-        if not handed or self._deadline is not None or self._stopping or self.workshop.under_way():
+        if not handed or self._deadline is not None or self._stopping or (not next_one and self.workshop.under_way()):
             return False
-        return self.workshop.is_quick(handed[0][0], QUICK_MS if len(handed) == 1 else 0)
+        return self.workshop.is_quick(handed[0][0], alone=len(handed) == 1)
 
     def _run_here(self) -> None:
         """Carry out what was handed over, and what its reports hand over then, for a few ms. Who stands by finds the rest there."""
-        handed, until = self.handing.handed, self.clock.now() + QUICK_MS
-        while self._runs_here() and self.clock.now() < until:
+        handed, until, carried = self.handing.handed, self.clock.now() + QUICK_MS, 0
+        while self._runs_here(next_one=carried > 0):
             worker, task = handed.popleft()
             running = new[Call](worker=worker, task=task, beat_at=self._next_beat(worker, task), inline=True)
             try:
@@ -339,8 +346,15 @@ class Driver(Work):
                 with suppress(StorageError):
                     self.engine.core.holding.give_back([task])
                 raise
-            if not (handed or (self.workshop.is_only(running) and not self.reports.in_hand and self._report(running))):
+            carried += 1
+            if handed:
+                continue
+            self.handing.ahead = carried if carried < AHEAD else AHEAD
+            if not (self.workshop.is_only(running) and not self.reports.in_hand and self._report(running)):
                 self._collect()
+            if self.clock.now() >= until:
+                break
+            carried = 0
         return None
 
     def _begin(self, worker: Worker, task: Task) -> None:
@@ -382,7 +396,7 @@ class Driver(Work):
             # One turn of each execution at a time: what is left is collected next.
             groups = [calls[:_REPORTS] for calls in executions.values()][:_GROUP]
             reported: set[Call] = set()
-            for running in self.reports.together(groups, _result_of):
+            for running in self.reports.together(groups):
                 reported.add(running)
                 self.workshop.end(running)
                 done = True
@@ -392,7 +406,7 @@ class Driver(Work):
     def _report(self, running: Call) -> bool:
         """Report what one function returned; False when that cannot be stored yet."""
         try:
-            self.reports.report(running.task, _result_of(running), running.ended_at, ended=[running.worker])
+            self.reports.report(running.task, running.result(), running.ended_at, ended=[running.worker])
         except StorageError as error:
             if self.outages.failed(error, running.task.task_id):
                 return False
@@ -420,17 +434,17 @@ class Driver(Work):
         ]
         done = False
         for running in due:
-            if self.outages.rests(_sign(running)):
+            if self.outages.rests(running.sign):
                 continue
             try:
                 self._beat(running)
             except StorageError as error:
                 self._over.extend(over)
-                if not self.outages.failed(error, _sign(running)):
+                if not self.outages.failed(error, running.sign):
                     raise
                 continue
             done = True
-            self.outages.done(_sign(running))
+            self.outages.done(running.sign)
             if running.lost:
                 self._abandon(running)
         return done
@@ -484,16 +498,3 @@ class Driver(Work):
         self.feeding.close()
         self.workshop.close()
         self.standby.close()
-
-
-def _sign(running: Call) -> str:
-    """Where a call's signs of life are counted as one piece of work."""
-    return f"heartbeat:{running.task.task_id}"
-
-
-def _result_of(running: Call) -> TaskResult:
-    result = None if running.job is None else running.job.result
-    if isinstance(result, Deferred):
-        result = ClockError(f"worker {running.worker.task_type!r} takes virtual time, but the engine's clock is real")
-    problem = result if isinstance(result, BaseException) else InterruptedError("it gave no result")
-    return result if isinstance(result, TaskResult) else raised(running.task, problem)

@@ -7,6 +7,8 @@ may still return is dropped, and a fresh thread takes its place.
 Nothing is counted, so that no exception between two instructions can make a count wrong: which calls wait, which thread has which
 call, and how many threads there are follows from what is there. A thread that ends otherwise than by itself is replaced.
 
+A call of a worker function, until it is reported.
+
 Where coroutine functions run: on the caller's event loop, or on one private loop in a thread of its own.
 
 asyncio is imported, and the private thread started, by the first call; a program that has no `async def` workers pays for neither.
@@ -22,13 +24,18 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from conductorlite.model.errors import NoThread
+from conductorlite.model import attrs
+from conductorlite.model.errors import ClockError, NoThread
+from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.threads import Mutex, Waiter, started
+from conductorlite.runtime.calls import Deferred, raised
+from conductorlite.runtime.context import TaskContext
+from conductorlite.runtime.registry import Worker
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["CoroutineJob", "Coroutines", "Job", "Pool"]
+__all__ = ["Call", "CoroutineJob", "Coroutines", "Job", "Pool"]
 
 T = TypeVar("T")
 
@@ -372,3 +379,41 @@ def _cancel(job: CoroutineJob[Any]) -> None:
 
 def _nothing() -> Any:
     return None
+
+
+@attrs.define(slots=True, eq=False)
+class Call:
+    """A worker function that runs: in a thread, on a loop, or in virtual time."""
+
+    worker: Worker
+    task: Task
+    job: Job[TaskResult | Deferred] | None = None
+    #: When the next sign of life is due; None when the task needs none.
+    beat_at: int | None = None
+    #: Virtual time: when it reports (None: never) and what.
+    report_at: int | None = None
+    outcome: object = None
+    reports: int = 1
+    #: When its function ended, epoch ms.
+    ended_at: int | None = None
+    #: Whether the thread that drives waits for it.
+    inline: bool = False
+    lost: bool = False
+    #: Whether its report was committed with the function's own rows.
+    reported: bool = False
+    #: What its function knows, from its beginning, and when its lines are stored next, epoch ms.
+    context: TaskContext | None = None
+    lines_at: int = 0
+
+    @property
+    def sign(self) -> str:
+        """Where its signs of life are counted as one piece of work."""
+        return f"heartbeat:{self.task.task_id}"
+
+    def result(self) -> TaskResult:
+        """What its function has returned."""
+        result = None if self.job is None else self.job.result
+        if isinstance(result, Deferred):
+            result = ClockError(f"worker {self.worker.task_type!r} takes virtual time, but the engine's clock is real")
+        problem = result if isinstance(result, BaseException) else InterruptedError("it gave no result")
+        return result if isinstance(result, TaskResult) else raised(self.task, problem)

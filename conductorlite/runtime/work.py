@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Final
@@ -38,9 +38,10 @@ from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
 from conductorlite.runtime.external import Feeding, MessageSources
 from conductorlite.runtime.idle import GLANCE_MS, Rest, WaitGraph
+from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
-from conductorlite.runtime.workshop import Call, HandOut, Workshop
+from conductorlite.runtime.workshop import HandOut, Workshop
 from conductorlite.store.ports import EventSource
 
 __all__ = ["Reports", "Work"]
@@ -125,7 +126,7 @@ class Reports:
                 core.report(task, refused(task, result, error), at=at)
         return None
 
-    def together(self, groups: Iterable[Sequence[Call]], result: Callable[[Call], TaskResult]) -> Iterator[Call]:
+    def together(self, groups: Iterable[Sequence[Call]]) -> Iterator[Call]:
         """Report what calls have returned, those of one execution in one turn, the turns in one write.
 
         Gives the calls that are reported; the others are to be reported one by one.
@@ -133,7 +134,7 @@ class Reports:
         core, whole = self._engine.core.reports, []
         for calls in groups:
             try:
-                whole.append((calls, [core.prepared(call.task, result(call), at=call.ended_at) for call in calls]))
+                whole.append((calls, [core.prepared(call.task, call.result(), at=call.ended_at) for call in calls]))
             except LASTING:
                 raise
             except (StorageError, InvalidInput):

@@ -16,7 +16,6 @@ from conductorlite.engine.keys import POLLS_MS, PollWrite
 from conductorlite.engine.polling import Asker, Hand, said
 from conductorlite.engine.turn_types import Taking, called_by
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Message, MessageKey, queue_name
@@ -25,47 +24,26 @@ from conductorlite.model.executions import PollData, Task, TaskResult
 from conductorlite.model.threads import Block
 from conductorlite.runtime.calls import Deferred, FunctionCaller, call, call_async, call_committing, raised
 from conductorlite.runtime.context import TaskContext
-from conductorlite.runtime.pool import CoroutineJob, Coroutines, Job, Pool
+from conductorlite.runtime.pool import Call, CoroutineJob, Coroutines, Job, Pool
 from conductorlite.runtime.registry import Worker, Workers
 
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["BATCH", "COROUTINES", "QUICK_MS", "THREADS", "Call", "HandOut", "Workshop"]
+__all__ = ["AHEAD", "BATCH", "COROUTINES", "QUICK_MS", "THREADS", "HandOut", "Workshop"]
 
 #: Threads for worker functions when the user sets no bound.
 THREADS: Final = 32
 
-#: How long a quick function takes at most, ms.
+#: How long a quick function takes at most, ms; and one of next to nothing, of which the driver carries out many.
 QUICK_MS: Final = 10
+_NOTHING_MS: Final = 0.25
+
+#: So many tasks more than there are threads are at hand at most, where the driver carries them out.
+AHEAD: Final = 96
 
 #: Coroutines that run at once when the user sets no bound.
 COROUTINES: Final = 1_000
-
-
-@attrs.define(slots=True, eq=False)
-class Call:
-    """A worker function that runs: in a thread, on a loop, or in virtual time."""
-
-    worker: Worker
-    task: Task
-    job: Job[TaskResult | Deferred] | None = None
-    #: When the next sign of life is due; None when the task needs none.
-    beat_at: int | None = None
-    #: Virtual time: when it reports (None: never) and what.
-    report_at: int | None = None
-    outcome: object = None
-    reports: int = 1
-    #: When its function ended, epoch ms.
-    ended_at: int | None = None
-    #: Whether the thread that drives waits for it.
-    inline: bool = False
-    lost: bool = False
-    #: Whether its report was committed with the function's own rows.
-    reported: bool = False
-    #: What its function knows, from its beginning, and when its lines are stored next, epoch ms.
-    context: TaskContext | None = None
-    lines_at: int = 0
 
 
 class Workshop:
@@ -80,8 +58,8 @@ class Workshop:
         self._coroutines_busy = 0
         #: In which block a worker is lent to a turn of another thread.
         self.lent: Block[Any] | None = None
-        #: How long the last call of a queue's function took, ms.
-        self._spans: dict[str, int] = {}
+        #: How long the last call of a queue's function took, ms; of those that take less than two, the last ones on average.
+        self._spans: dict[str, float] = {}
         self._pool: Pool[TaskResult | Deferred] | None = None
         self._loop: Coroutines[TaskResult | Deferred] = Coroutines(engine.core.turns.wake)
 
@@ -138,9 +116,19 @@ class Workshop:
             self.end(running)
             raise
 
-    def is_quick(self, worker: Worker, most: int) -> bool:
-        """Whether the last call of a function took so many milliseconds at most; coroutines that take none go on beside others."""
-        return self._spans.get(worker.queue, most + 1) <= most and (most > 0 or not worker.is_async)
+    def is_quick(self, worker: Worker, *, alone: bool) -> bool:
+        """Whether a function took little the last time, or, not `alone`, next to nothing; coroutines then go on beside others."""
+        most = QUICK_MS if alone else _NOTHING_MS
+        return self._spans.get(worker.queue, most + 1) <= most and (alone or not worker.is_async)
+
+    def is_only_quick(self, worker: Worker) -> bool:
+        """Whether a function, and each that was called and has not been reported, took little the last time."""
+        return all(self.is_quick(one, alone=True) for one in (worker, *[running.worker for running in self._calls]))
+
+    def _took(self, worker: Worker, span: int) -> None:
+        """Note how long a call took, ms: one of next to nothing may come upon the end of a millisecond."""
+        before = self._spans.get(worker.queue, span)
+        self._spans[worker.queue] = span if span > 1 else (7 * (before if before < 1 else 1) + span) / 8
 
     def is_only(self, running: Call) -> bool:
         """Whether a call that has returned is the only one there is, and is to be reported."""
@@ -216,7 +204,7 @@ class Workshop:
                 return self._called(running, caller.context)
         finally:
             running.ended_at = clock.now()
-            self._spans[running.worker.queue] = abs(running.ended_at - begun)
+            self._took(running.worker, abs(running.ended_at - begun))
 
     def _called(self, running: Call, context: TaskContext) -> TaskResult | Deferred:
         if running.worker.signature.transaction is None:
@@ -232,7 +220,7 @@ class Workshop:
                 return await call_async(running.worker, caller.context)
         finally:
             running.ended_at = clock.now()
-            self._spans[running.worker.queue] = abs(running.ended_at - begun)
+            self._took(running.worker, abs(running.ended_at - begun))
 
     def finished(self) -> list[Call]:
         """Calls whose function has returned."""
@@ -289,6 +277,8 @@ class HandOut:
         self._lone: Task | None = None
         #: What turns have handed over, to be carried out before anything else is taken.
         self.handed: deque[tuple[Worker, Task]] = deque()
+        #: So many more of them than there are threads: the driver's own thread has carried out the last ones in next to no time.
+        self.ahead = 0
         #: How many tasks a turn may hand over at most: none to a caller who may not drive on. In threads, or in the driver's own.
         self.most = 0
         self.threads = False
@@ -432,9 +422,12 @@ class HandOut:
         if most <= 0:
             return None
         free = dict.fromkeys(served, most)
+        ahead = self.ahead if self.threads and limit is None else 0
         for queue, worker in served.items():
             if worker.concurrency is not None:
                 free[queue] = (self._workshop.room_for(worker) or 0) - lent + ended.count(worker)
+            elif ahead and self._workshop.is_quick(worker, alone=False):
+                free[queue] += ahead
         owner = self._engine.config.owner
         again: set[str] = set()
         for task in tasks:
@@ -444,7 +437,7 @@ class HandOut:
             owner=owner,
             write=self._polled(self._engine.clock.now()),
             free=free,
-            most=most,
+            most=most + ahead,
             again=again,
             until=self.until,
             write_at=self._polled,

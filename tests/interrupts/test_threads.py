@@ -21,8 +21,8 @@ from conductorlite.language.processes import in_process, patience
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.threads import Cache, Mutex, Waiters, carried
 from conductorlite.runtime.calls import current_task
-from conductorlite.runtime.pool import Pool
-from conductorlite.runtime.workshop import Call, Workshop
+from conductorlite.runtime.pool import Call, Pool
+from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.memory.rows import Ordered
