@@ -313,10 +313,10 @@ def decide(
     turn, as its last events, and one may be made later than `now`.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
-    if len(events) == 1 and (taken := written_out(plan, reader, events[0], now, environment, bounds, hand_out)) is not None:
-        return taken
     if not reader.at_hand:
         prefetch(plan, reader, events)
+    if len(events) == 1 and (taken := written_out(plan, reader, events[0], now, environment, bounds, hand_out)) is not None:
+        return taken
     changeset = Changeset(plan, reader, now, environment, bounds)
     changeset.recorded = None if recorded is None else list(recorded)
     if len(events) > 1:

@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.changeset.rows import attempt_id
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.plain import delay_after
 from conductorlite.decide.poll import poll
-from conductorlite.decide.prefetch import prefetch
 from conductorlite.decide.rounds import next_round
 from conductorlite.decide.step import Handing, Rows, Seen, Unusual, ended_row, ends, stands, step, timers_of, usual
 from conductorlite.decide.whole import message_of, takes, whole
@@ -59,7 +57,7 @@ class _Retried:
 
 def written_out(
     plan: Plan,
-    reader: Reader,
+    reader: Rows,
     event: Event,
     now: int,
     environment: Mapping[str, str],
@@ -71,8 +69,6 @@ def written_out(
         return poll(plan, reader, event, now) if hand_out is None else None
     if event.kind is not _REPORT or event.stored:
         return None
-    if not reader.at_hand:
-        prefetch(plan, reader, (event,))
     failed = event.data.value["status"] == "FAILED"
     way = again if failed else step if (event.ref or "") in plan.nodes else next_round
     return way(plan, reader, event, now, environment, bounds, hand_out)

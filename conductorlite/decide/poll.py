@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from conductorlite.decide.changeset.mailboxes import REPLIES, timer_event
-from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.plain import polled_by
+from conductorlite.decide.step import Rows
 from conductorlite.model.attrs import copied, new
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome, Outgoing
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow
@@ -26,7 +26,7 @@ _TASK_TIMEOUT, _RESPONSE_TIMEOUT = EventKind.TASK_TIMEOUT, EventKind.RESPONSE_TI
 _TASK, _DONE = HistoryKind.TASK, REPLIES[Outcome.DONE]
 
 
-def poll(plan: Plan, reader: Reader, event: Event, now: int) -> Decision | None:
+def poll(plan: Plan, reader: Rows, event: Event, now: int) -> Decision | None:
     """The decision of such a turn; None for any other."""
     row, ref = reader.workflow, event.ref
     if (

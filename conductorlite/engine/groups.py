@@ -12,11 +12,15 @@ Source of the rule: Conductor commits turn by turn; here a commit for each is mo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
+from conductorlite.decide.again import written_out
 from conductorlite.engine.decisions import polls_in_vain
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
+from conductorlite.engine.residents import Remembered, Resident
 from conductorlite.engine.turn_types import LASTING, Asked, Deadly, TurnResult
 from conductorlite.engine.turns import Turns
+from conductorlite.model.attrs import new
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import (
     AlreadyExists,
@@ -33,8 +37,11 @@ __all__ = ["GroupTurns", "RunGroup", "beside"]
 #: Takes turns of different executions, as `GroupTurns.run_group` does.
 RunGroup = Callable[[Sequence[Asked]], list[TurnResult | ConductorliteError]]
 
+#: What a turn was decided on: one that is written out as a whole, on rows that are kept, leaves no more.
+Memo = TurnMemo | Remembered
+
 #: A turn that is to be written, and its decision.
-Ready = tuple[Asked, TurnMemo, Decision]
+Ready = tuple[Asked, Memo, Decision]
 
 #: What becomes of turns, by their executions.
 Results = dict[str, TurnResult | ConductorliteError]
@@ -75,14 +82,11 @@ class GroupTurns(Turns):
         """Commit what can share a write, and keep what becomes of it; when this raises, nothing of it is kept."""
         ready = self._decided_each(asked, results)
         shared: list[Ready] = []
-        if (prepare := getattr(self.backend, "prepare", None)) is not None:
-            prepare([decision for _, _, decision in ready])
+        self.backend.prepare([decision for _, _, decision in ready])
         try:
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, self.clock.now())
-                late = tx.fenced(
-                    {one.workflow_id: turn.workflow.fence for one, _, turn in ready if self.fencing and not turn.created}
-                )
+                late = tx.fenced({one.workflow_id: decision.workflow.fence for one, _, decision in ready if self._fenced(decision)})
                 shared, left = self._applied(tx, [each for each in ready if each[0].workflow_id not in late])
                 for one, memo, decision in left:
                     if decision is not None:
@@ -100,27 +104,41 @@ class GroupTurns(Turns):
                         if (decision := self._decided_inside(tx, one, memo)) is None:
                             continue
                     if not decision.empty:
-                        self._write_extras(tx, decision, memo)
+                        self._write_extras(tx, decision, one)
                     shared.append((one, memo, decision))
         except FencedOut as error:
             shared = [each for each in shared if each[0].workflow_id in error.stored]
         if shared:
             self.quiet.committed(number)
         for one, memo, decision in shared:
-            if not decision.empty:
+            if isinstance(memo, Remembered):
+                self.residents.keep(decision, memo, memo.version, self.quiet.commits)
+                self.announce(decision)
+            elif not decision.empty:
                 self._keep(decision, memo)
                 self.announce(decision)
-            results[one.workflow_id] = TurnResult(decision=decision, replies=decision.replies)
+            results[one.workflow_id] = new[TurnResult](decision=decision, replies=decision.replies)
+
+    def _fenced(self, decision: Decision) -> bool:
+        return self.fencing and not decision.created
 
     def _applied(
         self, tx: WritingTransaction, ready: Iterable[Ready]
-    ) -> tuple[list[Ready], list[tuple[Asked, TurnMemo, Decision | None]]]:
+    ) -> tuple[list[Ready], list[tuple[Asked, Memo, Decision | None]]]:
         """Those that are written together, and those to be applied one by one; without a decision what is known to be late."""
         whole: list[Ready] = []
-        late: list[tuple[Asked, TurnMemo, Decision | None]] = []
+        late: list[tuple[Asked, Memo, Decision | None]] = []
+        quiet, now = self.quiet, self.clock.now()
+        standing, owner = quiet.standing(now), quiet.owner
         for one, memo, decision in ready:
             try:
-                whole.append((one, memo, self._before_apply(tx, decision, memo)))
+                if not isinstance(memo, Remembered):
+                    decision = self._before_apply(tx, decision, memo)
+                else:
+                    if memo.version != standing or decision.workflow.owner != owner:
+                        quiet.confirm(tx, decision.workflow, memo, now)
+                    quiet.write(decision)
+                whole.append((one, memo, decision))
             except FencedOut:
                 late.append((one, memo, None))
             except (KeyTaken, AlreadyExists, InvariantBroken):
@@ -129,8 +147,8 @@ class GroupTurns(Turns):
         if not stored:
             return [], [*whole, *late]
         shared = [each for each in whole if each[0].workflow_id in stored]
-        for _, memo, decision in shared:
-            self._write_extras(tx, decision, memo)
+        for one, _, decision in shared:
+            self._write_extras(tx, decision, one)
         return shared, [*(each for each in whole if each[0].workflow_id not in stored), *late]
 
     def _decided_inside(self, tx: WritingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
@@ -138,23 +156,18 @@ class GroupTurns(Turns):
         self.fenced_out += 1
         if Capability.SERIAL not in self.backend.capabilities:
             return None
-        try:
-            _, turn = self.prepared(tx, one.workflow_id, one.events, memo)
-            if turn is None or turn.plan.foreign:
-                return None
-            decision = self.decide(turn)
+
+        def applied() -> Decision | None:
+            decision = self._decided_on(tx, one, memo)
+            if decision is None or decision.empty:
+                return decision
             if decision.texts and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
                 return None
-            if not decision.empty:
-                decision = self.store_payloads(decision, memo, tx)
-                tx.apply(self._before_apply(tx, decision, memo))
+            decision = self.store_payloads(decision, memo, tx)
+            tx.apply(self._before_apply(tx, decision, memo))
             return decision
-        except LASTING:
-            raise
-        except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
-            return None
-        finally:
-            self._leaving(memo)
+
+        return self._or_alone(applied, memo)
 
     def _decided_each(self, asked: Iterable[Asked], results: Results) -> list[Ready]:
         """Those that can share a write, with their decisions; what becomes of polls that come too late.
@@ -163,16 +176,15 @@ class GroupTurns(Turns):
         """
         found: dict[str, Ready] = {}
         unknown: list[tuple[Asked, bool]] = []
-        version = self.quiet.believed() if self.residents else 0
+        now, version = self.clock.now(), self.quiet.believed() if self.residents else 0
         for one in asked:
-            memo = TurnMemo(None, one.extra_write, one.taking)
-            resident, decision = self.residents.take(one.workflow_id), None
+            resident, ready = self.residents.take(one.workflow_id), None
             if resident is not None and resident.version == version:
-                decision, resident = self.on_residents(resident, one.events, memo), None
-            if decision is None:
+                ready, resident = self._decided_as_kept(resident, one, now), None
+            if ready is None:
                 unknown.append((one, resident is not None))
             else:
-                found[one.workflow_id] = (one, memo, decision)
+                found[one.workflow_id] = ready
         if unknown:
             with self.backend.reading() as view:
                 for one, was_known in unknown:
@@ -180,29 +192,53 @@ class GroupTurns(Turns):
                         results[one.workflow_id] = TurnResult(decision=None, replies={})
                         continue
                     memo = TurnMemo(None, one.extra_write, one.taking)
-                    if (decision := self._decided_in_group(view, one, memo)) is not None:
+                    decision = self._or_alone(partial(self._decided_on, view, one, memo), memo)
+                    if decision is not None and not decision.empty:
                         found[one.workflow_id] = (one, memo, decision)
         return self._stored_apart(found[one.workflow_id] for one in asked if one.workflow_id in found)
 
-    def _decided_in_group(self, view: ReadingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
-        """The decision on a turn that can share a write: not one that runs foreign code, or writes nothing."""
+    def _decided_as_kept(self, resident: Resident, one: Asked, now: int) -> Ready | None:
+        """A turn that is decided on rows that are kept; None when it is to be decided on what is stored.
+
+        One that is written out as a whole takes neither a reader nor a memo. What goes wrong with it does so again without.
+        """
+        plan = self.plans.kept(resident.row, ())
+        if plan is not None and not plan.foreign and len(one.events) == 1 and one.taking is None:
+            rows = Remembered(self.quiet, resident, now)
+            try:
+                taken = written_out(plan, rows, one.events[0], now, self.environment, self.bounds, None)
+            except Exception:
+                taken = None
+            if taken is not None and not taken.texts:
+                return one, rows, taken
+        memo = TurnMemo(None, one.extra_write, one.taking)
+        decision = self.on_residents(resident, one.events, memo)
+        return None if decision is None else (one, memo, decision)
+
+    def _decided_on(self, view: ReadingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
+        """The decision on a turn that can share a write: not one that runs foreign code."""
+        _, turn = self.prepared(view, one.workflow_id, one.events, memo)
+        return None if turn is None or turn.plan.foreign else self.decide(turn)
+
+    def _or_alone(self, decided: Callable[[], Decision | None], memo: TurnMemo) -> Decision | None:
+        """The decision on a turn; None when it is to be taken alone, also because it went wrong."""
         try:
-            _, turn = self.prepared(view, one.workflow_id, one.events, memo)
-            decision = None if turn is None or turn.plan.foreign else self.decide(turn)
+            return decided()
         except LASTING:
             raise
         except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
             return None
         finally:
             self._leaving(memo)
-        return None if decision is None or decision.empty else decision
 
     def _stored_apart(self, found: Iterable[Ready]) -> list[Ready]:
         """The same, when what is put elsewhere of their documents is there; without those for which it could not be put."""
         ready: list[Ready] = []
         for one, memo, decision in found:
             try:
-                ready.append((one, memo, self.store_payloads(decision, memo)))
+                if isinstance(memo, TurnMemo):
+                    decision = self.store_payloads(decision, memo)
+                ready.append((one, memo, decision))
             except LASTING:
                 raise
             except ConductorliteError:

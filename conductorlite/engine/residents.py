@@ -209,6 +209,10 @@ class Quiet:
             raise FencedOut(f"{workflow.workflow_id}: more may have changed since its rows were read")
         memo.version = version
 
+    def standing(self, now: int) -> int | None:
+        """Of which version rows of this owner are that need not each be compared, in a write that was entered; None: of none."""
+        return None if now >= self.due_at or self._joined.decisions is not None else self.believed(self.version)
+
     def believed(self, version: int | None = None) -> int:
         """Of which version kept rows are that a turn may be decided on, while the store has this one, by default the present one.
 
@@ -433,7 +437,7 @@ class Remembered:
     """The same of an execution whose rows are resident, and what its write compares: a `Known` and a `Memo`."""
 
     __slots__ = ("_now", "_quiet", "latest", "tasks_known", "unoffered", "version", "workflow")
-    resident = True
+    resident = at_hand = True
 
     def __init__(self, quiet: Quiet, resident: Resident, now: int) -> None:
         self.workflow, self.tasks_known, self.latest, self.version = resident.row, resident.tasks, resident.latest, resident.version

@@ -35,6 +35,7 @@ from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMe
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Near, Quiet, Remembered, Resident, Residents
 from conductorlite.engine.turn_types import (
+    Asked,
     Caller,
     Deadly,
     ExtraWrite,
@@ -459,7 +460,7 @@ class Turns(Parking):
             decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))
         return decision
 
-    def _write_extras(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> None:
+    def _write_extras(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo | Asked) -> None:
         """What is written in the same commit beside the decision."""
         if self._ended is not None and decision.workflow.event is not None and decision.workflow.status.terminal:
             self.quiet.forget()

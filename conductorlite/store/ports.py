@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from conductorlite.model import attrs
+from conductorlite.model.decisions import Decision
 from conductorlite.store.documents import Document
 from conductorlite.store.tables import ExternalStorageLocation, Life, Parameters, Rows, StoredPayload
 from conductorlite.store.transactions import DocumentWrites, IndexReads, OwnIndex, ReadingTransaction, WritingTransaction
@@ -153,6 +154,9 @@ class Backend(Protocol):
 
     def writing(self) -> AbstractContextManager[WritingTransaction]:
         """An atomic change: committed when the block ends, undone when it raises."""
+
+    def prepare(self, decisions: Sequence[Decision]) -> None:
+        """Have the next write of this thread, which will store these, work out what it can before it begins; mostly nothing."""
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""

@@ -122,6 +122,10 @@ class FaultyBackend:
             self._check()
         return _Writing(self, self.inner.writing(), part=self._joined > 0)
 
+    def prepare(self, decisions: Sequence[Decision]) -> None:
+        """As in the inner backend."""
+        self.inner.prepare(decisions)
+
     def transaction(self) -> AbstractContextManager[Any]:
         """The inner backend's, counted and disturbed; a part of one commits nothing. For one thread."""
         self._check("transaction")

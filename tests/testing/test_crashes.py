@@ -84,7 +84,7 @@ class Sieve:
         self._keeps = keeps
 
         self.appear, self.look, self.forget = self._inner.appear, self._inner.look, self._inner.forget
-        self.marks = self._inner.marks
+        self.marks, self.prepare = self._inner.marks, self._inner.prepare
 
     def reading(self) -> Any:
         """The whole view."""

@@ -112,6 +112,9 @@ class SplitBackend:
         """A change; raises InvariantBroken inside another block of this thread."""
         return within(_Split(self, writes=True))
 
+    def prepare(self, decisions: Sequence[Decision]) -> None:
+        """Nothing: partitions are written one by one."""
+
     def _settle(self) -> None:
         """Deliver what is known to be behind."""
         while self._behind:
@@ -213,14 +216,13 @@ class SplitBackend:
         far = [json.loads(cell.text or "") for cell in cells if cell.entity == "far"]
         children = self._partitions.heads([cell.key for cell in cells if cell.entity == "sent"])
         sent = [json.loads(cell.text or "") for cell in cells if cell.entity == "sent" and cell.key not in children]
-        outgoing = Outgoing(put=last.outgoing.put, posted=last.outgoing.posted)
         decision = Decision(
             workflow=changed(row, fence=head.fence - 1),
             created=True,
             replaces=holder,
             externals=tuple(ExternalPayload(digest=digest, size=size, key=key) for digest, size, key in far),
             timers=last.timers,
-            outgoing=outgoing,
+            outgoing=Outgoing(put=last.outgoing.put, posted=last.outgoing.posted),
         )
         apply_merged(tx, marked(thin(decision), head.fence))
         tx.post([*inbox, *(event_of(tuple(event)) for event in sent)])
@@ -229,9 +231,8 @@ class SplitBackend:
                 member = member_of(json.loads(cell.text or ""))
                 tx.put_limit(merged(tx, LimitChange(limit=Limit(key=member.key, number=member.number), put=(member,))))
 
-    def _taken(self, tx: SplitWrites, asked: Iterable[str]) -> list[str]:
+    def _taken(self, tx: SplitWrites, asked: Collection[str]) -> list[str]:
         """Write what turns refer to, and take their transactions, all at once; those that were not refused."""
-        asked = list(asked)
         for one in asked:
             pending = tx.pending[one]
             if pending.created:
@@ -271,8 +272,7 @@ class SplitBackend:
     def faults(self) -> Sequence[str]:
         """What the queue store finds wrong with itself, and how many executions it lacks; walks every partition."""
         lost = sum(1 for _ in self._lost())
-        said = [f"the index in the queue store lacks {lost} executions"] if lost else []
-        return [*said, *self.queue.faults()]
+        return [*([f"the index in the queue store lacks {lost} executions"] if lost else ()), *self.queue.faults()]
 
     def _lost(self) -> Iterable[str]:
         for workflow_id in self._partitions.walk():

@@ -15,6 +15,7 @@ from conductorlite.ext.postgres.presence import Peers, PostgresPresence, Presenc
 from conductorlite.ext.postgres.rows import Part, PostgresReads, PostgresWrites
 from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, lock_of
 from conductorlite.ext.postgres.wire import Connection, connect, parted
+from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import (
     ConductorliteError,
     EngineClosed,
@@ -118,6 +119,9 @@ class PostgresBackend:
         if isinstance(outer, _Writing) and outer.joinable and outer.connection is not None:
             return within(Part(outer.view, outer.connection))
         return within(_Writing(self))
+
+    def prepare(self, decisions: Sequence[Decision]) -> None:
+        """Nothing: the server has each execution wait for itself only."""
 
     def transaction(self) -> AbstractContextManager[PostgresWrites]:
         """An atomic change of the application's, in which other changes of this thread are parts."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, final
 
+from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, InvariantBroken, MissingCapability
 from conductorlite.model.executions import Workflow
 from conductorlite.model.threads import Block, Mutex, within
@@ -61,6 +62,9 @@ class MemoryBackend:
     def peek(self, workflow_id: str) -> Workflow | None:
         """The row of an execution at this instant, outside of any transaction."""
         return self._store.workflows.get(workflow_id)
+
+    def prepare(self, decisions: Sequence[Decision]) -> None:
+        """Nothing: nobody waits long for a write."""
 
     def data_version(self) -> int:
         """Always the same: nothing else can commit to a store in memory."""
