@@ -68,7 +68,7 @@ class _Following:
         lengths = node.policy.defaults
         self.defaults = tuple([lengths.get(name, 0) for name in ("poll_timeout_ms", "timeout_ms", "response_timeout_ms")])
         #: The next row, as far as it is the same in each execution: a copy is made faster than a row of that many fields.
-        self.blank = Task(
+        self.blank = new[Task](
             workflow_id="",
             ref=node.ref,
             base_ref=node.ref,

@@ -28,8 +28,9 @@ from conductorlite.store.ports import Backend, Capability, ReadingTransaction, W
 
 __all__ = ["Near", "Quiet", "Remembered", "Resident", "Residents"]
 
-#: Rows of tasks kept of one execution, if its turns do not write more.
+#: Rows of tasks kept of one execution, if its turns do not write more, and how many more before some are forgotten.
 _TASKS: Final = 16
+_SPARE: Final = 8
 
 #: What the row of an execution weighs at most, and that of a task, bytes: their payloads, and the rest.
 _ROW: Final = 4 * INLINE_LIMIT + 4_000
@@ -121,7 +122,7 @@ class Residents:
             if ref in tasks:
                 tasks[ref] = tasks.pop(ref)
         over = len(tasks) - max(_TASKS, 2 * len(decision.updated))  # of a wide fork: those that it has handed out stay
-        if over > 0:
+        if over >= _SPARE:
             # What has been followed up is only read again; the others are written: loops around all rounds, JOINs of branches.
             done = [ref for ref, task in tasks.items() if task is None or task.executed]
             left = [ref for ref, task in tasks.items() if task is not None and not task.executed]

@@ -25,7 +25,7 @@ from conductorlite.testing.forecast import Distribution
 CEILINGS: Final = {"chain": (chain, 10, 361), "loop": (loop, 10, 452), "fork": (fork, 30, 517)}
 
 #: The same of a chain in a SQLite file.
-STORED: Final = 462
+STORED: Final = 439
 
 #: The most calls that the start of a chain of ten takes, by what is given; and per task, that of a new definition of 200: 234 and
 #: 303 in a new process, more where the tests before have filled what is remembered of texts.

@@ -153,7 +153,7 @@ def _joined(lines: Sequence[HistoryEvent], since: int) -> str:
     return _LINE.join(
         [
             line_of(
-                f"{line.kind} {line.status}",
+                line.kind + " " + line.status,
                 line.ref,
                 line.attempt,
                 line.number,

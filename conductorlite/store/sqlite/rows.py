@@ -256,9 +256,10 @@ def task_row(task: Task) -> Row:
         None if task.name == task.task_type else task.name,
         task.holder or "",
         STATUS[task.status],
-        task.live,
-        task.retried,
-        task.executed,
+        # Numbers, as they are kept: for a truth value Python looks for an adapter first.
+        +task.live,
+        +task.retried,
+        +task.executed,
         task.input.cell,
         task.output.cell,
         _task_rest.cell(task),
