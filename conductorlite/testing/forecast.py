@@ -99,7 +99,13 @@ def lognormal(median: Span, p95: Span) -> Distribution:
         raise InvalidInput(f"the median {median!r} must be more than nothing, and less than p95 {p95!r}")
     normal = NormalDist()
     sigma = log(long / middle) / normal.inv_cdf(0.95)
-    return Distribution(lambda share: middle * exp(sigma * normal.inv_cdf(min(max(share, 1e-9), 1 - 1e-9))))
+
+    def at(share: float) -> float:
+        # A normal distribution ends nowhere.
+        inside = 1e-9 if share < 1e-9 else 1 - 1e-9 if share > 1 - 1e-9 else share
+        return middle * exp(sigma * normal.inv_cdf(inside))
+
+    return Distribution(at)
 
 
 def _as_distribution(value: Distribution | Span | Sequence[int]) -> Distribution:
