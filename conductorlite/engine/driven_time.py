@@ -75,8 +75,7 @@ class Driven:
         if now == self._looked_at and not last:
             return
         self._looked_at = now
-        if self._clock.virtual and not last and (drive := self._drives[-1]).end <= now:
-            drive.end = now
+        if self._goes_on(now, most):
             return
         with self._lock.held():
             self._extend(now)
@@ -85,6 +84,17 @@ class Driven:
             late = late and (self._failed_at is None or not 0 <= now - self._failed_at < _NOTED_MS)
         if late:
             self.note()
+
+    def _goes_on(self, now: int, most: int) -> bool:
+        """Have the only stretch, or the last one in virtual time, end now, as mostly; False when there is more to do."""
+        drives = self._drives
+        drive = drives[-1] if drives else None
+        if drive is None or drive.end > now:
+            return False
+        if not self._clock.virtual and (len(drives) > 1 or now - drive.end > _APART_MS or now - drive.noted >= most):
+            return False
+        drive.end = now
+        return True
 
     def rest(self) -> None:
         """Note that this engine drives no more, until it looks again."""

@@ -188,6 +188,8 @@ class Quiet:
         #: After how many commits a limit was changed, which may go on with a poll of any queue, and a turn has ended an execution.
         self._limited = self._ended = 0
         self._since = 0
+        #: Which execution has begun last in a write that knows no resident rows, and not ended in it, and after how many commits.
+        self._begun = ("", -1)
         #: The number of commits after which all this holds, and after the write that is under way; -1: it does not.
         self._commits = self._next = -1
 
@@ -256,7 +258,8 @@ class Quiet:
         Nobody has written but this engine, by turns: since it was kept by another one's, or since the last look by none that has
         ended an execution.
         """
-        seen = -1
+        begun, after = self._begun
+        seen = after if begun == workflow_id else -1
 
         def ended() -> bool:
             nonlocal seen
@@ -398,9 +401,14 @@ class Quiet:
         if not isinstance(write, Taking):
             self._next = -1
 
-    def committed(self, number: int, taking: Taking | None = None) -> None:
-        """A write that has changed something is committed; `taking`, of a turn that was decided in it, knows what comes next."""
+    def committed(self, number: int, taking: Taking | None = None, begun: str = "") -> None:
+        """A write that has changed something is committed; `taking`, of a turn that was decided in it, knows what comes next.
+
+        `begun` is an execution that has begun in it, and goes on.
+        """
         if number == self._next > 0 and self._whole:
+            if begun:
+                self._begun = (begun, number)
             if taking is not None and taking.at is not None:
                 self._next_due = (number, taking.at + 1)
             self._commits = number

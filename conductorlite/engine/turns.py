@@ -399,7 +399,7 @@ class Turns(Parking):
                 decision = self.store_payloads(decision, memo, tx)
             tx.apply(self._before_apply(tx, decision, memo))
             self._write_extras(tx, decision, memo)
-        self.quiet.committed(number, memo.taking)
+        self.quiet.committed(number, memo.taking, workflow_id if decision.created and not decision.workflow.status.terminal else "")
         return workflow, decision
 
     def _read_and_decide(

@@ -74,10 +74,12 @@ class Beginnings:
         given, found = False, list[tuple[Worker, Task]]()
         try:
             turn(taking)
-            with suppress(StorageError):  # it has begun: what cannot be carried out now is given up
+            try:
                 self._handing.receive(taking, found)
                 given = True
                 give(found)
+            except StorageError:
+                return  # it has begun: what cannot be carried out now is given up
         finally:
             if taking is not None and taking.taken and not given:
                 self._engine.core.polling.give_up(task for task, _ in taking.taken)

@@ -320,13 +320,9 @@ class Engine(Verbs, InNotebook):
             idempotency_key=idempotency_key,
             idempotency_strategy=checked_strategy(idempotency_strategy),
         )
+        begin = self.driver.beginnings.beginning(awaited) if awaited or self.driver.beginnings.rests else None
         workflow_id = self.core.control.start(
-            request,
-            workflow_id=workflow_id,
-            at=at,
-            delay=delay,
-            path=external_input_payload_storage_path,
-            begin=self.driver.beginnings.beginning(awaited) if awaited or self.driver.beginnings.rests else None,
+            request, workflow_id=workflow_id, at=at, delay=delay, path=external_input_payload_storage_path, begin=begin
         )
         self._news.log()
         return workflow_id
@@ -458,18 +454,19 @@ class Engine(Verbs, InNotebook):
             nonlocal once
             try:
                 once = once or reached()
-                return once
             except StorageError as error:
                 if self.clock.virtual or not passes(error):
-                    raise
-                return False  # the driver waits for the store
+                    raise  # else the driver waits for the store
+            return once
 
         if not over():
             self._turns.joined.refuse("result")
             self._news.log(driving=True)
-            caller = caller_of(self._turns)
-            with self.driver.waiting.of(caller, workflow_id) as check:
-                wait_for(self, self.driver, workflow_id, lambda: check() or over(), deadline, caller)
+            if (caller := caller_of(self._turns)) is None:  # outside of executions who waits may wait for anything
+                wait_for(self, self.driver, workflow_id, over, deadline, None)
+            else:
+                with self.driver.waiting.of(caller, workflow_id) as check:
+                    wait_for(self, self.driver, workflow_id, lambda: check() or over(), deadline, caller)
 
     def close(self) -> None:
         """Stop the drivers, give back the tasks that its workers hold, and release the store; idempotent.

@@ -128,15 +128,11 @@ class WaitGraph:
         self._waiting: dict[str, tuple[frozenset[str], str]] = {}
 
     @contextmanager
-    def of(self, caller: Caller | None, workflow_id: str) -> Iterator[Callable[[], None]]:
+    def of(self, caller: Caller, workflow_id: str) -> Iterator[Callable[[], None]]:
         """While inside, that code waits for an execution; yields what raises WouldDeadlock once that can never end.
 
-        A caller that is no execution's (None) may wait for anything. Raises WouldDeadlock at once for a listener and a source, and
-        for who waits for what waits for it.
+        Raises WouldDeadlock at once for a listener and a source, and for who waits for what waits for it.
         """
-        if caller is None:
-            yield lambda: None
-            return
         held = caller.task
         if held is None:
             raise WouldDeadlock(f"result() inside {caller.what} would wait for itself: nothing goes on until it returns")

@@ -41,16 +41,12 @@ _MOMENT_S: Final = 0.1
 #: How long a lock is held before `run_until_idle` gives up on what needs it, ms of virtual time.
 _LOST_MS: Final = 24 * 3_600_000
 
-#: Where messages that cannot be stored are counted as one piece of work.
+#: Where messages that cannot be stored, and calls that wait for a thread, are counted as one piece of work each.
 _SOURCES: Final = "event sources"
-
-#: Where calls that wait for a thread are counted as one piece of work.
 _THREADS: Final = "threads"
 
-#: Reports on tasks of one execution in one turn.
+#: Reports on tasks of one execution in one turn, and executions whose turns share one write, at most: others wait for it.
 _REPORTS: Final = 200
-
-#: Executions whose turns share one write at most: others wait for it.
 _GROUP: Final = 64
 
 
@@ -99,8 +95,7 @@ class Driver(Work):
             event, message, endless = quiet.next_event(), None if offered == inf else int(offered), False
         else:
             event, message, endless = next_stored(self.engine, queues, now, later=self._passed_over, idle=idle)
-        instants = [] if event is None else [event[0]]
-        instants += [] if soon is None else [soon]
+        instants = [at for at in (None if event is None else event[0], soon) if at is not None]
         self._held = self._passed_over or (self._locked and message is not None and message <= now)
         if message is not None and message > now:
             instants.append(message)
@@ -257,11 +252,11 @@ class Driver(Work):
         busy = self._collect()
         busy = self._beats_due() or busy
         busy = self._take_turn(self.clock.now(), _GROUP) or busy
-        busy = self._listen() or busy
+        busy = (self._asks and self._listen()) or busy
         busy = self._dispatch() or busy
         busy = self.feeding.look(busy=busy) or busy
-        self.outages.done()
-        self.outages.prune()
+        if self.outages.resting:
+            self.outages.prune()
         return busy
 
     def _listen(self) -> bool:
@@ -296,7 +291,7 @@ class Driver(Work):
         """Hand offered tasks to free threads, and coroutines to the loop; what a stop finds handed over is given back."""
         if self._stopping or not len(self.workers):
             return False
-        if self.outages.known(_THREADS) and not self.outages.rests(_THREADS):
+        if self.outages.resting and self.outages.known(_THREADS) and not self.outages.rests(_THREADS):
             with self._waiting_for_a_thread():
                 self.workshop.recover()
         if not self._noting and any(worker.is_async for worker in self.workers):
@@ -381,7 +376,9 @@ class Driver(Work):
 
     def _collect(self) -> bool:
         """Report what finished functions returned. A call whose result cannot be stored yet goes on to count, and to beat."""
-        done = self.reports.flush()
+        done = bool(self.reports.in_hand) and self.reports.flush()
+        if not len(self.workshop):
+            return done
         finished = []
         for running in self._finished():
             if not running.reported:
@@ -416,12 +413,16 @@ class Driver(Work):
         except Exception:
             self.workshop.end(running)
             raise
-        self.outages.done(running.task.task_id)
+        if self.outages.resting:
+            self.outages.done(running.task.task_id)
         self.workshop.end(running)
         return True
 
     def _beats_due(self) -> bool:
         """Extend the leases of running functions; one that lost its lease is abandoned, and said so in its log."""
+        if not len(self.workshop):
+            self._over.clear()
+            return False
         now = self.clock.now()
         self.reports.take_lines(self.workshop, now)
         over = {self._over.popleft() for _ in range(len(self._over))}

@@ -60,6 +60,9 @@ __all__ = ["Leaving", "Outages", "failed", "late", "passes", "wait_for"]
 #: Signals by which a process is asked to end, as far as there are any here.
 _ENDS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
+#: What answers a signal. `signal.getsignal` tries to make it a member of an enumeration, which is fifty times as slow.
+_answer: Final[Callable[[int], object]] = getattr(signal, "_signal", signal).getsignal
+
 #: Blocks that were entered and not left. An engine that was not closed is forgotten with its block.
 _within: Final[weakref.WeakSet[Leaving]] = weakref.WeakSet()
 
@@ -71,7 +74,7 @@ class Leaving:
         if threading.current_thread() is threading.main_thread():
             _within.add(self)
             for number in _ENDS:
-                if signal.getsignal(number) is signal.SIG_DFL:
+                if _answer(number) == signal.SIG_DFL:
                     with suppress(ValueError):  # the main thread of another interpreter of this process
                         signal.signal(number, _leave)
 
@@ -80,7 +83,7 @@ class Leaving:
         # Left in another thread, the handler stays until the next one: it does nothing where no engine holds anything.
         if not _within and threading.current_thread() is threading.main_thread():
             for number in _ENDS:
-                if signal.getsignal(number) is _leave:
+                if _answer(number) is _leave:
                     signal.signal(number, signal.SIG_DFL)
 
 
@@ -200,7 +203,8 @@ class Outages:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._rests: dict[str, _Rest] = {}
+        #: The pieces of work that have failed and were not done since.
+        self.resting: dict[str, _Rest] = {}
         self._since = 0
         self._what = ""
         #: Whether errors that pass are waited out; otherwise they reach the caller that asked for the work.
@@ -213,56 +217,52 @@ class Outages:
         if address and isinstance(error, _EVERYWHERE):
             return False
         now = self._clock.now()
-        if not self._rests:
+        if not self.resting:
             self._since = now
             self._what = "a thread" if isinstance(error, NoThread) else "the store"
             log_driver(f"the driver waits for {self._what}: %s", error_text(error))
-        rest = self._rests.setdefault(address, _Rest(since=now))
+        rest = self.resting.setdefault(address, _Rest(since=now))
         rest.again_at = now + min(_LONGEST_MS, _FIRST_MS << min(rest.failures, 10))
         rest.failures += 1
         return True
 
     def known(self, address: str) -> bool:
         """Whether a piece of work has failed and not been done since."""
-        return address in self._rests
+        return address in self.resting
 
     def rests(self, address: str) -> bool:
         """Whether a piece of work is left alone for now."""
-        rest = self._rests.get(address)
+        rest = self.resting.get(address)
         # A clock that was set back must not keep it waiting.
         return rest is not None and 0 < rest.again_at - self._clock.now() <= _LONGEST_MS
 
     def again_at(self) -> int | None:
         """When the next piece of work that rests is to be tried again."""
         now = self._clock.now()
-        return min((rest.again_at for rest in self._rests.values() if rest.again_at > now), default=None)
-
-    @property
-    def resting(self) -> int:
-        """How many pieces of work have failed and not been done since."""
-        return len(self._rests)
+        return min((rest.again_at for rest in self.resting.values() if rest.again_at > now), default=None)
 
     def done(self, address: str = _STORE) -> None:
         """Note that a piece of work was done, or that the store could be used; says so when it was the last that waited."""
-        if self._rests and self._rests.pop(address, None) is not None:
+        if self.resting and self.resting.pop(address, None) is not None:
             self._log_when_over()
 
     def prune(self) -> None:
-        """Forget work that was not asked for again: another process has done it, or its execution was removed."""
-        if self._rests:
+        """Note that the store could be used, and forget work that was not asked for again: another process has done it."""
+        self.done()
+        if self.resting:
             gone = self._clock.now() - _GONE_MS
-            for address in [address for address, rest in self._rests.items() if rest.again_at < gone]:
-                del self._rests[address]
+            for address in [address for address, rest in self.resting.items() if rest.again_at < gone]:
+                del self.resting[address]
             self._log_when_over()
 
     def clear(self) -> None:
         """Forget all: nothing is left to do."""
-        if self._rests:
-            self._rests.clear()
+        if self.resting:
+            self.resting.clear()
             self._log_when_over()
 
     def _log_when_over(self) -> None:
-        if not self._rests:
+        if not self.resting:
             log_driver(
                 f"{self._what} can be used again, after %.1f s; the driver goes on", (self._clock.now() - self._since) / 1000
             )

@@ -314,7 +314,7 @@ class Work:
             return True
         # Another thread or process takes a turn on it, or it rests: there may be others.
         with self.engine.backend.reading() as view:
-            due = view.due_workflows(self.clock.now(), _OTHERS + self.outages.resting, self.engine.config.owner)
+            due = view.due_workflows(self.clock.now(), _OTHERS + len(self.outages.resting), self.engine.config.owner)
         self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
         return not self._passed_over
 
