@@ -379,14 +379,16 @@ def _decided(
     timers = _timers(row, known, made, sequence)
     said, replies = event.data.value, {event.event_id: _DONE}
     cause = reported_with(said.get("workerId"), said.get("callbackAfterMs"), ended.error_types)
+    ref, add = made.ref, new[HistoryEvent]  # as `line` does
     history: tuple[HistoryEvent, ...] = (
         line(number, ended, _COMPLETED, ended.output, cause),
-        line(number + 1, made, _SCHEDULED, given, None),
+        add(n=number + 1, at=now, kind=_TASK, status=_SCHEDULED, ref=ref, attempt=0, payload=given),
     )
     if poll is not None:
         number += 1
         replies[poll.event_id] = _DONE
-        history = (*history, line(number + 1, made, _IN_PROGRESS, None, polled_by(made.worker_id)))
+        begun_by = polled_by(made.worker_id)
+        history = (*history, add(n=number + 1, at=now, kind=_TASK, status=_IN_PROGRESS, ref=ref, attempt=0, cause=begun_by))
         sequence = made.lease + len(timers)
     total, whole, response = known.ended
     cancelled: tuple[str, ...] = () if task.timeout_at is None else (whole,)

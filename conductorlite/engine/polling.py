@@ -467,7 +467,11 @@ class Polling(Part):
         whole: list[tuple[Task, Workflow]] = []
         try:
             for found in taking.taken:
-                whole += self._handed_whole(found)
+                task = found[0]
+                if self._secrecy is None and task.input.text is not None and task.output.text is not None:
+                    whole.append(found)
+                else:
+                    whole += self._handed_whole(found)
         except BaseException:
             self.give_up(task for task, _ in taking.taken)
             raise

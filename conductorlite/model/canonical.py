@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import json.encoder
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -50,18 +50,24 @@ INLINE_LIMIT: Final = 1024
 _SCALARS: Final = frozenset({str, int, bool, type(None)})
 
 
-def _encoder() -> Callable[[Any], str]:
+def _encoder() -> Callable[[Any, int], Iterable[str]]:
     encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
     make = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
-        return encoder.encode
+        return lambda value, _: (encoder.encode(value),)
     # `encode` makes one of these for each value.
-    chunks = make(None, encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False)
-    return lambda value: "".join(chunks(value, 0))
+    made: Callable[[Any, int], Iterable[str]] = make(
+        None, encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
+    )
+    return made
 
 
-#: JSON text of what is JSON for certain: without the checks of `canonical`.
-encoded: Final = _encoder()
+_chunks: Final = _encoder()
+
+
+def encoded(value: Any) -> str:
+    """JSON text of what is JSON for certain: without the checks of `canonical`."""
+    return "".join(_chunks(value, 0))
 
 
 def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
@@ -97,7 +103,7 @@ def _flat_text(value: dict[Any, Any]) -> str | None:
         if type(entry) not in _SCALARS or type(key) is not str or size > MAX_SIZE:
             return None
     try:
-        text = encoded(value)
+        text = "".join(_chunks(value, 0))  # as `encoded` does
         if not text.isascii():
             text.encode()
     except ValueError:  # a number of too many digits, half a character: `canonical` says so

@@ -149,7 +149,8 @@ def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | Non
             _cut_off(error, outside)
         return _with_lines(context, raised(task, error))
     # Not isinstance: an object may answer that by methods of its own.
-    return _with_lines(context, returned if type(returned) is Deferred else returned_value(task, returned))
+    result = returned if type(returned) is Deferred else returned_value(task, returned)
+    return _with_lines(context, result) if context.notes else result
 
 
 #: With what the rows of a function are committed.
@@ -215,7 +216,7 @@ def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskRes
     task = context.task
     takes = worker.signature
     given: dict[str, Any] = task.input.fresh()
-    if takes.item is not None:
+    if takes.item is not None and "__index" in given:
         given = takes.named(given)
     missing = takes.required and takes.required - given.keys()
     if missing:

@@ -23,13 +23,13 @@ from conductorlite.model.texts import type_name
 from conductorlite.model.threads import Mutex, Waiter
 from conductorlite.store.ports import EventMessage, EventSource
 
-__all__ = ["Feeding", "MessageSources"]
+__all__ = ["INDEX_EVERY", "Feeding", "MessageSources"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 #: Units of work that may pass before what they changed is indexed.
-_INDEX_EVERY: Final = 500
+INDEX_EVERY: Final = 500
 
 #: How long the thread stays without being asked for anything, and how long its batch is waited for at the end, seconds.
 _STAYS_S: Final = 5.0
@@ -42,7 +42,7 @@ class Feeding:
     def __init__(self, engine: Verbs) -> None:
         self._core = engine.core
         self._beside = engine.core.index is not None and not engine.clock.virtual
-        self._units = 0
+        self.units = 0
         self._asked = Waiter()
         self._starting = Mutex()
         self._thread: threading.Thread | None = None
@@ -53,14 +53,9 @@ class Feeding:
         self._closed = False
         self._error: BaseException | None = None
 
-    def is_due(self) -> bool:
-        """Count a unit of work; whether the index has been kept waiting for so many."""
-        self._units += 1
-        return self._units >= _INDEX_EVERY
-
     def feed(self) -> bool:
         """Index a batch in this thread; whether there was anything."""
-        self._units = 0
+        self.units = 0
         indexing = self._core.indexing
         if indexing is None:
             return False
@@ -74,11 +69,12 @@ class Feeding:
         """Index, or have indexed, after a round of work; whether this thread has. Raises what broke an invariant meanwhile."""
         if busy:
             self.changed()
-            if not self.is_due():
+            self.units += 1
+            if self.units < INDEX_EVERY:
                 return False
         if not self._beside:
             return self.feed()
-        self._units = 0
+        self.units = 0
         self._ask()
         return False
 

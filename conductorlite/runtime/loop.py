@@ -255,8 +255,7 @@ class Driver(Work):
         busy = (self._asks and self._listen()) or busy
         busy = self._dispatch() or busy
         busy = self.feeding.look(busy=busy) or busy
-        if self.outages.resting:
-            self.outages.prune()
+        self.outages.prune()
         return busy
 
     def _listen(self) -> bool:
@@ -329,10 +328,10 @@ class Driver(Work):
 
     def _run_here(self) -> None:
         """Carry out what was handed over, and what its reports hand over then, for a few ms. Who stands by finds the rest there."""
-        handed, until, carried = self.handing.handed, self.clock.now() + QUICK_MS, 0
+        handed, carried, until = self.handing.handed, 0, (now := self.clock.now()) + QUICK_MS
         while self._runs_here(next_one=carried > 0):
             worker, task = handed.popleft()
-            running = new[Call](worker=worker, task=task, beat_at=self._next_beat(worker, task), inline=True)
+            running = new[Call](worker=worker, task=task, beat_at=self._next_beat(worker, task, now), inline=True)
             try:
                 self.standby.run(partial(self.workshop.run_here, running))
             except NoThread:
@@ -347,14 +346,14 @@ class Driver(Work):
             self.handing.ahead = carried if carried < AHEAD else AHEAD
             if not (self.workshop.is_only(running) and not self.reports.in_hand and self._report(running)):
                 self._collect()
-            if self.clock.now() >= until:
+            if (now := self.clock.now()) >= until:
                 break
             carried = 0
         return None
 
     def _begin(self, worker: Worker, task: Task) -> None:
         with self._waiting_for_a_thread():
-            self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task)))
+            self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task, self.clock.now())))
 
     @contextmanager
     def _waiting_for_a_thread(self) -> Iterator[None]:

@@ -89,7 +89,9 @@ class Signature:
         """Keyword arguments made of a task's input, without the context; raises InvalidInput naming every field."""
         if self.whole is not None:
             return {self.whole: self.readers[self.whole](given, self.whole)}
-        arguments = given if self.parameters is None else {k: v for k, v in given.items() if k in self.parameters}
+        arguments, takes = given, self.parameters
+        if takes is not None and not takes.issuperset(given):
+            arguments = {k: v for k, v in given.items() if k in takes}
         problems: list[str] = []
         for name, read in self.readers.items():
             if name not in arguments:

@@ -248,7 +248,8 @@ class Outages:
 
     def prune(self) -> None:
         """Note that the store could be used, and forget work that was not asked for again: another process has done it."""
-        self.done()
+        if self.resting:
+            self.done()
         if self.resting:
             gone = self._clock.now() - _GONE_MS
             for address in [address for address, rest in self.resting.items() if rest.again_at < gone]:

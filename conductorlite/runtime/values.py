@@ -57,6 +57,8 @@ def reader(kind: Any) -> Reader | None:
     """How values annotated `kind` are read; None when they are taken as they are."""
     if kind is Any or kind is object or isinstance(kind, str | TypeVar):
         return None
+    if isinstance(kind, type) and kind in _SCALARS:
+        return partial(_read_scalar, kind)
     check = _check(kind)
     return partial(_structured, kind) if check is None else partial(_checked, check)
 
@@ -118,6 +120,10 @@ def _checked(check: Callable[[Any], Any], value: Any, path: str) -> Any:
         return check(value)
     except Wrong as error:
         raise InvalidInput(f"{path}: {error}") from None
+
+
+def _read_scalar(kind: type, value: Any, path: str) -> Any:
+    return value if type(value) is kind else _checked(partial(_scalar, kind), value, path)
 
 
 def _scalar(kind: type, value: Any) -> Any:

@@ -36,7 +36,7 @@ from conductorlite.model.later import heapq
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
-from conductorlite.runtime.external import Feeding, MessageSources
+from conductorlite.runtime.external import INDEX_EVERY, Feeding, MessageSources
 from conductorlite.runtime.idle import GLANCE_MS, Rest, WaitGraph
 from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
@@ -158,7 +158,7 @@ class Reports:
                 yield from calls
 
     def _taken(self, found: Sequence[Report], *, lost: bool = False, ended: Sequence[Worker] = ()) -> None:
-        taking = self._handing.taking([one.task for one in found], ended)
+        taking = self._handing.taking(found, ended)
         try:
             taken = self._engine.core.reports.taken(found, taking)
         except BaseException:
@@ -222,6 +222,8 @@ class Work:
         self._locked = engine.core.turns.lock is not None
         self.feeding = Feeding(engine)
         self._unlooked = 0
+        #: When a unit of work was last noted as driven time.
+        self._driven_at: int | None = None
         self._stopping = False
         #: Executions that ended while functions run or are being handed out, and whether a driver notes them down.
         self._over: deque[str] = deque()
@@ -273,8 +275,11 @@ class Work:
             until = self._timeline[0][0] - 1
         self.handing.until = until
         now = self.clock.now()
-        self.engine.core.driven.look(now)
-        if (self.reports.in_hand and self.reports.flush()) or (self.feeding.is_due() and self.feeding.feed()):
+        if now != self._driven_at or not self.clock.virtual:
+            self._driven_at = now
+            self.engine.core.driven.look(now)
+        self.feeding.units += 1
+        if (self.reports.in_hand and self.reports.flush()) or (self.feeding.units >= INDEX_EVERY and self.feeding.feed()):
             return True
         if self._take_turn(now) or (self._asks and self.listening.take(1)):
             return True
@@ -393,7 +398,7 @@ class Work:
             # A dead worker: nothing will be heard of it, and it holds no slot of those that live.
             return
         running = new[Call](worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
-        running.beat_at = None if deferred.silent else self._next_beat(worker, task)
+        running.beat_at = None if deferred.silent else self._next_beat(worker, task, self.clock.now())
         self.workshop.begin(running)
         self._enter(running)
 
@@ -419,13 +424,13 @@ class Work:
 
     # ------------------------------------------------------------------ signs of life
 
-    def _next_beat(self, worker: Worker, task: Task) -> int | None:
+    def _next_beat(self, worker: Worker, task: Task, now: int) -> int | None:
         """When to give a sign of life, or at least to look whether the task is still held; None when it has no deadline.
 
-        A third of the response timeout from now, so that two signs may be missed; and at the deadlines themselves, because
+        A third of the response timeout from `now`, so that two signs may be missed; and at the deadlines themselves, because
         a function that never returns must give up its slot when its task has ended without it.
         """
-        now, response = self.clock.now(), task.response_timeout_at
+        response = task.response_timeout_at
         beats = worker.heartbeat and response is not None
         first = now + max(1, (response - task.updated_at) // 3) if beats and response is not None else None
         for at in (None if beats else response, task.timeout_at, task.total_timeout_at):
@@ -445,7 +450,7 @@ class Work:
         with self.engine.backend.reading() as view:
             stored = view.task_by_id(held.task_id) if alive else None
         if stored is not None and stored.status is TaskStatus.IN_PROGRESS and stored.lease == held.lease:
-            running.beat_at = self._next_beat(running.worker, stored)
+            running.beat_at = self._next_beat(running.worker, stored, self.clock.now())
         else:
             running.lost = True
             running.beat_at = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from conductorlite.engine.groups import RunGroup
 from conductorlite.engine.keys import POLLS_MS, PollWrite
 from conductorlite.engine.polling import Asker, Hand, said
+from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import Taking, called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
@@ -194,23 +195,18 @@ class Workshop:
         return new[FunctionCaller](turns=engine.core.turns, what=what, task=task, inline=inline, context=context)
 
     def _carry(self, running: Call) -> TaskResult | Deferred:
-        clock = self._engine.clock
-        if clock.virtual:
-            with called_by(self._caller(running), getattr(clock, "running", None)) as caller:
-                return self._called(running, caller.context)
-        begun = clock.now()
+        clock, worker = self._engine.clock, running.worker
+        begun = None if clock.virtual else clock.now()
         try:
-            with called_by(self._caller(running)) as caller:
-                return self._called(running, caller.context)
+            with called_by(self._caller(running), getattr(clock, "running", None) if begun is None else None) as caller:
+                if worker.signature.transaction is None:
+                    return call(worker, caller.context)
+                result, running.reported = call_committing(worker, caller.context, self._engine)
+                return result
         finally:
-            running.ended_at = clock.now()
-            self._took(running.worker, abs(running.ended_at - begun))
-
-    def _called(self, running: Call, context: TaskContext) -> TaskResult | Deferred:
-        if running.worker.signature.transaction is None:
-            return call(running.worker, context)
-        result, running.reported = call_committing(running.worker, context, self._engine)
-        return result
+            if begun is not None:
+                running.ended_at = ended = clock.now()
+                self._took(worker, abs(ended - begun))
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
         clock = self._engine.clock
@@ -397,8 +393,8 @@ class HandOut:
                 return worker
         return None
 
-    def taking(self, tasks: Iterable[Task], ended: Sequence[Worker] = ()) -> Taking | None:
-        """What has a turn that reports on tasks hand others of their execution to workers that are free after it, `ended` included.
+    def taking(self, reports: Iterable[Report], ended: Sequence[Worker] = ()) -> Taking | None:
+        """What has a turn over reports hand other tasks of their execution to workers that are free after it, `ended` included.
 
         None when nothing is to be handed over: then, and now and then anyway, every worker is asked for in its turn.
         """
@@ -430,12 +426,13 @@ class HandOut:
                 free[queue] += ahead
         owner = self._engine.config.owner
         again: set[str] = set()
-        for task in tasks:
+        for report in reports:
+            task = report.task
             again.add(queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type)
         return new[Taking](
-            data=said(self.worker_id, self._hand),
+            data=said(self._workers.worker_id or self._hand.holding.worker_id, self._hand),
             owner=owner,
-            write=self._polled(self._engine.clock.now()),
+            write=None if 0 <= (now := self._engine.clock.now()) - self._noted_at < POLLS_MS else self._polled(now),
             free=free,
             most=most + ahead,
             again=again,

@@ -35,6 +35,10 @@ def counted(event: Event) -> Mapping[str, Any] | None:
 def timer_event(workflow: Workflow, event_id: str, timer: Timer) -> Event:
     """A timer of a task as the event that it is in the inbox."""
     ref, attempt, generation, kind, at, default_ms, sequence, now = timer
+    data = EMPTY
+    if default_ms > 0:
+        since, owner = at - default_ms, workflow.owner
+        data = driven_time(since, default_ms, owner) if owner else Payload(f'{{"since":{since},"span":{default_ms}}}')
     return new[Event](
         workflow_id=workflow.workflow_id,
         event_id=event_id,
@@ -46,7 +50,7 @@ def timer_event(workflow: Workflow, event_id: str, timer: Timer) -> Event:
         ref=ref,
         attempt=attempt,
         generation=generation,
-        data=driven_time(at - default_ms, default_ms, workflow.owner) if default_ms > 0 else EMPTY,
+        data=data,
         stored=True,
     )
 

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
 from conductorlite.model.attrs import changed, copied, new, thaw
-from conductorlite.model.canonical import EMPTY, Payload, attempt_head, digest, encoded
+from conductorlite.model.canonical import EMPTY, Payload, attempt_head, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
+from conductorlite.model.later import hashlib
 from conductorlite.model.policies import derive_id
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
@@ -473,7 +474,7 @@ def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> s
     """Id of an attempt. The head is the workflow's."""
     workflow_id = workflow.workflow_id
     identity = f"{workflow.seed}\x1f{workflow_id}\x1f{ref}\x1f{attempt}\x1f{generation}"  # as `derive_id` puts it together
-    return attempt_head(workflow_id) + digest(identity)[:24]
+    return attempt_head(workflow_id) + hashlib.sha256(identity.encode()).hexdigest()[:24]
 
 
 def _is_attempt(task: Task, event: Event) -> bool:

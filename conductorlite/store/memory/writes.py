@@ -24,6 +24,7 @@ __all__ = ["MemoryWrites"]
 _identity: Final = attrgetter("task_id", "base_ref", "iterations", "grafts")
 
 
+_COMPLETED: Final = TaskStatus.COMPLETED
 _OPEN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS})
 
 #: A `DueKey`.
@@ -227,7 +228,9 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
                 note((execution.last, new.ref, before))
                 execution.last[new.ref] = new.attempt
         # An open attempt is live as long as no other one has followed it, and has not failed.
-        live, failed = (not new.retried, False) if new.status in _OPEN else (new.live, new.failed)
+        live, failed = not new.retried, False
+        if new.status not in _OPEN:
+            live, failed = (False, False) if new.executed and new.status is _COMPLETED else (new.live, new.failed)
         if live is not (key in execution.live):
             self._list(execution.live, key)
         if failed is not (key in execution.failed):
