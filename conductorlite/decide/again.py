@@ -4,13 +4,13 @@ In tests on a virtual clock most turns are this one, so it is written out as a w
 themselves. What is decided is what the general way would decide, field by field and in its order; whatever is not as it mostly is,
 is left to that way, with nothing changed. tests/oracle/test_plain.py compares.
 
-Which turns are written out so: the poll, the step, the retry, the round.
+Which turns are written out so: the poll, the step, the retry, the round, arrivals at a JOIN.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from conductorlite.decide.changeset.rows import attempt_id
 from conductorlite.decide.changeset.view import Bounds
@@ -24,8 +24,14 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node, Plan
+
+if TYPE_CHECKING:
+    from conductorlite.decide.arrivals import arrivals
+else:
+    (arrivals,) = functions("conductorlite.decide.arrivals", "arrivals")
 
 __all__ = ["again", "written_out"]
 
@@ -57,20 +63,37 @@ class _Retried:
 
 def written_out(
     plan: Plan,
+<<<<<<< HEAD
     reader: Rows,
     event: Event,
+=======
+    reader: Reader,
+    events: Sequence[Event],
+>>>>>>> 90574ab4 (Decide the arrivals of many branches at their JOIN as a whole)
     now: int,
     environment: Mapping[str, str],
     bounds: Bounds,
     hand_out: Handing | None,
 ) -> Decision | None:
-    """The decision of a turn over one event that is written out as a whole; None for any other."""
+    """The decision of a turn that is written out as a whole; None for any other."""
+    event = events[0]
+    if len(events) > 1:
+        return arrivals(plan, reader, events, now, bounds, hand_out) if event.kind is _REPORT else None
     if event.kind is _POLL:
         return poll(plan, reader, event, now) if hand_out is None else None
     if event.kind is not _REPORT or event.stored:
         return None
+<<<<<<< HEAD
     failed = event.data.value["status"] == "FAILED"
     way = again if failed else step if (event.ref or "") in plan.nodes else next_round
+=======
+    if not reader.at_hand:
+        prefetch(plan, reader, (event,))
+    ref, failed = event.ref or "", event.data.value["status"] == "FAILED"
+    if ref in plan.nodes and plan.nodes[ref].joins and not failed:
+        return arrivals(plan, reader, events, now, bounds, hand_out)
+    way = again if failed else step if ref in plan.nodes else next_round
+>>>>>>> 90574ab4 (Decide the arrivals of many branches at their JOIN as a whole)
     return way(plan, reader, event, now, environment, bounds, hand_out)
 
 

@@ -7,14 +7,14 @@ changed. tests/oracle/test_plain.py compares.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from conductorlite.decide.changeset.rows import attempt_id
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.operators.do_while import round_output
 from conductorlite.decide.operators.document import LOOP_KEYS
-from conductorlite.decide.step import Handing, Rows, Seen, Unusual, ended_row, ends, stands, timers_of, usual
+from conductorlite.decide.step import Handing, Rows, Seen, Unusual, ended_row, ends, never, stands, timers_of, usual
 from conductorlite.decide.whole import message_of, takes, whole
 from conductorlite.language.conditions import is_true
 from conductorlite.language.values import Json, Missing, Outside
@@ -119,7 +119,7 @@ def next_round(
         return None
     made = _made(row, known, number, made_ref, task_id, given, now)
     message = message_of(row, made)
-    polls = () if hand_out is None else hand_out((message,), _never)
+    polls = () if hand_out is None else hand_out((message,), never)
     if polls and (len(polls) > 1 or polls[0].due_at > now or not takes(polls[0], message, row)):
         return None
     line = new[HistoryEvent](
@@ -179,8 +179,3 @@ def _made(row: Workflow, known: _Looped, number: int, ref: str, task_id: str, gi
         written.poll_timeout_at = now + wait
     written.__class__ = Task
     return made
-
-
-def _never(at: int, due: Iterable[str]) -> bool:
-    """What is offered at once is asked nothing of a later instant."""
-    return False

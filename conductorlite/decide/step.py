@@ -24,7 +24,21 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Work
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node, Plan
 
-__all__ = ["STEPS", "Handing", "Rows", "Seen", "Unusual", "ended_row", "ends", "line", "stands", "step", "timers_of", "usual"]
+__all__ = [
+    "STEPS",
+    "Handing",
+    "Rows",
+    "Seen",
+    "Unusual",
+    "ended_row",
+    "ends",
+    "line",
+    "never",
+    "stands",
+    "step",
+    "timers_of",
+    "usual",
+]
 
 #: What gives what a turn offers to workers that are free: see `decide`.
 Handing = Callable[[Sequence[Message], Callable[[int, Iterable[str]], bool]], Sequence[Event]]
@@ -189,7 +203,7 @@ def step(
         due_at=now,
         priority=row.priority,
     )
-    polls = () if hand_out is None else hand_out((message,), _never)
+    polls = () if hand_out is None else hand_out((message,), never)
     if polls and (len(polls) > 1 or not _takes(polls[0], message, row, now)):
         return None
     return _decided(row, task, ended, known, message, given, event, polls[0] if polls else None)
@@ -321,7 +335,7 @@ def _takes(poll: Event, message: Message, row: Workflow, now: int) -> bool:
     )
 
 
-def _never(at: int, due: Iterable[str]) -> bool:
+def never(at: int, due: Iterable[str]) -> bool:
     """What is offered at once is asked nothing of a later instant."""
     return False
 

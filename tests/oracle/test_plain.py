@@ -43,7 +43,7 @@ from conductorlite.errors import Conflict
 from conductorlite.language.conditions import Condition
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
-from conductorlite.model.decisions import Decision
+from conductorlite.model.decisions import Decision, Outgoing
 from conductorlite.model.executions import Task
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
@@ -66,10 +66,11 @@ class Ways:
         self.decide, self.short, self.off = decider.decide, 0, False
         #: Raised here, they would be a broken invariant of that execution.
         self.differences: list[tuple[Any, Any]] = []
-        #: How many of them were steps, steps that nothing follows, retries and rounds.
-        self.steps = self.lasts = self.retries = self.rounds = 0
+        #: How many of them were steps, steps that nothing follows, retries, rounds, and arrivals of one or many.
+        self.steps = self.lasts = self.retries = self.rounds = self.arrivals = 0
         read, scheduled = (vars(decider)[name] for name in ("_read_plain", "scheduled"))
-        poll, step, again, next_round = (vars(written_out)[name] for name in ("poll", "step", "again", "next_round"))
+        ways = ("poll", "step", "again", "next_round", "arrivals")
+        poll, step, again, next_round, arrivals = (vars(written_out)[name] for name in ways)
         answer, payload = Changeset.answer, do_while.loop_payload
 
         def read_plain(changeset: Any, event: Any) -> int | None:
@@ -101,6 +102,13 @@ class Ways:
             self.short += found is not None
             return found
 
+        def arrived(*given: Any) -> Decision | None:
+            found = None if self.off else arrivals(*given)
+            self.arrivals += found is not None
+            self.short += found is not None
+            return found
+
+        patch.setattr(written_out, "arrivals", arrived)
         patch.setattr(written_out, "again", retried)
         patch.setattr(written_out, "next_round", gone_on)
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
@@ -596,6 +604,96 @@ def test_a_retry_is_decided_alike(options: dict[str, Any], read: str, monkeypatc
     fail(read, by_hand=True, **options)
     ways.check()
     assert ways.retries
+
+
+#: What is not as it mostly is when branches end.
+WRONG = ["nothing", "failed", "too late", "twice", "large", "paused", "in a loop", "one after another"]
+
+ARRIVAL_BUGS = [
+    *map(steps_without, ("timers", "cancelled", "history", "updated")),
+    *(steps_with_other("updated", **other) for other in ({"executed": False}, {"waiting": 0}, {"ended_at": 0}, {"lease": 0})),
+    steps_with_other("history", cause=None),
+    *(steps_with_other("workflow", **other) for other in ({"open": 0}, {"sequence": 0}, {"updated_at": 0})),
+    lambda decision: attrs.evolve(decision, replies={}),
+    lambda decision: attrs.evolve(decision, outgoing=Outgoing()),
+]
+
+
+@pytest.mark.parametrize("spoil", ARRIVAL_BUGS)
+def test_what_arrivals_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is for what takes many ends of branches, and polls, at once."""
+    real = vars(written_out)["arrivals"]
+
+    def spoilt(*given: Any) -> Decision | None:
+        decision = real(*given)
+        return None if decision is None else spoil(decision)
+
+    monkeypatch.setattr(written_out, "arrivals", spoilt)
+    ways = Ways(monkeypatch)
+    arrive(timeoutSeconds=60)
+    assert ways.arrivals
+    with pytest.raises(AssertionError, match="assert Decision"):
+        ways.check()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"timeoutSeconds": 60, "pollTimeoutSeconds": 30, "responseTimeoutSeconds": 20},
+        {"pollTimeoutSeconds": 0, "responseTimeoutSeconds": 0, "timeoutSeconds": 0},
+    ],
+)
+@pytest.mark.parametrize("wrong", ["nothing", "failed", "too late", "twice", "large", "paused", "in a loop", "one after another"])
+def test_arrivals_are_decided_alike(options: dict[str, Any], wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their deadlines are, and whatever one of them says or stands in."""
+    ways = Ways(monkeypatch)
+    arrive(wrong, **options)
+    ways.check()
+    assert bool(ways.arrivals) is (wrong != "in a loop")
+
+
+def arrive(wrong: str = "nothing", **options: Any) -> None:
+    """Take a fork's tasks by hand, and report on three at a time; then have a driver carry out those of another one."""
+    refs = [f"b{n}" for n in range(12)]
+    step = {"name": "n0", "type": "SIMPLE", "taskDefinition": {"name": "n0", **options}, "inputParameters": {"n": 1}}
+    branches: list[Any] = [[{**step, "taskReferenceName": ref}] for ref in refs]
+    tasks: list[Any] = [
+        {"name": "f", "taskReferenceName": "f", "type": "FORK_JOIN", "forkTasks": branches},
+        {"name": "j", "taskReferenceName": "j", "type": "JOIN", "joinOn": refs},
+    ]
+    if wrong == "in a loop":
+        body, condition = tasks, "$.l.iteration < 2"
+        tasks = [{"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": condition, "loopOver": body}]
+    elif wrong == "one after another":
+        branches[0].append({**step, "taskReferenceName": "next"})
+        tasks[-1]["joinOn"] = ["next", *refs[1:]]
+    definition = WorkflowDef.from_json({"name": "fork", "tasks": tasks})
+    numbers = count()
+    with Engine(MemoryBackend(), clock=VirtualClock(), config=EngineConfig(ids=lambda: f"id-{next(numbers)}")) as engine:
+        run = engine.start(definition)
+        for number in range(30):
+            held = engine.poll("n0", worker_id="by hand", count=3)
+            odd = number == 1
+            results = [
+                TaskResult(
+                    workflow_id=task.workflow_id,
+                    task_id=task.task_id,
+                    lease=task.lease - (odd and wrong == "too late" and task is held[-1]),
+                    status=TaskStatus.FAILED if odd and wrong == "failed" and task is held[-1] else TaskStatus.COMPLETED,
+                    output_data={"x": "y" * (20_000 if odd and wrong == "large" else 3)},
+                )
+                for task in held
+            ]
+            if odd and wrong == "paused":
+                engine.pause(run.workflow_id)
+            engine.update_tasks([*results, *results[:1]] if odd and wrong == "twice" else results)
+            if odd and wrong == "paused":
+                engine.resume(run.workflow_id)
+    workers = Workers(concurrency=3)
+    workers.task("n0")(lambda: {"x": 1})
+    with Engine(MemoryBackend(), workers=workers) as engine, suppress(ConductorliteError):
+        engine.start(definition).result()
 
 
 def fail(read: str = "${workflow.input.n}", *, by_hand: bool = False, **options: Any) -> None:
