@@ -49,7 +49,10 @@ def arrivals(
     name = _joined(plan, events, now)
     if name is None:
         return None
-    join, *tasks = reader.tasks([name, *[event.ref or "" for event in events]])
+    refs = [name, *[event.ref or "" for event in events]]
+    if len(events) > 1:
+        reader.prefetch(refs=refs)
+    join, *tasks = reader.tasks(refs)
     if join is None or join.status is not _IN_PROGRESS or join.grafts or join.waiting <= len(events):
         return None
     turn = _Turn(row)
@@ -60,7 +63,10 @@ def arrivals(
             return None
         turn.complete(event, task, ended_row(task, said, output, now, _COMPLETED))
     polls = () if hand_out is None else hand_out((), never)
-    for poll, task in zip(polls, reader.tasks([poll.ref or "" for poll in polls]), strict=True) if polls else ():
+    refs = [poll.ref or "" for poll in polls]
+    if len(refs) > 1:
+        reader.prefetch(refs=refs)
+    for poll, task in zip(polls, reader.tasks(refs), strict=True):
         if task is None or not _is_taken(poll, task, row, now):
             return None
         turn.take(plan, poll, task, now)
