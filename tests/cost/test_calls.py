@@ -24,7 +24,7 @@ from conductorlite.testing import lognormal, what_if
 from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 350), "loop": (loop, 10, 449), "fork": (fork, 30, 513)}
+CEILINGS: Final = {"chain": (chain, 10, 350), "loop": (loop, 10, 449), "fork": (fork, 30, )}
 
 #: The same of a chain in a SQLite file.
 STORED: Final = 427
