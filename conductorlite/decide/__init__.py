@@ -313,14 +313,9 @@ def decide(
     turn, as its last events, and one may be made later than `now`.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
-<<<<<<< HEAD
-=======
-    if events and (taken := written_out(plan, reader, events, now, environment, bounds, hand_out)) is not None:
-        return taken
->>>>>>> 90574ab4 (Decide the arrivals of many branches at their JOIN as a whole)
     if not reader.at_hand:
         prefetch(plan, reader, events)
-    if len(events) == 1 and (taken := written_out(plan, reader, events[0], now, environment, bounds, hand_out)) is not None:
+    if events and (taken := written_out(plan, reader, events, now, environment, bounds, hand_out)) is not None:
         return taken
     changeset = Changeset(plan, reader, now, environment, bounds)
     changeset.recorded = None if recorded is None else list(recorded)

@@ -63,13 +63,8 @@ class _Retried:
 
 def written_out(
     plan: Plan,
-<<<<<<< HEAD
     reader: Rows,
-    event: Event,
-=======
-    reader: Reader,
     events: Sequence[Event],
->>>>>>> 90574ab4 (Decide the arrivals of many branches at their JOIN as a whole)
     now: int,
     environment: Mapping[str, str],
     bounds: Bounds,
@@ -83,17 +78,10 @@ def written_out(
         return poll(plan, reader, event, now) if hand_out is None else None
     if event.kind is not _REPORT or event.stored:
         return None
-<<<<<<< HEAD
-    failed = event.data.value["status"] == "FAILED"
-    way = again if failed else step if (event.ref or "") in plan.nodes else next_round
-=======
-    if not reader.at_hand:
-        prefetch(plan, reader, (event,))
     ref, failed = event.ref or "", event.data.value["status"] == "FAILED"
     if ref in plan.nodes and plan.nodes[ref].joins and not failed:
         return arrivals(plan, reader, events, now, bounds, hand_out)
     way = again if failed else step if ref in plan.nodes else next_round
->>>>>>> 90574ab4 (Decide the arrivals of many branches at their JOIN as a whole)
     return way(plan, reader, event, now, environment, bounds, hand_out)
 
 

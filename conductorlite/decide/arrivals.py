@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from conductorlite.decide.changeset.mailboxes import REPLIES
-from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.plain import polled_by, reported_with
 from conductorlite.decide.poll import taken_row
-from conductorlite.decide.step import STEPS, Handing, ended_row, ends, line, never, stands, timers_of
+from conductorlite.decide.step import STEPS, Handing, Rows, ended_row, ends, line, never, stands, timers_of
 from conductorlite.model.attrs import copied, new
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, MessageKey, Outcome, Outgoing, Reply
@@ -32,7 +31,7 @@ _RUNNING, _REPORT, _DONE, _NOTHING = WorkflowStatus.RUNNING, EventKind.REPORT, R
 
 
 def arrivals(
-    plan: Plan, reader: Reader, events: Sequence[Event], now: int, bounds: Bounds, hand_out: Handing | None
+    plan: Plan, reader: Rows, events: Sequence[Event], now: int, bounds: Bounds, hand_out: Handing | None
 ) -> Decision | None:
     """The decision of such a turn, over reports; None for any other."""
     row = reader.workflow
@@ -52,7 +51,7 @@ def arrivals(
     refs = [name, *[event.ref or "" for event in events]]
     if len(events) > 1:
         reader.prefetch(refs=refs)
-    join, *tasks = reader.tasks(refs)
+    join, *tasks = [reader.task(ref) for ref in refs]
     if join is None or join.status is not _IN_PROGRESS or join.grafts or join.waiting <= len(events):
         return None
     turn = _Turn(row)
@@ -66,7 +65,8 @@ def arrivals(
     refs = [poll.ref or "" for poll in polls]
     if len(refs) > 1:
         reader.prefetch(refs=refs)
-    for poll, task in zip(polls, reader.tasks(refs), strict=True):
+    for poll in polls:
+        task = reader.task(poll.ref or "")
         if task is None or not _is_taken(poll, task, row, now):
             return None
         turn.take(plan, poll, task, now)

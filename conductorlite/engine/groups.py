@@ -206,7 +206,7 @@ class GroupTurns(Turns):
         if plan is not None and not plan.foreign and len(one.events) == 1 and one.taking is None:
             rows = Remembered(self.quiet, resident, now)
             try:
-                taken = written_out(plan, rows, one.events[0], now, self.environment, self.bounds, None)
+                taken = written_out(plan, rows, one.events, now, self.environment, self.bounds, None)
             except Exception:
                 taken = None
             if taken is not None and not taken.texts:
