@@ -31,7 +31,7 @@ STORED: Final = 427
 
 #: The most calls that the start of a chain of ten takes, by what is given; and per task, that of a new definition of 200.
 STARTS: Final = {"name": 299, "definition": 308}
-DEFINITIONS: Final = {"chain": (chain, 238), "fork": (fork, 30, 486)}
+DEFINITIONS: Final = {"chain": (chain, 238), "fork": (fork, 303)}
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
 RETRY: Final = 401
