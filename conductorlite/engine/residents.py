@@ -190,6 +190,8 @@ class Quiet:
         self._since = 0
         #: Which execution has begun last in a write that knows no resident rows, and not ended in it, and after how many commits.
         self._begun = ("", -1)
+        #: The execution that a step has ended last, as it was decided, and after how many commits; None once it had another turn.
+        self.over: tuple[Workflow, int] | None = None
         #: The number of commits after which all this holds, and after the write that is under way; -1: it does not.
         self._commits = self._next = -1
 
@@ -354,6 +356,12 @@ class Quiet:
         with self._backend.reading() as view:
             return self.alone_until(view, workflow, at, queue, queues)
 
+    def ended(self, workflow_id: str) -> Workflow | None:
+        """The row of an execution that has ended, where it is known and nobody else has written since."""
+        row, commits = self.over or (None, -1)
+        known = row is not None and row.workflow_id == workflow_id and self.is_same_since(commits)
+        return stored_workflow(row) if known and row is not None else None
+
     def enter(self, tx: WritingTransaction, now: int) -> int:
         """Compare, at the beginning of a write, and ask again if need be; the number of its commit, for `committed`."""
         commits, version = self._backend.commits(), 0 if self._alone else self._backend.data_version()
@@ -376,6 +384,9 @@ class Quiet:
 
     def write(self, decision: Decision) -> None:
         """Note what a decision adds."""
+        over = self.over
+        if over is not None and over[0].workflow_id == decision.workflow.workflow_id:
+            self.over = None
         if self._joined.decisions is not None:
             return
         outgoing = decision.outgoing

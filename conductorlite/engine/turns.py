@@ -244,7 +244,10 @@ class Turns(Parking):
             self.residents.refused(None if rows.unoffered is not None else rows)
             raise
         quiet.committed(number)
-        self.residents.keep(decision, rows, rows.version, quiet.commits)
+        if decision.workflow.status.terminal:
+            quiet.over = (decision.workflow, quiet.commits)
+        else:
+            self.residents.keep(decision, rows, rows.version, quiet.commits)
         return decision
 
     def start_atomically(self, event: Event, started: Start, extra_write: ExtraWrite) -> TurnResult:

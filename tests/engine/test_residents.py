@@ -18,7 +18,7 @@ import pytest
 from engine_kit import T0, flow, simple
 
 from conductorlite import Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowTask
-from conductorlite.errors import StaleLease
+from conductorlite.errors import ExecutionNotFound, StaleLease
 from conductorlite.model.attrs import changed
 from conductorlite.model.executions import PollData
 from conductorlite.store.memory.backend import MemoryBackend
@@ -124,6 +124,45 @@ def test_a_step_reads_no_row(tmp_path: Path) -> None:
         engine.start(CHAIN, workflow_id="w")
         engine.settle()
     assert len(set(read)) == 1
+
+
+def working() -> Workers:
+    """Workers for every task of the chain."""
+    workers = Workers()
+    for task in CHAIN.tasks:
+        workers.task(task.name)(lambda: {"done": True})
+    return workers
+
+
+def test_the_result_of_what_a_step_has_ended_reads_no_row(tmp_path: Path) -> None:
+    """It is what the last turn has left."""
+    backend = SQLiteBackend(lay_empty_store(tmp_path / "store.db"), synchronous="NORMAL", counting=True)
+    counts = backend.counts
+    assert counts is not None
+    with Engine(backend, workers=working(), clock=VirtualClock(T0)) as engine:
+        engine.start_and_wait(CHAIN)
+        counts.reset()
+        assert engine.start_and_wait(CHAIN, workflow_id="w") == {"done": True}
+        assert not [sql for sql in counts.statements_by_sql if sql.startswith("SELECT") and "FROM workflows" in sql]
+        assert engine.core.turns.quiet.ended("w") == engine.core.queries.execution("w")
+
+
+@pytest.mark.parametrize("how", ["restarted", "restarted elsewhere", "removed", "removed elsewhere"])
+def test_the_end_that_a_step_has_made_is_believed_until_somebody_writes(another: Open, how: str) -> None:
+    """Whoever does, the result is that of the execution as it is then."""
+    here, elsewhere = another(workers=working()), another()
+    assert here.start_and_wait(CHAIN, workflow_id="w") == {"done": True}
+    assert here.result("w") == {"done": True}
+    engine = elsewhere if how.endswith("elsewhere") else here
+    if how.startswith("restarted"):
+        engine.restart("w")
+        assert here.core.turns.quiet.ended("w") is None
+        assert here.result("w") == {"done": True}
+        assert here.get("w").task("t0").attempt == 0
+    else:
+        engine.admin.remove("w")
+        with pytest.raises(ExecutionNotFound):
+            here.result("w")
 
 
 def test_a_round_reads_no_row_of_the_loops_around_it(tmp_path: Path) -> None:
