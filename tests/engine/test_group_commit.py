@@ -300,3 +300,19 @@ def test_reports_of_many_executions_and_what_their_workers_take_next_are_one_com
         gate.set()
         engine.run_until_idle()
         assert engine.admin.check() == []
+
+
+def test_what_comes_due_before_reports_that_share_a_write_is_read_first(tmp_path: Path) -> None:
+    """Reports that come after their tasks' deadlines find them timed out, though their rows are kept and no driver has looked."""
+    engine = make(SQLiteBackend(tmp_path / "store.db"))
+    with engine:
+        held = [report.task for report in reports_on(engine)]
+        engine.clock.move_to(max(task.response_timeout_at or 0 for task in held) + 1)  # type: ignore[attr-defined]
+        results = [completed(task.workflow_id, task.task_id, task.lease) for task in held]
+        reports = [engine.core.reports.prepared(*pair) for pair in zip(held, results, strict=True)]
+        engine.core.reports.taken_together([report] for report in reports)
+        assert {task.status for one in engine.admin.workflow_ids() for task in engine.get(one).tasks} == {
+            TaskStatus.TIMED_OUT,
+            TaskStatus.SCHEDULED,
+        }
+        assert engine.admin.check() == []
