@@ -313,10 +313,13 @@ def decide(
     turn, as its last events, and one may be made later than `now`.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
-    if not reader.at_hand:
+    lone_poll = len(events) == 1 and events[0].kind is _POLL  # mostly of one row
+    if not (reader.at_hand or lone_poll):
         prefetch(plan, reader, events)
     if events and (taken := written_out(plan, reader, events, now, environment, bounds, hand_out)) is not None:
         return taken
+    if lone_poll and not reader.at_hand:
+        prefetch(plan, reader, events)
     changeset = Changeset(plan, reader, now, environment, bounds)
     changeset.recorded = None if recorded is None else list(recorded)
     if len(events) > 1:

@@ -88,6 +88,7 @@ class GroupTurns(Turns):
                 number = self.quiet.enter(tx, self.clock.now())
                 late = tx.fenced({one.workflow_id: decision.workflow.fence for one, _, decision in ready if self._fenced(decision)})
                 shared, left = self._applied(tx, [each for each in ready if each[0].workflow_id not in late])
+                left += [(one, memo, None) for one, memo, _ in ready if one.workflow_id in late]
                 for one, memo, decision in left:
                     if decision is not None:
                         try:

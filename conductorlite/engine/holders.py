@@ -15,11 +15,13 @@ from contextlib import suppress
 from typing import Final, Literal
 
 from conductorlite.engine.groups import GroupTurns
+from conductorlite.engine.residents import TASKS
 from conductorlite.engine.turn_types import Asked
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
 from conductorlite.model.executions import Task
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Mutex, Waiter, started
 from conductorlite.store.ports import Presence
 from conductorlite.store.tables import HolderRow, Life, Share
@@ -111,11 +113,25 @@ class Holding:
 
         It is executions whose rows are known here, as the last turns were this engine's, and if these are too few, some by chance.
         """
-        share, known = self._share, self._turns.residents.peek
-        own = [one for one in offered if known(one.workflow_id) is not None]
+        share, own = self._share, [one for one in offered if self.offers(one)]
         if 2 * len(own) < wanted:
-            own = [one for one in offered if known(one.workflow_id) is not None or share.distance(one.workflow_id) == 0]
+            own = [one for one in offered if self.offers(one) or share.distance(one.workflow_id) == 0]
         return own if 2 * len(own) >= wanted and own[0].priority == offered[0].priority else offered
+
+    def offers(self, message: Message) -> bool:
+        """Whether an execution is known that offers a message; one with which another engine has gone on since is forgotten."""
+        residents = self._turns.residents
+        resident = residents.peek(message.workflow_id)
+        if resident is None:
+            return False
+        task = resident.tasks.get(message.ref)
+        if task is None:
+            stands = len(resident.tasks) >= TASKS  # of so many not all are kept
+        else:
+            stands = task.status is TaskStatus.SCHEDULED and task.attempt == message.attempt
+        if not stands:
+            residents.take(message.workflow_id)
+        return stands
 
     def _row(self, name: str, presence: Presence) -> HolderRow:
         leased = presence.leased and not self._clock.virtual

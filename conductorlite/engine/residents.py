@@ -26,10 +26,10 @@ from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
 from conductorlite.store.ports import Backend, Capability, ReadingTransaction, WritingTransaction
 
-__all__ = ["Near", "Quiet", "Remembered", "Resident", "Residents"]
+__all__ = ["TASKS", "Near", "Quiet", "Remembered", "Resident", "Residents"]
 
 #: Rows of tasks kept of one execution, if its turns do not write more, and how many more before some are forgotten.
-_TASKS: Final = 16
+TASKS: Final = 16
 _SPARE: Final = 8
 
 #: What the row of an execution weighs at most, and that of a task, bytes: their payloads, and the rest.
@@ -121,7 +121,7 @@ class Residents:
         for ref in latest.values():
             if ref in tasks:
                 tasks[ref] = tasks.pop(ref)
-        over = len(tasks) - max(_TASKS, 2 * len(decision.updated))  # of a wide fork: those that it has handed out stay
+        over = len(tasks) - max(TASKS, 2 * len(decision.updated))  # of a wide fork: those that it has handed out stay
         if over >= _SPARE:
             # What has been followed up is only read again; the others are written: loops around all rounds, JOINs of branches.
             done = [ref for ref, task in tasks.items() if task is None or task.executed]

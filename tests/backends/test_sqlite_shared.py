@@ -70,6 +70,25 @@ def test_of_decisions_that_share_a_write_only_the_late_one_is_left_out(tmp_path:
             assert [row.fence for row in map(view.workflow, (row.workflow_id for row in rows)) if row is not None] == [2] * 20
 
 
+def test_who_is_late_is_said_before_anything_is_applied(tmp_path: Path) -> None:
+    """In one statement, which says at once what is known of the others."""
+    path = lay_empty_store(tmp_path / "store.db")
+    one, two = (SQLiteBackend(path, synchronous="NORMAL", counting=True) for _ in range(2))
+    with closing(one), closing(two):
+        rows = [started(one, f"w{number}") for number in range(9)]
+        with one.writing() as tx:
+            assert not tx.fenced({row.workflow_id: row.fence for row in rows})
+        with two.writing() as tx:
+            tx.apply(Decision(workflow=rows[7], history=(line(1),)))
+        assert one.counts is not None
+        with one.writing() as tx:
+            one.counts.reset()
+            assert set(tx.fenced({row.workflow_id: row.fence for row in rows})) == {"w7"}
+            assert one.counts.statements == 1
+            assert len(tx.apply_some([Decision(workflow=row, history=(line(1),)) for row in rows if row.workflow_id != "w7"])) == 8
+            assert one.counts.statements_by_sql["SAVEPOINT decision"] == 1
+
+
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_what_is_worked_out_before_the_lock_is_compared_in_it(tmp_path: Path, seed: int) -> None:
     """Beside another process decisions that share a write are stored as one by one too, those that are late among them."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine_kit import T0, flow, simple
 
-from conductorlite import Engine, VirtualClock
+from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.turn_types import Asked, Taking, TurnResult
 from conductorlite.model.attrs import changed
@@ -65,6 +65,22 @@ def test_what_an_engine_has_begun_is_its_own(tmp_path: Path) -> None:
         for held, own in zip(holding(one, two), reversed(ids), strict=True):
             assert [message.workflow_id for message in held.own(found, 16)] == own
             assert len(held.own(found, 17)) > 8
+
+
+def test_what_another_engine_has_gone_on_with_is_not_its_own(tmp_path: Path) -> None:
+    """Its rows are forgotten: a turn that is decided on them would be late."""
+    path = lay_empty_store(tmp_path / "store.db")
+    with Engine(path) as one, Engine(path) as two:
+        ids = one.start_many(CHAIN, [{}] * 4)
+        held = holding(one, two)[0]
+        for _ in range(2):
+            task = two.poll("a", worker_id="w")[0]
+            two.update_task(TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED))
+        assert [one.core.holding.offers(message) for message in offered(one)] == [True, True]
+        with one.backend.reading() as view:
+            assert not any(map(one.core.holding.offers, view.offered("b", one.clock.now(), 9)))
+        assert [one.core.turns.residents.peek(workflow_id) is None for workflow_id in ids] == [True, True, False, False]
+        assert held.own(offered(one), 2) == offered(one)
 
 
 def test_what_comes_first_is_not_passed_over_for_a_share(tmp_path: Path) -> None:

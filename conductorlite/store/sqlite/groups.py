@@ -100,6 +100,8 @@ class GroupWrites(SQLiteWrites):
 
     #: Whether other processes have written of late, and may have been first.
     shared = False
+    #: What was looked up of executions where others write.
+    _found: Mapping[str, Known] = MappingProxyType({})
     #: What decisions will write if this is what is known of their executions.
     _prepared: Mapping[str, tuple[Decision, Known, GroupRows]] = MappingProxyType({})
 
@@ -120,12 +122,22 @@ class GroupWrites(SQLiteWrites):
         rows.add(decision, known, after, self._leaving, self._others)
         return True
 
+    def fenced(self, fences: Mapping[str, int]) -> Collection[str]:
+        """See `WritingTransaction`: where others write, what is known is compared with the store once for all."""
+        if not self.shared:
+            return ()
+        self._found = self._looked_up(fences)
+        return fences.keys() - self._found.keys()
+
     def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
         """Store what there is of the usual kind, and say whose decisions that are; see `WritingTransaction`."""
         usual = [decision for decision in decisions if _is_usual(decision)]
         if len(usual) < 2:
             return ()
-        found = self._looked_up(usual)
+        found = self._found if self.shared else self._known
+        missing = {one.workflow.workflow_id: one.workflow.fence for one in usual if one.workflow.workflow_id not in found}
+        if missing:
+            found = {**found, **self._looked_up(missing)}
         rows = GroupRows()
         for decision in usual:
             workflow_id = decision.workflow.workflow_id
@@ -154,18 +166,10 @@ class GroupWrites(SQLiteWrites):
             self._know(workflow_id, known)
         return rows.known
 
-    def _looked_up(self, decisions: Iterable[Decision]) -> dict[str, Known]:
-        """What is known of executions whose fences are those that were read; it is looked up where others may have been first."""
+    def _looked_up(self, fences: Mapping[str, int]) -> dict[str, Known]:
+        """What is known of executions whose fences are these."""
         found: dict[str, Known] = {}
-        asked: dict[str, int] = {}
-        for decision in decisions:
-            workflow_id = decision.workflow.workflow_id
-            known = None if self.shared else self._known.get(workflow_id)
-            if known is None:
-                asked[workflow_id] = decision.workflow.fence
-            else:
-                found[workflow_id] = known
-        for workflow_id, *now in self._execute(sql.KNOWN_AT, (json.dumps(asked),)) if asked else ():
+        for workflow_id, *now in self._execute(sql.KNOWN_AT, (json.dumps(dict(fences)),)):
             known = self._known.get(workflow_id)
             found[workflow_id] = known if known is not None and known[:4] == tuple(now) else (*now, None, None)
         return found
