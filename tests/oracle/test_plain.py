@@ -34,8 +34,8 @@ from conductorlite import (
     WorkflowStatus,
 )
 from conductorlite.decide.changeset.rows import Changeset
-from conductorlite.decide.operators import do_while
-from conductorlite.decide.operators.document import loop_output
+from conductorlite.decide.operators import do_while, join
+from conductorlite.decide.operators.document import joined_output, loop_output
 from conductorlite.engine import decisions, turns
 from conductorlite.engine.turn_types import TurnResult
 from conductorlite.engine.turns import Turns
@@ -59,6 +59,11 @@ def rounds(changeset: Changeset, loop: Task) -> Payload:
     return changeset.payload(loop_output(changeset, loop))
 
 
+def branches(changeset: Changeset, tasks: Any) -> Payload:
+    """The same of what the tasks at the end of branches have put out."""
+    return changeset.payload(joined_output(changeset, tasks))
+
+
 class Ways:
     """Decides each turn in both ways, and counts what went the short one."""
 
@@ -71,7 +76,7 @@ class Ways:
         read, scheduled = (vars(decider)[name] for name in ("_read_plain", "scheduled"))
         ways = ("poll", "step", "again", "next_round", "arrivals")
         poll, step, again, next_round, arrivals = (vars(written_out)[name] for name in ways)
-        answer, payload = Changeset.answer, do_while.loop_payload
+        answer, payload, joined = Changeset.answer, do_while.loop_payload, join.joined_payload
 
         def read_plain(changeset: Any, event: Any) -> int | None:
             steps = None if self.off else read(changeset, event)
@@ -114,6 +119,7 @@ class Ways:
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
         patch.setattr(Changeset, "answer", lambda *given: (asked if self.off else answer)(*given))
         patch.setattr(do_while, "loop_payload", lambda *given: (rounds if self.off else payload)(*given))
+        patch.setattr(join, "joined_payload", lambda *given: (branches if self.off else joined)(*given))
         patch.setattr(Turns, "_take_step", lambda *_: None)  # it does not ask `decide`
         patch.setattr(decisions, "decide", self.both)
         patch.setattr(twins, "decide", self.both)

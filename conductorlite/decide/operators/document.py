@@ -5,6 +5,7 @@ Source of the rule: Conductor's `ParametersUtils.getTaskInputV2`. A reference in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
@@ -15,7 +16,7 @@ from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import shown_status
 from conductorlite.plan.compile import Node
 
-__all__ = ["LOOP_KEYS", "ExpressionContext", "loop_payload", "rendered", "task_values", "workflow_values"]
+__all__ = ["LOOP_KEYS", "ExpressionContext", "joined_payload", "loop_payload", "rendered", "task_values", "workflow_values"]
 
 #: What a running loop shows of itself without looking at its rounds.
 LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
@@ -228,3 +229,22 @@ def loop_payload(changeset: Changeset, loop: Task) -> Payload:
         parts.append(f'"{number}":{{{",".join(entries)}}}')
     whole = f"{{{','.join((*parts, own[1:-1]))}}}"
     return changeset.keep(Payload(whole)) if len(whole) <= _SMALL else changeset.payload(loop_output(changeset, loop))
+
+
+def joined_payload(changeset: Changeset, tasks: Sequence[Task]) -> Payload:
+    """What tasks have put out, by their references; raises InvalidInput. Mostly made of texts, as a loop's is."""
+    parts: list[str] = []
+    for task in tasks:
+        text = task.output.text
+        if text is None or len(text) > _FLAT:
+            return changeset.payload(joined_output(changeset, tasks))
+        if text != "{}":
+            parts.append(f"{encoded(task.ref)}:{text}")
+    whole = f"{{{','.join(parts)}}}"
+    return changeset.keep(Payload(whole)) if len(whole) <= _SMALL else changeset.payload(joined_output(changeset, tasks))
+
+
+def joined_output(changeset: Changeset, tasks: Sequence[Task]) -> dict[str, Json]:
+    """The same as a document."""
+    outputs = changeset.values(task.output for task in tasks)
+    return {task.ref: value for task, value in zip(tasks, outputs, strict=True) if value}

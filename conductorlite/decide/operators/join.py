@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
-from conductorlite.decide.operators.document import rendered
+from conductorlite.decide.operators.document import joined_payload, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
@@ -186,9 +186,8 @@ def look_again(changeset: Changeset, ref: str) -> None:
 
 def _finish(changeset: Changeset, join: Task) -> None:
     tasks = [task for task in changeset.known_tasks(joined_refs(changeset, join)) if task is not None]
-    outputs = changeset.values(task.output for task in tasks)
     try:
-        output = changeset.payload({task.ref: value for task, value in zip(tasks, outputs, strict=True) if value})
+        output = joined_payload(changeset, tasks)
     except InvalidInput as error:
         changeset.close(join, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
         return

@@ -21,6 +21,7 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from conductorlite.model import attrs
+from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
@@ -277,8 +278,9 @@ def task_of(row: Row, workflow_id: str) -> Task:
     seq, worker_id, lease, poll_count, reason, task_type, since, first, due, began, updated, ended = row[:12]
     poll, response, timeout, name, holder, status, _, retried, executed, given, output, rest = row[12:24]
     base_ref, rounds, ref, attempt, task_id = row[24:]
-    _numbers(seq, lease, poll_count, since, attempt)
-    return Task(
+    if not (type(seq) is type(lease) is type(poll_count) is type(since) is type(attempt) is int):
+        raise TypeError("no number in the place of one")
+    task = new[Task](
         workflow_id=workflow_id,
         ref=ref,
         base_ref=ref if base_ref is None else base_ref,
@@ -297,18 +299,18 @@ def task_of(row: Row, workflow_id: str) -> Task:
         holder=holder or None,
         poll_count=poll_count,
         scheduled_at=since,
-        first_scheduled_at=_at(first, since),
-        due_at=_at(due, since),
-        started_at=_at(began, since),
-        updated_at=_at(updated, since),
-        ended_at=_at(ended, since),
+        first_scheduled_at=0 if first is None else since + first,
+        due_at=0 if due is None else since + due,
+        started_at=0 if began is None else since + began,
+        updated_at=0 if updated is None else since + updated,
+        ended_at=0 if ended is None else since + ended,
         poll_timeout_at=None if poll is None else since + poll,
         response_timeout_at=None if response is None else since + response,
         timeout_at=None if timeout is None else since + timeout,
         retried=retried == 1,
         executed=executed == 1,
-        **_task_rest.fields(rest),
     )
+    return task if rest is None else attrs.evolve(task, **_task_rest.fields(rest))
 
 
 # -- inbox, messages ---------------------------------------------------------------------------------------------------
