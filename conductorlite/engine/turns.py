@@ -172,6 +172,8 @@ class Turns(Parking):
         if workflow_id == self._unlike and self._passed < _PASSED:
             self._passed += 1
             return None
+        if self.at_hand and self.backend is not self._memory:
+            return None  # another store was put around it since, which is to see each turn read and write
         resident = None if self.at_hand else self.residents.peek(workflow_id)
         row = self._peek(workflow_id) if self._peek is not None else None if resident is None else resident.row
         if row is None:
