@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -167,10 +168,11 @@ class Control(Part):
             begins = self._begins(request, embedded, workflow_id or self.new_id(), given, now)
             row = begins.workflow
             event = new_event(row.workflow_id, EventKind.START, now, None if first is None else {"at": first})
+            turn = partial(self._starting.begin, event, begins, own_id=workflow_id is None and self._config.ids is None)
             if begin is None:
-                self._turns.run_turn(row.workflow_id, [event], started=begins)
+                turn()
             else:
-                begin(lambda taking: self._turns.run_turn(row.workflow_id, [event], started=begins, taking=taking))
+                begin(turn)
         except KeyTaken as taken:
             if request.idempotency_strategy is IdempotencyStrategy.RETURN_EXISTING:
                 return taken.workflow_id

@@ -1,23 +1,30 @@
 """Executions that begin together: all in one commit, or none.
 
 What it guarantees. Each first turn is decided before anything is written. When that, or the write, raises, nothing is stored.
+Who begins one is answered when it is committed, also when other threads begin theirs in the same commit.
 
 How it works. Ids are new, so no other turn can be first: only a limit that several of them ask, or another engine, makes one late.
 Then each is decided inside the write, after the ones before it, and what scripts answer is found out beforehand.
+While one thread begins an execution, others that come wait. Then the first of them begins all theirs; if that fails, each its own.
 
 Source of the rule: Conductor starts workflows one by one; here a commit for each is most of what a start costs.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
 
 from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
-from conductorlite.engine.turn_types import Start, TurnResult, new_event, refuse_rejected
+from conductorlite.engine.turn_types import LASTING, Start, Taking, TurnResult, new_event, refuse_rejected
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Event, EventKind
-from conductorlite.model.errors import FencedOut, InvariantBroken
+from conductorlite.model.errors import AlreadyExists, ConductorliteError, FencedOut, InvariantBroken
+from conductorlite.model.threads import Mutex
+from conductorlite.store.ports import Capability
 
 __all__ = ["StartTurns"]
 
@@ -30,8 +37,76 @@ class _First:
     memo: TurnMemo
 
 
+@attrs.define(slots=True, eq=False)
+class _Coming:
+    """An execution that a thread is about to begin: whether another thread has tried to, and whether it has begun."""
+
+    event: Event
+    started: Start
+    tried: bool = False
+    begun: bool = False
+
+
+#: How long a thread waits for one that begins an execution before it begins its own beside it, seconds.
+_PATIENCE_S: Final = 1.0
+
+
 class StartTurns(GroupTurns):
     """Turns, and the first turns of executions that begin together."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self._beginning = Mutex()
+        #: Who waits for the thread that begins one, in order.
+        self._coming: deque[_Coming] = deque()
+        #: Whether several begin in one commit, which takes long enough for others to come meanwhile.
+        self._gathers = not (self.at_hand or self.clock.virtual or self.lock) and Capability.ONE_COMMIT in self.backend.capabilities
+
+    def begin(self, event: Event, started: Start, taking: Taking | None = None, *, own_id: bool) -> None:
+        """Take the first turn of an execution: of one that nobody else can begin, in one commit with those of other threads.
+
+        That is one with an id that was made for it (`own_id`) and without a key. Raises as `run_turn` does.
+        """
+        heard = self.listeners or self.observers  # they may wait for a thread that is about to begin one
+        shares = self._gathers and own_id and started.workflow.idempotency_key is None and not heard
+        if taking is not None or not shares or self.joined.decisions is not None:
+            self.run_turn(event.workflow_id, [event], started=started, taking=taking)
+            return
+        mine = _Coming(event, started)
+        self._coming.append(mine)
+        try:
+            with self._beginning.held(_PATIENCE_S) as held:
+                if held and not mine.tried:
+                    self._begin_coming(mine)
+        finally:
+            if not mine.tried:
+                with suppress(ValueError):
+                    self._coming.remove(mine)
+        if mine.begun:
+            return
+        try:
+            self.run_turn(event.workflow_id, [event], started=started)
+        except AlreadyExists:
+            if not mine.tried:  # else it has begun, and who did that could not say so: nobody else has the id
+                raise
+
+    def _begin_coming(self, mine: _Coming) -> None:
+        """Begin what all that have come are about to begin; what has not begun then is for each to begin."""
+        coming = [self._coming.popleft() for _ in range(len(self._coming))]
+        if len(coming) < 2:
+            self.run_turn(mine.event.workflow_id, [mine.event], started=mine.started)
+            mine.begun = True
+            return
+        for one in coming:
+            one.tried = True
+        try:
+            self._begin_together([_First(one.event, TurnMemo(one.started)) for one in coming])
+        except LASTING:
+            raise
+        except ConductorliteError:
+            return
+        for one in coming:
+            one.begun = True
 
     def start_together(self, starts: Sequence[Start]) -> None:
         """Begin executions in one commit, and take the turns that directly follow.
@@ -40,7 +115,12 @@ class StartTurns(GroupTurns):
         `one commit` those whose commit was one of its own.
         """
         now = self.clock.now()
-        firsts = [_First(new_event(started.workflow.workflow_id, EventKind.START, now), TurnMemo(started)) for started in starts]
+        self._begin_together(
+            [_First(new_event(started.workflow.workflow_id, EventKind.START, now), TurnMemo(started)) for started in starts]
+        )
+
+    def _begin_together(self, firsts: Sequence[_First]) -> None:
+        now = self.clock.now()
         try:
             decisions = [self._decided_first(first) for first in firsts]
             with self.backend.writing() as tx:
