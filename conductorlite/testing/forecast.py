@@ -65,13 +65,9 @@ class Distribution:
         """One of them, ms: always the same for the same values."""
         if self.length is not None:
             return self.length
-        length = round(self.at(_share(*luck)))
+        # A number from 0 to 1 that hangs on these values alone.
+        length = round(self.at(int(derive_id("what_if", *luck)[:13], 16) / 16**13))
         return length if length > 0 else 0
-
-
-def _share(*luck: object) -> float:
-    """A number from 0 to 1 that hangs on these values alone."""
-    return int(derive_id("what_if", *luck)[:13], 16) / 16**13
 
 
 def fixed(span: Span) -> Distribution:
@@ -328,11 +324,13 @@ def _workers(works: Mapping[str, Work], seed: int) -> Workers:
 
 def _carried_out(work: Work, seed: int) -> Callable[..., Any]:
     output = dict(work.output)
+    # 1 for a call that fails, by the same chance as ever.
+    failing = Distribution(lambda share: share < work.fails)
 
     def call(context: TaskContext, **given: Any) -> Deferred:
         task = context.task
         luck = seed, task.workflow_id, task.ref, task.attempt
-        takes, fails = work.takes.drawn("takes", *luck), work.fails > 0 and _share("fails", *luck) < work.fails
+        takes, fails = work.takes.drawn("takes", *luck), work.fails > 0 and failing.drawn("fails", *luck) == 1
         result: dict[str, Any] | TaskResult = output
         if fails:
             failed = TaskStatus.FAILED
