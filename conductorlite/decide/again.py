@@ -4,7 +4,7 @@ In tests on a virtual clock most turns are this one, so it is written out as a w
 themselves. What is decided is what the general way would decide, field by field and in its order; whatever is not as it mostly is,
 is left to that way, with nothing changed. tests/oracle/test_plain.py compares.
 
-Which turns are written out so: the poll, the step, the retry, the round, arrivals at a JOIN.
+Which turns are written out so: the first one, the poll, the step, the retry, the round, arrivals at a JOIN.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from conductorlite.decide.changeset.rows import attempt_id
 from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.first import first
 from conductorlite.decide.plain import delay_after
 from conductorlite.decide.poll import poll
 from conductorlite.decide.rounds import next_round
@@ -36,7 +37,7 @@ else:
 __all__ = ["again", "written_out"]
 
 #: What is asked for in each of them: Python finds a global faster than a member of an enumeration.
-_FAILED, _POLL, _REPORT = TaskStatus.FAILED, EventKind.POLL, EventKind.REPORT
+_FAILED, _POLL, _REPORT, _START = TaskStatus.FAILED, EventKind.POLL, EventKind.REPORT, EventKind.START
 
 
 class _Retried:
@@ -76,6 +77,8 @@ def written_out(
         return arrivals(plan, reader, events, now, bounds, hand_out) if event.kind is _REPORT else None
     if event.kind is _POLL:
         return poll(plan, reader, event, now) if hand_out is None else None
+    if event.kind is _START:
+        return first(plan, reader, event, now, environment, bounds, hand_out)
     if event.kind is not _REPORT or event.stored:
         return None
     ref, failed = event.ref or "", event.data.value["status"] == "FAILED"

@@ -68,7 +68,8 @@ class _InRound(Seen):
 
     def member(self, root: str, member: str) -> Json | Missing:
         """See `Seen.member`."""
-        task = self._loop if root == self._loop.ref else self._ended if root == self._ended.base_ref else None
+        ended = self._ended
+        task = self._loop if root == self._loop.ref else ended if ended is not None and root == ended.base_ref else None
         if task is None:
             return super().member(root, member)
         if member != "output":

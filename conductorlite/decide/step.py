@@ -26,6 +26,7 @@ from conductorlite.plan.compile import Node, Plan
 
 __all__ = [
     "STEPS",
+    "Following",
     "Handing",
     "Rows",
     "Seen",
@@ -33,9 +34,13 @@ __all__ = [
     "ended_row",
     "ends",
     "line",
+    "made_row",
+    "message_at",
     "never",
     "stands",
     "step",
+    "takes_at_once",
+    "timers_for",
     "timers_of",
     "usual",
 ]
@@ -68,7 +73,7 @@ class Rows(Protocol):
         """See `Reader.prefetch`."""
 
 
-class _Following:
+class Following:
     """What is known of a step when its definition is: what ends, and what follows it."""
 
     __slots__ = ("blank", "defaults", "ended", "node", "reads", "timers")
@@ -113,12 +118,12 @@ class Unusual(Exception):
 
 
 class Seen:
-    """What the input of the next task mostly reads: a `Source` over stored rows and the one that has ended."""
+    """What the input of the next task mostly reads: a `Source` over stored rows and the one that has ended, if one has."""
 
     __slots__ = ("_ended", "_environment", "_plan", "_reader", "_task_id")
     has_env = True
 
-    def __init__(self, plan: Plan, reader: Rows, environment: Mapping[str, str], ended: Task, task_id: str | None) -> None:
+    def __init__(self, plan: Plan, reader: Rows, environment: Mapping[str, str], ended: Task | None, task_id: str | None) -> None:
         self._plan, self._reader, self._environment, self._ended, self._task_id = plan, reader, environment, ended, task_id
 
     def env(self, name: str) -> str | None:
@@ -136,8 +141,8 @@ class Seen:
                 raise Unusual
             payload = self._reader.workflow.input
         else:
-            task: Task | None = self._ended
-            if root != self._ended.ref:
+            task = self._ended
+            if task is None or root != task.ref:
                 node = self._plan.nodes.get(root)
                 if node is None or node.loops:
                     raise Unusual
@@ -181,7 +186,7 @@ def step(
     if task is None or not ends(said, event, task, row) or not stands(bounds, "task_output", output):
         return None
     ended = ended_row(task, said, output, now, _COMPLETED)
-    if not isinstance(known, _Following):
+    if not isinstance(known, Following):
         return _last(plan, reader, known, task, ended, event, environment, bounds) if isinstance(known, _Last) else None
     node = known.node
     task_id = attempt_id(row, node.ref, 0, row.generation)
@@ -193,30 +198,21 @@ def step(
         return None
     if not stands(bounds, "task_input", given):
         return None
-    message = new[Message](
-        queue=queue_name(node.task_type, None, row.owner) if row.owner else node.task_type,
-        workflow_id=row.workflow_id,
-        ref=node.ref,
-        attempt=0,
-        generation=row.generation,
-        task_id=task_id,
-        due_at=now,
-        priority=row.priority,
-    )
+    message = message_at(row, known, task_id, now)
     polls = () if hand_out is None else hand_out((message,), never)
-    if polls and (len(polls) > 1 or not _takes(polls[0], message, row, now)):
+    if polls and (len(polls) > 1 or not takes_at_once(polls[0], message, row, now)):
         return None
     return _decided(row, task, ended, known, message, given, event, polls[0] if polls else None)
 
 
-def _following(plan: Plan, ref: str) -> _Following | _Last | None:
+def _following(plan: Plan, ref: str) -> Following | _Last | None:
     """What a plain node is followed by, if that is plain too, or nothing, and nothing else follows: no JOIN, loop, or branch."""
     node = plan.nodes[ref]
-    known: _Following | _Last | None = None
+    known: Following | _Last | None = None
     if node.plain and not (node.joins or node.scopes or node.output_check or plan.limited):
         found = None if node.successor is None else plan.nodes[node.successor]
         if found is not None:
-            known = _Following(ref, found, plan) if found.plain and not found.scopes else None
+            known = Following(ref, found, plan) if found.plain and not found.scopes else None
         elif not (node.compensates or plan.output_check or plan.foreign):
             known = _Last(ref, plan)
     plan.steps[ref] = known
@@ -322,7 +318,22 @@ def stands(bounds: Bounds, place: str, payload: Payload) -> bool:
     return text is not None and not payload.large and (len(text) <= SMALL or bounds.barriers.refusal(place, payload) is None)
 
 
-def _takes(poll: Event, message: Message, row: Workflow, now: int) -> bool:
+def message_at(row: Workflow, known: Following, task_id: str, now: int) -> Message:
+    """What is put into the queue of an attempt that is offered at once."""
+    node = known.node
+    return new[Message](
+        queue=queue_name(node.task_type, None, row.owner) if row.owner else node.task_type,
+        workflow_id=row.workflow_id,
+        ref=node.ref,
+        attempt=0,
+        generation=row.generation,
+        task_id=task_id,
+        due_at=now,
+        priority=row.priority,
+    )
+
+
+def takes_at_once(poll: Event, message: Message, row: Workflow, now: int) -> bool:
     """Whether a poll takes what the turn offers, at its own instant."""
     return (
         poll.ref == message.ref
@@ -384,13 +395,13 @@ def line(number: int, task: Task, status: TaskStatus, payload: Payload | None, c
 
 
 def _decided(
-    row: Workflow, task: Task, ended: Task, known: _Following, message: Message, given: Payload, event: Event, poll: Event | None
+    row: Workflow, task: Task, ended: Task, known: Following, message: Message, given: Payload, event: Event, poll: Event | None
 ) -> Decision:
     now, sequence, number = message.due_at, row.sequence, row.history_seq + 1
     if known.node.policy.poll_timeout_ms > 0:
         sequence += 1  # of its timer, whether or not it is polled at once
-    made = _made(row, known, message, given, sequence, poll)
-    timers = _timers(row, known, made, sequence)
+    made = made_row(row, known, message, given, sequence, poll)
+    timers = timers_for(row, known, made, sequence)
     said, replies = event.data.value, {event.event_id: _DONE}
     cause = reported_with(said.get("workerId"), said.get("callbackAfterMs"), ended.error_types)
     ref, add = made.ref, new[HistoryEvent]  # as `line` does
@@ -427,7 +438,7 @@ def _decided(
     )
 
 
-def _made(row: Workflow, known: _Following, message: Message, given: Payload, sequence: int, poll: Event | None) -> Task:
+def made_row(row: Workflow, known: Following, message: Message, given: Payload, sequence: int, poll: Event | None) -> Task:
     """The row of the attempt that follows: offered, or in the hands of who has polled for it."""
     now, policy, made = message.due_at, known.node.policy, copied[Task](known.blank)
     task: Any = made
@@ -448,7 +459,7 @@ def _made(row: Workflow, known: _Following, message: Message, given: Payload, se
     return made
 
 
-def _timers(row: Workflow, known: _Following, made: Task, sequence: int) -> list[Event]:
+def timers_for(row: Workflow, known: Following, made: Task, sequence: int) -> list[Event]:
     """What is dated for the attempt that follows; `sequence` is the number of the execution's last event so far."""
     ref, generation, now = made.ref, made.generation, made.updated_at
     (polled, whole, response), (poll_ms, whole_ms, response_ms), number = known.timers, known.defaults, made.lease

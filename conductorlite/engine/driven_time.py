@@ -75,26 +75,19 @@ class Driven:
         if now == self._looked_at and not last:
             return
         self._looked_at = now
-        if self._goes_on(now, most):
-            return
+        drives, virtual = self._drives, self._clock.virtual
+        if drives and (drive := drives[-1]).end <= now:  # it goes on, as mostly, and nothing is to be noted
+            lasts = len(drives) == 1 and now - drive.end <= _APART_MS and now - drive.noted < most
+            if virtual or lasts:
+                drive.end = now
+                return
         with self._lock.held():
             self._extend(now)
             # An engine on a virtual clock is not killed on the way: it notes its time when it is closed.
-            late = not self._clock.virtual and sum(drive.end - drive.noted for drive in self._drives) >= most
+            late = not virtual and sum(drive.end - drive.noted for drive in self._drives) >= most
             late = late and (self._failed_at is None or not 0 <= now - self._failed_at < _NOTED_MS)
         if late:
             self.note()
-
-    def _goes_on(self, now: int, most: int) -> bool:
-        """Have the only stretch, or the last one in virtual time, end now, as mostly; False when there is more to do."""
-        drives = self._drives
-        drive = drives[-1] if drives else None
-        if drive is None or drive.end > now:
-            return False
-        if not self._clock.virtual and (len(drives) > 1 or now - drive.end > _APART_MS or now - drive.noted >= most):
-            return False
-        drive.end = now
-        return True
 
     def rest(self) -> None:
         """Note that this engine drives no more, until it looks again."""

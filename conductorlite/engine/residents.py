@@ -236,7 +236,10 @@ class Quiet:
     def offered_at(self, queue: str) -> float:
         """Before which instant a queue offers nothing, as far as this process knows: inf without a message, 0 when not known."""
         found, at = self._found.get(queue, _NEVER)
-        if found < self._since or found < self._limited or not self._holds(self._backend.commits()):
+        if found < self._since or found < self._limited or self._joined.decisions is not None:
+            return 0
+        commits = self._backend.commits()
+        if self._commits != commits and self._next != commits + 1:  # as `_holds`
             return 0
         filled, due = self._filled.get(queue, _NEVER)
         return at if filled <= found or at < due else due

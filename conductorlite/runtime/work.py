@@ -65,9 +65,9 @@ class Reports:
     def __len__(self) -> int:
         return len(self.in_hand)
 
-    def add(self, task: Task, result: TaskResult, times: int = 1, *, lost: bool = False) -> None:
-        """Take a result, and report all that is kept; raises as `flush` does. A lost lease was reported already."""
-        self.in_hand.extend([(task, result, self._engine.clock.now(), lost)] * times)
+    def add(self, task: Task, result: TaskResult, at: int, times: int = 1, *, lost: bool = False) -> None:
+        """Take a result of an instant, and report all that is kept; raises as `flush` does. A lost lease was reported already."""
+        self.in_hand.extend([(task, result, at, lost)] * times)
         self.flush()
 
     def tasks(self) -> list[Task]:
@@ -385,7 +385,7 @@ class Work:
         if isinstance(result, Deferred):
             self._defer(worker, task, result)
         elif not running.reported:
-            self.reports.add(task, result)
+            self.reports.add(task, result, self.clock.now())
 
     # ------------------------------------------------------------------ virtual durations
 
@@ -393,12 +393,12 @@ class Work:
         """Keep a call that takes virtual time on the agenda."""
         if not self.clock.virtual:
             raise ClockError(f"worker {worker.task_type!r} takes virtual time, but the engine's clock is real")
-        at = None if deferred.after_ms is None else self.clock.now() + deferred.after_ms
+        now = self.clock.now()
+        at = None if deferred.after_ms is None else now + deferred.after_ms
         if at is None and deferred.silent:
-            # A dead worker: nothing will be heard of it, and it holds no slot of those that live.
-            return
+            return  # a dead worker: nothing will be heard of it, and it holds no slot of those that live
         running = new[Call](worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
-        running.beat_at = None if deferred.silent else self._next_beat(worker, task, self.clock.now())
+        running.beat_at = None if deferred.silent else self._next_beat(worker, task, now)
         self.workshop.begin(running)
         self._enter(running)
 
@@ -417,7 +417,7 @@ class Work:
             outcome = running.outcome
             task = running.task
             result = raised(task, outcome) if isinstance(outcome, BaseException) else returned_value(task, outcome)
-            self.reports.add(task, result, running.reports, lost=running.lost)
+            self.reports.add(task, result, now, running.reports, lost=running.lost)
         else:
             self._beat(running)
             self._enter(running)

@@ -283,7 +283,7 @@ class HandOut:
         self._in_a_row = 0
         self._noted_at = 0
         self._by_queue: dict[str, Worker] = {}
-        #: Whose hand takes what turns hand over.
+        #: Whose hand takes what is offered, and what turns hand over.
         self._hand = Hand(engine.core.holding)
 
     @property
@@ -316,9 +316,11 @@ class HandOut:
     def _offered(self, most: int, *, threads: bool) -> list[tuple[Worker, Task]]:
         found: list[tuple[Worker, Task]] = []
         workers = tuple(self.served().values())
-        limit, worker_id, polling = self._workers.concurrency, self.worker_id, self._engine.core.polling
-        room, hand, left = self._room() if threads else {}, new[Hand](self._engine.core.holding), most
+        limit, hand, polling, left = self._workers.concurrency, self._hand, self._engine.core.polling, most
+        worker_id, room = self._workers.worker_id or hand.holding.worker_id, self._room() if threads else {}
         lent = self._workshop.lent is not None and self._workshop.lends()
+        if hand.passed:
+            hand.passed.clear()  # of an attempt that has failed
         self._plenty = False
         for offset in range(len(workers)):
             worker, free = workers[(self._rotation + offset) % len(workers)], left

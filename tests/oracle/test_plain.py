@@ -71,11 +71,11 @@ class Ways:
         self.decide, self.short, self.off = decider.decide, 0, False
         #: Raised here, they would be a broken invariant of that execution.
         self.differences: list[tuple[Any, Any]] = []
-        #: How many of them were steps, steps that nothing follows, retries, rounds, and arrivals of one or many.
-        self.steps = self.lasts = self.retries = self.rounds = self.arrivals = 0
+        #: How many of them were first turns, steps, steps that nothing follows, retries, rounds, and arrivals of one or many.
+        self.firsts = self.steps = self.lasts = self.retries = self.rounds = self.arrivals = 0
         read, scheduled = (vars(decider)[name] for name in ("_read_plain", "scheduled"))
-        ways = ("poll", "step", "again", "next_round", "arrivals")
-        poll, step, again, next_round, arrivals = (vars(written_out)[name] for name in ways)
+        ways = ("poll", "first", "step", "again", "next_round", "arrivals")
+        poll, first, step, again, next_round, arrivals = (vars(written_out)[name] for name in ways)
         answer, payload, joined = Changeset.answer, do_while.loop_payload, join.joined_payload
 
         def read_plain(changeset: Any, event: Any) -> int | None:
@@ -113,6 +113,13 @@ class Ways:
             self.short += found is not None
             return found
 
+        def began(*given: Any) -> Decision | None:
+            found = None if self.off else first(*given)
+            self.firsts += found is not None
+            self.short += found is not None
+            return found
+
+        patch.setattr(written_out, "first", began)
         patch.setattr(written_out, "arrivals", arrived)
         patch.setattr(written_out, "again", retried)
         patch.setattr(written_out, "next_round", gone_on)
@@ -468,6 +475,83 @@ def test_a_step_reads_what_the_next_task_reads(read: object, whole: bool, handed
     assert bool(ways.steps) is whole
 
 
+SCHEMA = {"name": "s", "version": 1, "type": "JSON"}
+
+FIRST_BUGS = [
+    *map(steps_without, ("timers", "history", "inserted")),
+    *(steps_with_other("inserted", **other) for other in ({"lease": 0}, {"seq": 0}, {"started_at": 0}, {"generation": 1})),
+    *(steps_with_other("workflow", **other) for other in ({"open": 0}, {"started_at": 0}, {"timeout_at": None}, {"sequence": 0})),
+    steps_with_other("history", cause=None),
+    steps_with_other("timers", sender_seq=0),
+    lambda decision: attrs.evolve(decision, created=False),
+    lambda decision: attrs.evolve(decision, replies={}),
+]
+
+
+@pytest.mark.parametrize("spoil", FIRST_BUGS)
+def test_what_a_first_turn_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is for what begins an execution, and hands over its first task."""
+    real = vars(written_out)["first"]
+
+    def spoilt(*given: Any) -> Decision | None:
+        decision = real(*given)
+        return None if decision is None else spoil(decision)
+
+    monkeypatch.setattr(written_out, "first", spoilt)
+    ways = Ways(monkeypatch)
+    workers = Workers()
+    workers.task("n0")(lambda: None)
+    definition = {"name": "one", "tasks": [{"name": "n0", "taskReferenceName": "a"}], "timeoutSeconds": 60}
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        engine.start_and_wait(WorkflowDef.from_json(definition))
+    assert ways.firsts == 1
+    with pytest.raises(AssertionError, match="assert Decision"):
+        ways.check()
+
+
+@pytest.mark.parametrize(
+    ("task", "fields", "options", "firsts"),
+    [
+        ({}, {}, {}, 1),
+        ({"inputParameters": {"n": "${workflow.input.n} of ${CPEWF_TASK_ID}", "m": "${workflow.input.nothing}"}}, {}, {}, 1),
+        ({"inputParameters": {"n": "${workflow.workflowId}"}}, {}, {}, 0),
+        ({"inputParameters": {"n": "${b.output.x}"}}, {}, {}, 0),
+        ({"taskDefinition": {"name": "n0", "pollTimeoutSeconds": 0, "timeoutSeconds": 0, "responseTimeoutSeconds": 0}}, {}, {}, 1),
+        ({"taskDefinition": {"name": "n0", "pollTimeoutSeconds": 7, "timeoutSeconds": 9, "responseTimeoutSeconds": 5}}, {}, {}, 1),
+        ({"taskDefinition": {"name": "n0", "concurrentExecLimit": 1}}, {}, {}, 0),
+        ({"taskDefinition": {"name": "n0", "totalTimeoutSeconds": 20}}, {}, {}, 0),
+        ({"type": "WAIT", "inputParameters": {"duration": "1s"}}, {}, {}, 0),
+        ({}, {"timeoutSeconds": 60, "timeoutPolicy": "TIME_OUT_WF"}, {}, 1),
+        ({}, {"variables": {"v": 1}, "inputTemplate": {"m": 2}}, {}, 1),
+        ({}, {"variables": {"v": "long " * 300}}, {}, 0),
+        ({}, {"rateLimitConfig": {"rateLimitKey": "k", "concurrentExecLimit": 1}}, {}, 0),
+        ({}, {"inputSchema": {**SCHEMA, "data": {"required": ["n"]}}, "enforceSchema": True}, {}, 0),
+        ({}, {}, {"input": {"n": "long " * 300}}, 0),
+        ({}, {}, {"correlation_id": "c", "priority": 7, "created_by": "me", "idempotency_key": "i"}, 1),
+        ({}, {}, {"delay": "5s"}, 0),
+        ({}, {}, {"task_to_domain": {"*": "d"}}, 0),
+    ],
+)
+@pytest.mark.parametrize("awaited", [True, False], ids=["awaited", "started"])
+def test_a_beginning_is_decided_alike(
+    task: Any, fields: Any, options: Any, firsts: int, awaited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is given to it, its first task handed over or not; what is not as it mostly is goes the general way."""
+    ways, workers = Ways(monkeypatch), Workers()
+    workers.task("n0")(lambda: {"x": 1})
+    workers.task("n0", domain="d")(lambda: {"x": 1})
+    tasks = [{"name": "n0", "taskReferenceName": "a", **task}, {"name": "n0", "taskReferenceName": "b"}]
+    definition = WorkflowDef.from_json({"name": "beginning", "tasks": tasks, **fields})
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        given = {"input": {"n": 1}, **options}
+        if awaited:
+            engine.start_and_wait(definition, **given)
+        else:
+            assert engine.start(definition, **given).result() == {"x": 1}
+    assert ways.differences == []
+    assert ways.firsts == firsts
+
+
 LAST_BUGS = [
     *map(steps_without, ("cancelled", "history", "updated")),
     *(steps_with_other("updated", **other) for other in ({"executed": False}, {"lease": 1}, {"ended_at": 0})),
@@ -493,9 +577,6 @@ def test_what_a_last_step_would_do_wrong_is_found(spoil: Callable[[Decision], De
     assert ways.lasts == 1
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
-
-
-SCHEMA = {"name": "s", "version": 1, "type": "JSON"}
 
 
 @pytest.mark.parametrize(

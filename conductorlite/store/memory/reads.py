@@ -323,7 +323,7 @@ class MemoryReads(LimitReads, TableReads):
         return None if task is None or task.iterations else task
 
     def attempts(self, workflow_id: str) -> Sequence[Task]:
-        return sorted(self._of(workflow_id).attempts.values(), key=lambda task: (task.seq, task.attempt, task.ref))
+        return sorted(self._of(workflow_id).attempts.values(), key=attrgetter("seq", "attempt", "ref"))
 
     def task_by_id(self, task_id: str) -> Task | None:
         place = self._store.task_ids.get(task_id)
