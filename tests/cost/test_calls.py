@@ -24,17 +24,17 @@ from conductorlite.testing import lognormal, what_if
 from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 350), "loop": (loop, 10, 449), "fork": (fork, 30, 486)}
+CEILINGS: Final = {"chain": (chain, 10, 327), "loop": (loop, 10, 431), "fork": (fork, 30, 468)}
 
 #: The same of a chain in a SQLite file.
-STORED: Final = 427
+STORED: Final = 407
 
 #: The most calls that the start of a chain of ten takes, by what is given; and per task, that of a new definition of 200.
-STARTS: Final = {"name": 299, "definition": 308}
-DEFINITIONS: Final = {"chain": (chain, 238), "fork": (fork, 303)}
+STARTS: Final = {"name": 250, "definition": 259}
+DEFINITIONS: Final = {"chain": (chain, 238), "fork": (fork, 300)}
 
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
-RETRY: Final = 401
+RETRY: Final = 390
 VIRTUAL: Final = 1.2
 
 
