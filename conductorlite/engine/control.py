@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.engine.config import EngineConfig, Part, intercepted
@@ -22,7 +22,6 @@ from conductorlite.model.attrs import changed, new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.codec import definition_text
-from conductorlite.model.contents import Contents
 from conductorlite.model.decisions import EventKind, Outcome, name_at
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
@@ -30,6 +29,9 @@ from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.store.ports import ReadingTransaction
+
+if TYPE_CHECKING:
+    from conductorlite.model.contents import Contents
 
 __all__ = ["Begin", "Control", "ascending_ids", "blocking_task", "open_task", "refuse_parked"]
 
@@ -251,7 +253,11 @@ class Control(Part):
         seen, contents, text = self._texts.get(id(definition), (None, None, ""))
         if seen is definition and contents is not None and contents.hold():
             return text
-        contents = Contents.of(definition) if seen is definition else None  # before it is written: a change until then is seen
+        contents = None
+        if seen is definition:  # for the second time; before it is written, so that a change until then is seen
+            from conductorlite.model.contents import Contents
+
+            contents = Contents.of(definition)
         if len(self._texts) > _DEFINITIONS:
             self._texts.clear()
         text = definition_text(definition)
