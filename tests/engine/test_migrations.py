@@ -470,7 +470,8 @@ def test_a_cut_turn_is_finished_first(new_bench: Callable[..., Bench]) -> None:
 
 def _one_turn(bench: Bench) -> Callable[..., Any]:
     """Turns without those that follow."""
-    return lambda workflow_id, events=(), *, started=None: bench.engine.core.turns._attempt_turn(workflow_id, events, started)
+    take = bench.engine.core.turns._attempt_turn
+    return lambda workflow_id, events=(), *, started=None, taking=None: take(workflow_id, events, started, None, taking)
 
 
 def test_the_turn_looks_again(bench: Bench) -> None:
