@@ -166,11 +166,11 @@ def _of_fields(kind: Any, defs: dict[str, Any]) -> dict[str, Any]:
         required = [name for name, (_, needed) in members.items() if needed]
         known = {name: hint for name, (hint, _) in members.items()}
     else:
-        told = get_type_hints(kind)
+        kinds = get_type_hints(kind)
         fields: list[Any] = [one for one in (attrs.fields(kind) if attrs.has(kind) else dataclasses.fields(kind)) if one.init]
         given = signature_of(kind).parameters
         required = [one.name for one in fields if given[getattr(one, "alias", one.name)].default is Parameter.empty]
-        known = {one.name: told.get(one.name, Any) for one in fields}
+        known = {one.name: kinds.get(one.name, Any) for one in fields}
     schema = {"type": "object", "properties": {name: _schema(hint, defs) for name, hint in known.items()}}
     return schema | ({"required": required} if required else {})
 
