@@ -31,10 +31,10 @@ from conductorlite import (
 )
 from conductorlite.decide import decide
 from conductorlite.engine.decisions import Turn
-from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.holders import give_back_event
 from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.reader import StoreReader
+from conductorlite.engine.starts import StartTurns
 from conductorlite.errors import Conflict, DefinitionNotFound, StaleLease, TaskNotFound
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.decisions import Decision, Event
@@ -63,7 +63,7 @@ class LooseClock(VirtualClock):
         self._set = [self.now() - span]
 
 
-class Checked(GroupTurns):
+class Checked(StartTurns):
     """Turns that are decided on what they read, and on the whole."""
 
     matrix: Matrix
