@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property, wraps
+from functools import wraps
 from types import FunctionType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -20,6 +20,7 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import EngineClosed, InvalidInput
 from conductorlite.model.later import pattern
+from conductorlite.model.threads import cached_property
 from conductorlite.store.ports import EventMessage, EventSource, Lock, PayloadCodec
 
 __all__ = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from conductorlite.engine.config import EngineConfig, Service
@@ -21,6 +20,7 @@ from conductorlite.model.decisions import name_at
 from conductorlite.model.errors import TaskNotFound
 from conductorlite.model.executions import AgendaEntry, PollData, Task, TaskLog, Workflow
 from conductorlite.model.texts import Span, to_span
+from conductorlite.model.threads import cached_property
 from conductorlite.store.ports import IndexDAO, WritingTransaction
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, update_wrapper
+from functools import update_wrapper
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from conductorlite.flows.build import Build, More, Reference, building, called_as, current, needed
@@ -18,6 +18,7 @@ from conductorlite.model.clock import Instant
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
 from conductorlite.model.texts import Span, did_you_mean, to_span
+from conductorlite.model.threads import cached_property
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers, own_name
 from conductorlite.runtime.values import plain, reader

@@ -12,7 +12,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cached_property
 from itertools import chain, count
 from math import inf
 from typing import Any, Final, Protocol
@@ -21,6 +20,7 @@ from conductorlite.flows.build import Reference
 from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.texts import to_span
+from conductorlite.model.threads import cached_property
 from conductorlite.plan.tree import walk
 
 __all__ = ["PUBLIC", "WIDTH", "Call", "Code", "Group", "Names", "Plain", "Stub", "Text", "inner_definitions", "quoted", "span"]

@@ -11,6 +11,7 @@ A `Cache` is what an engine remembers of what never changes: definitions, plans,
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable
@@ -19,13 +20,26 @@ from contextvars import ContextVar
 from itertools import count
 from operator import itemgetter
 from types import TracebackType
-from typing import Any, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from conductorlite.model.errors import NoThread
 
-__all__ = ["Block", "Cache", "Mutex", "Waiter", "Waiters", "carried", "started", "within"]
+__all__ = ["Block", "Cache", "Mutex", "Waiter", "Waiters", "cached_property", "carried", "started", "within"]
 
 V = TypeVar("V")
+
+
+class cached_property(functools.cached_property[V]):  # noqa: N801 - it is used as the one it stands for
+    """`functools.cached_property` without the lock that it has before Python 3.12, one for all objects of a class.
+
+    A thread that was interrupted in it would leave it locked for all others, and who builds one object would wait for who builds
+    another. Two threads that ask at once may both work out a value; both are given the first.
+    """
+
+    if not TYPE_CHECKING:
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            return self if instance is None else instance.__dict__.setdefault(self.attrname, self.func(instance))
 
 
 def started(target: Callable[..., object], *args: object, name: str) -> threading.Thread:

@@ -19,7 +19,7 @@ from conductorlite.engine.turn_types import Caller, called_by
 from conductorlite.errors import NoThread
 from conductorlite.language.processes import in_process, patience
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.threads import Cache, Mutex, Waiters, carried
+from conductorlite.model.threads import Cache, Mutex, Waiters, cached_property, carried
 from conductorlite.runtime.calls import current_task
 from conductorlite.runtime.pool import Call, Pool
 from conductorlite.runtime.workshop import Workshop
@@ -155,6 +155,45 @@ def _in_a_script() -> None:
 def test_a_context_variable_says_what_it_said(act: Callable[[], None], every: int) -> None:
     """After a block: see `everywhere`."""
     everywhere(act, lambda: None, every)
+
+
+def test_who_builds_waits_for_nobody_else_who_builds() -> None:
+    """No lock is kept from one object of a class to the next, nor left behind by a thread that was interrupted in it."""
+    both = threading.Barrier(2, timeout=60)
+
+    class Built:
+        @cached_property
+        def value(self) -> object:
+            both.wait()
+            return object()
+
+    first, second = Built(), Built()
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(first.value), daemon=True)
+    thread.start()
+    assert second.value is second.value
+    thread.join()
+    assert found == [first.value]
+
+
+def test_of_two_threads_that_ask_at_once_each_is_given_the_first_value() -> None:
+    """However often it was worked out."""
+    both = threading.Barrier(2, timeout=60)
+
+    class Built:
+        @cached_property
+        def value(self) -> object:
+            both.wait()
+            return object()
+
+    built, found = Built(), []
+    threads = [threading.Thread(target=lambda: found.append(built.value)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [built.value] * 2
+    assert isinstance(Built.value, cached_property)
 
 
 @pytest.mark.parametrize("interceptors", [[], [lambda context: None]], ids=["plain", "intercepted"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from functools import cached_property
 from heapq import heappop, heappush
 from typing import Any, Final
 
@@ -14,6 +13,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Admission, Event, EventKind
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.limits import Limit, LimitChange, Line, Member, MemberState, Terms, admission
+from conductorlite.model.threads import cached_property
 
 __all__ = ["Admissions"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
@@ -21,6 +20,7 @@ from conductorlite.model.statuses import (
     TaskStatus,
     WorkflowStatus,
 )
+from conductorlite.model.threads import cached_property
 from conductorlite.plan.compile import Node
 
 __all__ = ["PUT_OFF", "Changeset", "attempt_id"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Final
 
 from conductorlite.engine.retention import below
@@ -12,6 +11,7 @@ from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import did_you_mean
+from conductorlite.model.threads import cached_property
 from conductorlite.runtime.engine import Engine
 
 __all__ = ["Act", "Invariant", "RunState", "broken", "conserved", "eventually", "in_order", "never", "rules_of", "whenever"]
