@@ -218,9 +218,13 @@ class FaultyBackend:
         number = self.writes + write
         self._crash_before, self._crash_after = (None, number) if after else (number, None)
 
+    def fail_at(self, write: int, error: Exception) -> None:
+        """Have a write to come fail, once: 1 is the next one."""
+        self._fail_before, self._error = self.writes + write, error
+
     def live_on(self) -> None:
-        """Take back a death that has not come."""
-        self._crash_before = self._crash_after = None
+        """Take back a death or a failure that has not come."""
+        self._crash_before = self._crash_after = self._fail_before = None
 
     def _before(self, name: str) -> int:
         self._check()

@@ -10,9 +10,9 @@ from typing import Any, Final
 from conductorlite.engine.config import EngineConfig
 from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.decisions import Event
+from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.errors import AlreadyExists, Conflict, LimitReached, NotFound, StaleLease, StorageBusy
+from conductorlite.model.errors import AlreadyExists, ConductorliteError, Conflict, LimitReached, NotFound, StaleLease, StorageBusy
 from conductorlite.model.executions import Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
@@ -157,13 +157,15 @@ class World:
 
     @contextmanager
     def _disturbed(self, machine: _Machine, fault: int, a: int, b: int) -> Iterator[None]:
-        """One action, now and then with a death at one of its writes, or with another engine's action before its commit."""
+        """One action, now and then with a death or a failure at one of its writes, or with another engine's before its commit."""
         number = self._machines.index(machine)
         if fault == 1:
             machine.backend.die_at(1 + b % 5, after=bool(a % 2))
         elif fault in (2, 3) and len(self._machines) > 1:
             other = self._machines[(number + 1 + a % (len(self._machines) - 1)) % len(self._machines)]
             machine.backend.on_writing = self._meanwhile(machine, other, a, b)
+        elif fault == 4:
+            machine.backend.fail_at(1 + b % 5, StorageBusy("the store could not be written"))
         try:
             yield
         except Crash:
@@ -240,6 +242,8 @@ class World:
             owner = machine.engine.get(task.workflow_id).owner
             if owner != machine.engine.config.owner:
                 self._seen.append(f"{machine.engine.config.name} was offered {task.ref} of {task.workflow_id}, which is {owner}'s")
+            if self._leases.get(task.task_id) == task.lease:
+                self._seen.append(f"{task.ref} of {task.workflow_id} was given out twice under lease {task.lease}")
             self._leases[task.task_id] = task.lease
             self._held.append(_Held(task, 0))
 
@@ -256,10 +260,37 @@ class World:
             status, after = _OUTCOMES[b % len(_OUTCOMES)]
             self._say(machine, held.task, status, after)
 
+    def _report_and_poll(self, machine: _Machine, a: int, b: int) -> None:
+        """A worker that reports and is given what is next, of any type."""
+        queues = self._queues(machine.engine)
+        if self._held and queues:
+            task = self._held[-1 - a % min(len(self._held), 4)].task
+            domain, kind = queues[b % len(queues)]
+            _, taken = machine.engine.update_task(self._result(task, TaskStatus.COMPLETED), poll=kind, domain=domain)
+            self._taken(machine, taken)
+
+    def _reports_together(self, machine: _Machine, a: int, b: int) -> None:
+        """On what several executions have given out last. What is acknowledged is stored, or waits in the inbox for its turn."""
+        held = list({one.task.task_id: one.task for one in self._held[-1 - a % 6 :]}.values())
+        results = [self._result(task, _OUTCOMES[(b + place) % 3][0]) for place, task in enumerate(held)]
+        disturbed = self.counts["meanwhile"]
+        answers = machine.engine.update_tasks(results)
+        if disturbed != self.counts["meanwhile"]:
+            return
+        with machine.backend.inner.reading() as view:
+            for task, answer in zip(held, answers, strict=True):
+                row = None if isinstance(answer, ConductorliteError) else view.task_by_id(task.task_id)
+                kept = any(event.kind is EventKind.REPORT for event in view.inbox(task.workflow_id))  # the lock is another's
+                if row is not None and not (row.status.terminal or row.lease != task.lease or kept):
+                    self._seen.append(f"a report on {row.ref} of {row.workflow_id} was acknowledged, and it is {row.status}")
+
     def _say(self, machine: _Machine, task: Task, status: TaskStatus, after: int = 0) -> None:
+        machine.engine.update_task(self._result(task, status, after))
+
+    def _result(self, task: Task, status: TaskStatus, after: int = 0) -> TaskResult:
         number = len(self._reports) + 1
         self._reports[number] = (task.task_id, task.lease)
-        result = TaskResult(
+        return TaskResult(
             workflow_id=task.workflow_id,
             task_id=task.task_id,
             status=status,
@@ -267,7 +298,6 @@ class World:
             callback_after_ms=after,
             lease=task.lease,
         )
-        machine.engine.update_task(result)
 
     def _beat(self, machine: _Machine, a: int, b: int) -> None:
         if self._held:
@@ -392,8 +422,8 @@ class World:
 
 _ACTIONS: Final = (
     *("poll", "report", "tick", "start", "poll", "report", "wait", "report"),
-    *("verb", "beat", "skew", "rerun_from", "tick", "wait", "report", "poll"),
-    *("signal", "skip", "verb", "report", "tick", "start", "report", "poll"),
+    *("verb", "beat", "skew", "rerun_from", "tick", "wait", "reports_together", "poll"),
+    *("signal", "skip", "verb", "report_and_poll", "tick", "start", "report", "poll"),
 )
 
 #: What is done besides where engines keep to themselves what they have started.

@@ -246,8 +246,10 @@ class Twins:
         return polled, self._send(engine, self.polled[index][-1], (0, 0, 0, 1, 2, 0)[b % 6], b)
 
     def _report(self, index: int, engine: Engine, a: int, b: int) -> object:
+        """On what is held, if anything is: who waits for a slot again may wait for one that is."""
         latest = {task.task_id: task for task in self.polled[index]}
         running = [task for task in latest.values() if self._open(engine, task)]
+        running = [task for task in running if engine.tasks.get(task.task_id).lease == task.lease] or running
         return self._send(engine, running[a % len(running)], b, b) if running else None
 
     def _again(self, index: int, engine: Engine, a: int, b: int) -> object:
