@@ -401,7 +401,7 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
     owner = changeset.count(task, -1)
     if node.joins or node.scopes or not changeset.workflow.open:
         _leave(changeset, node, task, owner)
-    return STEPS
+    return STEPS if node.successor is not None else STEPS - 1
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:

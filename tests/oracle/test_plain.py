@@ -172,6 +172,30 @@ def test_both_ways_decide_the_same(lives: int, monkeypatch: pytest.MonkeyPatch) 
     ways.check()
 
 
+@pytest.mark.parametrize("steps", range(3, 9))
+def test_both_ways_cut_a_turn_at_the_same_step(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task with which a loop ends, and that a branch: however many steps a turn may take, what is left of it is the same."""
+    ways = Ways(monkeypatch)
+    rounds = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "$.l.iteration < 2"}
+    loop = {**rounds, "loopOver": [{"name": name, "taskReferenceName": name, "type": "SIMPLE"} for name in ("a", "b")]}
+    fork = {
+        "name": "f",
+        "taskReferenceName": "f",
+        "type": "FORK_JOIN",
+        "forkTasks": [[loop], [{**loop["loopOver"][0], "taskReferenceName": "c"}]],
+    }
+    join = {"name": "j", "taskReferenceName": "j", "type": "JOIN", "joinOn": ["l", "c"]}
+    definition = WorkflowDef.from_json({"name": "cut", "tasks": [fork, join]})
+    with Engine(clock=VirtualClock(), config=EngineConfig(bounds=Bounds(steps=steps))) as engine:
+        run = engine.start(definition)
+        while not run.status.terminal:
+            engine.settle()
+            for task in [task for name in ("a", "b") for task in engine.poll(name, count=9)]:
+                engine.update_task(TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED))
+        assert run.status is WorkflowStatus.COMPLETED
+    ways.check()
+
+
 @pytest.mark.parametrize("lives", [6, pytest.param(100, marks=pytest.mark.slow), pytest.param(8_000, marks=pytest.mark.deep)])
 def test_both_ways_decide_the_same_when_driven(lives: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The turn of a report hands over the next task, to workers that now and then fail, or are not done yet."""
