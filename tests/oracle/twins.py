@@ -35,7 +35,7 @@ from conductorlite.engine.holders import give_back_event
 from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.starts import StartTurns
-from conductorlite.errors import Conflict, DefinitionNotFound, StaleLease, TaskNotFound
+from conductorlite.errors import Conflict, DefinitionNotFound, ExecutionNotFound, StaleLease, TaskNotFound
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.decisions import Decision, Event
 from conductorlite.plan.tree import walk
@@ -311,15 +311,15 @@ class Twins:
         if not tasks:
             return None
         task = tasks[a % len(tasks)]
-        if b in (4, 5, 6, 7):
-            event = give_back_event(task, "died" if b == 7 else "stopped", engine.clock.now())
-            taken = engine.core.turns.run_turn(task.workflow_id, [event])
-            return [str(reply.outcome) for reply in taken.replies.values()]
         try:
+            if b in (4, 5, 6, 7):
+                event = give_back_event(task, "died" if b == 7 else "stopped", engine.clock.now())
+                taken = engine.core.turns.run_turn(task.workflow_id, [event])
+                return [str(reply.outcome) for reply in taken.replies.values()]
             return engine.tasks.extend_lease(task)
         except StaleLease:
             return "stale"
-        except TaskNotFound:
+        except (TaskNotFound, ExecutionNotFound):
             return "removed"
 
     def _lose(self, index: int, engine: Engine, a: int, b: int) -> object:
