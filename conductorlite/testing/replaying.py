@@ -240,6 +240,9 @@ class _Player:
             if step.cause["kind"] == EventKind.START:
                 started = Start(workflow=self.exported.executions[workflow_id])
             event = reenacted(self.engine, workflow_id, step, self.exported.definitions)
+            if event is not None and sender and step is turn[0]:
+                # It lay in the inbox, and was read before what else the turn records, however late that was due.
+                event = attrs.evolve(event, due_at=0, posted_at=0)
             if event is not None:
                 found.append(event)
         return found, started

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
-from engine_kit import T0, Bench, flow, simple, task_def
+from engine_kit import T0, Bench, flow, fork, join, simple, task_def, wait
 from limits_kit import limited, verify
 
 from conductorlite import Engine, SystemClock, Task, TaskStatus, VirtualClock, WorkflowDef
@@ -365,6 +365,18 @@ def _begun(store: Backend, key: str, at: int) -> None:
     """Have the store know of one that has begun long ago, too."""
     with store.writing() as tx:
         tx.put_limit(LimitChange(limit=attrs.evolve(tx.line(key, 0).limit, log=(at,))))
+
+
+def test_what_was_read_before_a_timer_of_the_same_instant_is_replayed_before_it(bench: Bench) -> None:
+    """A window moves as a wait ends: the export says in which order one turn read them."""
+    definition = flow(fork("f", [wait("wait", duration="60 s")], [limited("a", rate=1, per_s=60)]), join("j", "wait", "a"))
+    _started(bench, definition, "v")
+    assert len(bench.engine.poll("a")) == 1
+    _started(bench, definition, "w")
+    bench.engine.advance("60s")
+    read = [line.ref for line in bench.engine.history("w") if line.at == T0 + 60_000]
+    assert read[:2] == ["a", "wait"]
+    replay(bench.engine.admin.export("w")).engine.close()
 
 
 class Interrupted(SystemClock):
