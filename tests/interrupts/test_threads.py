@@ -157,17 +157,23 @@ def test_a_context_variable_says_what_it_said(act: Callable[[], None], every: in
     everywhere(act, lambda: None, every)
 
 
+class Built:
+    """What works out a value together with another thread that does so."""
+
+    def __init__(self, both: threading.Barrier) -> None:
+        self._both = both
+
+    @cached_property
+    def value(self) -> object:
+        """A new object."""
+        self._both.wait()
+        return object()
+
+
 def test_who_builds_waits_for_nobody_else_who_builds() -> None:
     """No lock is kept from one object of a class to the next, nor left behind by a thread that was interrupted in it."""
     both = threading.Barrier(2, timeout=60)
-
-    class Built:
-        @cached_property
-        def value(self) -> object:
-            both.wait()
-            return object()
-
-    first, second = Built(), Built()
+    first, second = Built(both), Built(both)
     found: list[object] = []
     thread = threading.Thread(target=lambda: found.append(first.value), daemon=True)
     thread.start()
@@ -178,15 +184,7 @@ def test_who_builds_waits_for_nobody_else_who_builds() -> None:
 
 def test_of_two_threads_that_ask_at_once_each_is_given_the_first_value() -> None:
     """However often it was worked out."""
-    both = threading.Barrier(2, timeout=60)
-
-    class Built:
-        @cached_property
-        def value(self) -> object:
-            both.wait()
-            return object()
-
-    built, found = Built(), []
+    built, found = Built(threading.Barrier(2, timeout=60)), []
     threads = [threading.Thread(target=lambda: found.append(built.value)) for _ in range(2)]
     for thread in threads:
         thread.start()

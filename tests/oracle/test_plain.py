@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing, suppress
 from itertools import count
@@ -71,11 +72,9 @@ class Ways:
         self.decide, self.short, self.off = decider.decide, 0, False
         #: Raised here, they would be a broken invariant of that execution.
         self.differences: list[tuple[Any, Any]] = []
-        #: How many of them were first turns, steps, steps that nothing follows, retries, rounds, and arrivals of one or many.
-        self.firsts = self.steps = self.lasts = self.retries = self.rounds = self.arrivals = 0
+        #: How many of them each way that is written out has decided; a step that nothing follows counts as "last".
+        self.taken: Counter[str] = Counter()
         read, scheduled = (vars(decider)[name] for name in ("_read_plain", "scheduled"))
-        ways = ("poll", "first", "step", "again", "next_round", "arrivals")
-        poll, first, step, again, next_round, arrivals = (vars(written_out)[name] for name in ways)
         answer, payload, joined = Changeset.answer, do_while.loop_payload, join.joined_payload
 
         def read_plain(changeset: Any, event: Any) -> int | None:
@@ -83,46 +82,9 @@ class Ways:
             self.short += steps is not None
             return steps
 
-        def stepped(*given: Any) -> Decision | None:
-            found = None if self.off else step(*given)
-            self.steps += found is not None and not found.workflow.status.terminal
-            self.lasts += found is not None and found.workflow.status.terminal
-            self.short += found is not None
-            return found
-
         patch.setattr(decider, "_read_plain", read_plain)
-        patch.setattr(written_out, "poll", lambda *given: None if self.off else poll(*given))
-
-        def retried(*given: Any) -> Decision | None:
-            found = None if self.off else again(*given)
-            self.retries += found is not None
-            self.short += found is not None
-            return found
-
-        patch.setattr(written_out, "step", stepped)
-
-        def gone_on(*given: Any) -> Decision | None:
-            found = None if self.off else next_round(*given)
-            self.rounds += found is not None
-            self.short += found is not None
-            return found
-
-        def arrived(*given: Any) -> Decision | None:
-            found = None if self.off else arrivals(*given)
-            self.arrivals += found is not None
-            self.short += found is not None
-            return found
-
-        def began(*given: Any) -> Decision | None:
-            found = None if self.off else first(*given)
-            self.firsts += found is not None
-            self.short += found is not None
-            return found
-
-        patch.setattr(written_out, "first", began)
-        patch.setattr(written_out, "arrivals", arrived)
-        patch.setattr(written_out, "again", retried)
-        patch.setattr(written_out, "next_round", gone_on)
+        for way in ("poll", "first", "step", "again", "next_round", "arrivals"):
+            patch.setattr(written_out, way, self._counted(way, vars(written_out)[way]))
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
         patch.setattr(Changeset, "answer", lambda *given: (asked if self.off else answer)(*given))
         patch.setattr(do_while, "loop_payload", lambda *given: (rounds if self.off else payload)(*given))
@@ -130,6 +92,18 @@ class Ways:
         patch.setattr(Turns, "_take_step", lambda *_: None)  # it does not ask `decide`
         patch.setattr(decisions, "decide", self.both)
         patch.setattr(twins, "decide", self.both)
+
+    def _counted(self, way: str, real: Callable[..., Decision | None]) -> Callable[..., Decision | None]:
+        """A way that is written out, taken only while ways are not switched off."""
+
+        def decided(*given: Any) -> Decision | None:
+            found = None if self.off else real(*given)
+            if found is not None and way != "poll":
+                self.taken["last" if way == "step" and found.workflow.status.terminal else way] += 1
+                self.short += 1
+            return found
+
+        return decided
 
     def both(self, *given: Any, **options: Any) -> Decision:
         """The decision, which is the same."""
@@ -382,6 +356,18 @@ def test_what_the_short_way_would_do_wrong_is_found(name: str, spoil: Any, monke
         ways.check()
 
 
+def spoilt(patch: pytest.MonkeyPatch, way: str, spoil: Callable[[Decision], Decision], *, ended: bool = False) -> Ways:
+    """Both ways of deciding, when one that is written out decides what is spoilt; with `ended` only what ends the execution is."""
+    real = vars(written_out)[way]
+
+    def decided(*given: Any) -> Decision | None:
+        decision: Decision | None = real(*given)
+        return decision if decision is None or (ended and not decision.workflow.status.terminal) else spoil(decision)
+
+    patch.setattr(written_out, way, decided)
+    return Ways(patch)
+
+
 def steps_without(what: str) -> Callable[[Decision], Decision]:
     """A step that leaves out the last of something."""
     return lambda decision: changed(decision, **{what: getattr(decision, what)[:-1]})
@@ -416,17 +402,10 @@ STEP_BUGS = [
 @pytest.mark.parametrize("spoil", STEP_BUGS)
 def test_what_a_step_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is for what takes the end of a task, its successor and the hand-over at once."""
-    real = vars(written_out)["step"]
-
-    def spoilt(*given: Any) -> Decision | None:
-        decision = real(*given)
-        return None if decision is None else spoil(decision)
-
-    monkeypatch.setattr(written_out, "step", spoilt)
-    ways = Ways(monkeypatch)
+    ways = spoilt(monkeypatch, "step", spoil)
     steps = [{"name": "n0", "taskReferenceName": ref, "inputParameters": {"n": "${workflow.input.n}"}} for ref in ("a", "b", "c")]
     drive({"name": "chain", "tasks": steps}, {"n": 1}, Tape(b""))
-    assert ways.steps
+    assert ways.taken["step"]
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
 
@@ -496,7 +475,7 @@ def test_a_step_reads_what_the_next_task_reads(read: object, whole: bool, handed
                 tasks = engine.poll("n0", worker_id="w")
         assert run.status is WorkflowStatus.COMPLETED
     ways.check()
-    assert bool(ways.steps) is whole
+    assert bool(ways.taken["step"]) is whole
 
 
 SCHEMA = {"name": "s", "version": 1, "type": "JSON"}
@@ -515,20 +494,13 @@ FIRST_BUGS = [
 @pytest.mark.parametrize("spoil", FIRST_BUGS)
 def test_what_a_first_turn_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is for what begins an execution, and hands over its first task."""
-    real = vars(written_out)["first"]
-
-    def spoilt(*given: Any) -> Decision | None:
-        decision = real(*given)
-        return None if decision is None else spoil(decision)
-
-    monkeypatch.setattr(written_out, "first", spoilt)
-    ways = Ways(monkeypatch)
+    ways = spoilt(monkeypatch, "first", spoil)
     workers = Workers()
     workers.task("n0")(lambda: None)
     definition = {"name": "one", "tasks": [{"name": "n0", "taskReferenceName": "a"}], "timeoutSeconds": 60}
     with Engine(workers=workers, clock=VirtualClock()) as engine:
         engine.start_and_wait(WorkflowDef.from_json(definition))
-    assert ways.firsts == 1
+    assert ways.taken["first"] == 1
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
 
@@ -573,7 +545,7 @@ def test_a_beginning_is_decided_alike(
         else:
             assert engine.start(definition, **given).result() == {"x": 1}
     assert ways.differences == []
-    assert ways.firsts == firsts
+    assert ways.taken["first"] == firsts
 
 
 LAST_BUGS = [
@@ -589,16 +561,9 @@ LAST_BUGS = [
 @pytest.mark.parametrize("spoil", LAST_BUGS)
 def test_what_a_last_step_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is for what takes the end of a task and that of the execution at once."""
-    real = vars(written_out)["step"]
-
-    def spoilt(*given: Any) -> Decision | None:
-        decision = real(*given)
-        return spoil(decision) if decision is not None and decision.workflow.status.terminal else decision
-
-    monkeypatch.setattr(written_out, "step", spoilt)
-    ways = Ways(monkeypatch)
+    ways = spoilt(monkeypatch, "step", spoil, ended=True)
     drive({"name": "one", "tasks": [{"name": "n0", "taskReferenceName": "a"}], "timeoutSeconds": 60}, {"n": 1}, Tape(b""))
-    assert ways.lasts == 1
+    assert ways.taken["last"] == 1
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
 
@@ -639,7 +604,7 @@ def test_an_end_is_decided_alike(fields: dict[str, Any], lasts: int, monkeypatch
     ]
     drive({"name": "ending", "tasks": tasks, **fields}, {"n": 1}, Tape(b""))
     ways.check()
-    assert ways.lasts == lasts
+    assert ways.taken["last"] == lasts
 
 
 def test_an_end_that_others_wait_for_goes_the_general_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -649,7 +614,7 @@ def test_an_end_that_others_wait_for_goes_the_general_way(monkeypatch: pytest.Mo
     sub = {"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "subWorkflowParam": {"workflowDefinition": child}}
     drive({"name": "parent", "tasks": [sub]}, {"n": 1}, Tape(b""))
     ways.check()
-    assert not ways.lasts
+    assert not ways.taken["last"]
 
 
 @pytest.mark.parametrize("broken", ["answer", "loop_payload"])
@@ -681,17 +646,10 @@ RETRY_BUGS = [
 @pytest.mark.parametrize("spoil", RETRY_BUGS)
 def test_what_a_retry_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is for what takes a failure, the next attempt and its hand-over at once, some of them later."""
-    real = vars(written_out)["again"]
-
-    def spoilt(*given: Any) -> Decision | None:
-        decision = real(*given)
-        return None if decision is None else spoil(decision)
-
-    monkeypatch.setattr(written_out, "again", spoilt)
-    ways = Ways(monkeypatch)
+    ways = spoilt(monkeypatch, "again", spoil)
     fail(timeoutSeconds=60)
     fail(timeoutSeconds=60, by_hand=True)
-    assert ways.retries == 6
+    assert ways.taken["again"] == 6
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
 
@@ -714,7 +672,7 @@ def test_a_retry_is_decided_alike(options: dict[str, Any], read: str, monkeypatc
     fail(read, **options)
     fail(read, by_hand=True, **options)
     ways.check()
-    assert ways.retries
+    assert ways.taken["again"]
 
 
 #: What is not as it mostly is when branches end.
@@ -733,16 +691,9 @@ ARRIVAL_BUGS = [
 @pytest.mark.parametrize("spoil", ARRIVAL_BUGS)
 def test_what_arrivals_would_do_wrong_is_found(spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is for what takes many ends of branches, and polls, at once."""
-    real = vars(written_out)["arrivals"]
-
-    def spoilt(*given: Any) -> Decision | None:
-        decision = real(*given)
-        return None if decision is None else spoil(decision)
-
-    monkeypatch.setattr(written_out, "arrivals", spoilt)
-    ways = Ways(monkeypatch)
+    ways = spoilt(monkeypatch, "arrivals", spoil)
     arrive(timeoutSeconds=60)
-    assert ways.arrivals
+    assert ways.taken["arrivals"]
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
 
@@ -761,7 +712,7 @@ def test_arrivals_are_decided_alike(options: dict[str, Any], wrong: str, monkeyp
     ways = Ways(monkeypatch)
     arrive(wrong, **options)
     ways.check()
-    assert bool(ways.arrivals) is (wrong != "in a loop")
+    assert bool(ways.taken["arrivals"]) is (wrong != "in a loop")
 
 
 def arrive(wrong: str = "nothing", **options: Any) -> None:
@@ -851,16 +802,9 @@ def test_what_a_round_written_out_would_do_wrong_is_found(
     spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it is for what takes the end of a round, the condition and the next round at once."""
-    real = vars(written_out)["next_round"]
-
-    def spoilt(*given: Any) -> Decision | None:
-        decision = real(*given)
-        return None if decision is None else spoil(decision)
-
-    monkeypatch.setattr(written_out, "next_round", spoilt)
-    ways = Ways(monkeypatch)
+    ways = spoilt(monkeypatch, "next_round", spoil)
     repeat()
-    assert ways.rounds == 3
+    assert ways.taken["next_round"] == 3
     with pytest.raises(AssertionError, match="assert Decision"):
         ways.check()
 
@@ -884,7 +828,7 @@ def test_a_round_is_decided_alike(condition: str, read: str, fields: Any, rounds
     ways = Ways(monkeypatch)
     repeat(condition, read, **fields)
     ways.check()
-    assert ways.rounds == rounds
+    assert ways.taken["next_round"] == rounds
 
 
 def begun(engine: Engine) -> tuple[Run[Any], TaskResult]:
