@@ -109,7 +109,7 @@ class GroupTurns(Turns):
                     shared.append((one, memo, decision))
         except FencedOut as error:
             shared = [each for each in shared if each[0].workflow_id in error.stored]
-        if shared:
+        if any(not decision.empty for _, _, decision in shared):
             self.quiet.committed(number)
         for one, memo, decision in shared:
             if isinstance(memo, Remembered):

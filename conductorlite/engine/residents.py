@@ -269,7 +269,7 @@ class Quiet:
         def ended() -> bool:
             nonlocal seen
             since = seen if seen >= self._ended else -1
-            if since < self._since and (resident := residents.peek(workflow_id)) is not None:
+            if since <= self._since and (resident := residents.peek(workflow_id)) is not None:
                 since = resident.commits
             if since >= 0 and self.is_same_since(since):
                 return False
@@ -284,8 +284,11 @@ class Quiet:
         return self._backend.commits()
 
     def is_same_since(self, commits: int) -> bool:
-        """Whether nobody has written since so many commits but this engine, by turns."""
-        return commits >= self._since and self.is_unchanged()
+        """Whether nobody has written since so many commits but this engine, by turns.
+
+        What others write through a connection of their own is not counted: it may have come after `_since` commits of this one.
+        """
+        return commits > self._since and self.is_unchanged()
 
     def is_unchanged(self) -> bool:
         """Whether all this holds of the store as it is, also where others write to it."""

@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from conductorlite.engine.config import EngineConfig
 from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, EventKind
-from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, ConductorliteError, Conflict, LimitReached, NotFound, StaleLease, StorageBusy
 from conductorlite.model.executions import Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.ports import ReadingTransaction
+from conductorlite.testing.asked import Waiting, answer, answered_otherwise, has_written
 from conductorlite.testing.faults import Crash, FaultyBackend, Store
 
 __all__ = ["World", "undisturbed"]
+
+T = TypeVar("T")
 
 #: What may be refused at any time, with nothing changed.
 _REFUSED: Final = (Conflict, NotFound, StaleLease, StorageBusy, LimitReached, AlreadyExists)
@@ -32,6 +36,9 @@ _LEASE: Final = f"{_LEASE_MS}ms"
 _PATIENCE: Final = 600
 
 _MANY: Final = 100_000
+
+#: Executions that are started by name.
+_EXECUTIONS: Final = 6
 
 _VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "resume", "retry")
 
@@ -56,6 +63,7 @@ class _Machine:
     engine: Engine
     clock: _Clock
     backend: FaultyBackend
+    waiting: Waiting
 
 
 @attrs.frozen(slots=True)
@@ -102,7 +110,7 @@ class World:
         #: Under which lease each attempt was given out last, and what was reported on what under which lease.
         self._leases: dict[str, int] = {}
         self._reports: dict[int, tuple[str, int]] = {}
-        self._started = 0
+        self._started: list[tuple[WorkflowDef, Mapping[str, Any]]] = []
         self._nested = False
         if registered:
             self._machines[0].engine.register(*registered)
@@ -112,12 +120,16 @@ class World:
         self._inners.append(inner)
         backend = FaultyBackend(inner, keep_open=True)
         clock = _Clock(self)
+        engine = self._engine(number, backend, clock)
+        self._watch(engine)
+        return _Machine(engine=engine, clock=clock, backend=backend, waiting=Waiting(engine))
+
+    def _engine(self, number: int, backend: FaultyBackend, clock: _Clock) -> Engine:
         own: dict[str, Any] = {"name": f"e{number + 1}", "allocation": "local"} if self._local else {}
         engine = Engine(backend, clock=clock, config=EngineConfig(seed="world", lock=self._lock, **own))
-        self._watch(engine)
         if self._setup is not None:
             self._setup(engine)
-        return _Machine(engine=engine, clock=clock, backend=backend)
+        return engine
 
     def _watch(self, engine: Engine) -> None:
         """Note events that are read before they are due."""
@@ -200,11 +212,39 @@ class World:
 
         return between
 
+    def _ask(self, machine: _Machine, verb: Callable[[Engine], T]) -> T:
+        """What a verb of an engine returns or raises: where it has written nothing, what one says that has kept nothing."""
+        began, disturbed = machine.backend.writes, self.counts["meanwhile"]
+        said = answer(machine.engine, verb)
+        if not has_written(machine.backend, began) and disturbed == self.counts["meanwhile"]:
+            self.counts["nothing written"] += 1
+            number = self._machines.index(machine)
+            open_one = partial(self._engine, number, clock=machine.clock)
+            if otherwise := answered_otherwise(said, verb, machine.backend.inner, open_one):
+                self._seen.append(
+                    f"engine {number + 1} has written nothing and said {said!r}; one that has kept nothing {otherwise}"
+                )
+        if isinstance(said, ConductorliteError):
+            raise said
+        return said
+
     def _start(self, machine: _Machine, a: int, b: int) -> None:
-        if self._started < 6:
-            self._started += 1
-            definition, given = self._workflows[a % len(self._workflows)]
-            machine.engine.start(definition, given, workflow_id=f"w{self._started}", priority=b % 3)
+        """An execution of its own, and once there are six, one of those again: its key is taken, or it has not begun yet."""
+        definition, given = self._workflows[a % len(self._workflows)]
+        if len(self._started) < _EXECUTIONS:
+            self._started.append((definition, given))
+            number = len(self._started)
+        else:
+            number = 1 + b % _EXECUTIONS
+            definition, given = self._started[number - 1]
+        begin = partial(
+            Engine.start,
+            workflow_id=f"w{number}",
+            priority=b % 3,
+            idempotency_key=f"k{number}",
+            idempotency_strategy=IdempotencyStrategy.RETURN_EXISTING,
+        )
+        self._ask(machine, lambda engine: begin(engine, definition, given))
 
     def _tick(self, machine: _Machine, a: int, b: int) -> None:
         before = self._fences_of_others(machine)
@@ -235,7 +275,8 @@ class World:
         queues = self._queues(machine.engine)
         if queues:
             domain, kind = queues[a % len(queues)]
-            self._taken(machine, machine.engine.poll(kind, worker_id=f"k{b % 3}", count=1 + b % 2, domain=domain))
+            poll = partial(Engine.poll, task_type=kind, worker_id=f"k{b % 3}", count=1 + b % 2, domain=domain)
+            self._taken(machine, self._ask(machine, poll))
 
     def _taken(self, machine: _Machine, tasks: Sequence[Task]) -> None:
         for task in tasks:
@@ -251,7 +292,7 @@ class World:
         """One engine holds another one for dead, which it may be or not."""
         others = [one.engine.config.name for one in self._machines if one is not machine]
         if others:
-            machine.engine.admin.take_over(others[a % len(others)])
+            self._ask(machine, lambda engine: engine.admin.take_over(others[a % len(others)]))
 
     def _report(self, machine: _Machine, a: int, b: int) -> None:
         """On any task that was ever given out, however long ago, and as often as it comes."""
@@ -266,7 +307,8 @@ class World:
         if self._held and queues:
             task = self._held[-1 - a % min(len(self._held), 4)].task
             domain, kind = queues[b % len(queues)]
-            _, taken = machine.engine.update_task(self._result(task, TaskStatus.COMPLETED), poll=kind, domain=domain)
+            result = self._result(task, TaskStatus.COMPLETED)
+            _, taken = self._ask(machine, lambda engine: engine.update_task(result, poll=kind, domain=domain))
             self._taken(machine, taken)
 
     def _reports_together(self, machine: _Machine, a: int, b: int) -> None:
@@ -274,7 +316,7 @@ class World:
         held = list({one.task.task_id: one.task for one in self._held[-1 - a % 6 :]}.values())
         results = [self._result(task, _OUTCOMES[(b + place) % 3][0]) for place, task in enumerate(held)]
         disturbed = self.counts["meanwhile"]
-        answers = machine.engine.update_tasks(results)
+        answers = self._ask(machine, lambda engine: engine.update_tasks(results))
         if disturbed != self.counts["meanwhile"]:
             return
         with machine.backend.inner.reading() as view:
@@ -285,7 +327,8 @@ class World:
                     self._seen.append(f"a report on {row.ref} of {row.workflow_id} was acknowledged, and it is {row.status}")
 
     def _say(self, machine: _Machine, task: Task, status: TaskStatus, after: int = 0) -> None:
-        machine.engine.update_task(self._result(task, status, after))
+        result = self._result(task, status, after)
+        self._ask(machine, lambda engine: engine.update_task(result))
 
     def _result(self, task: Task, status: TaskStatus, after: int = 0) -> TaskResult:
         number = len(self._reports) + 1
@@ -301,22 +344,23 @@ class World:
 
     def _beat(self, machine: _Machine, a: int, b: int) -> None:
         if self._held:
-            machine.engine.tasks.extend_lease(self._held[a % len(self._held)].task)
+            task = self._held[a % len(self._held)].task
+            self._ask(machine, lambda engine: engine.tasks.extend_lease(task))
 
     def _verb(self, machine: _Machine, a: int, b: int) -> None:
         if one := self._any(machine, a):
-            getattr(machine.engine, _VERBS[b % len(_VERBS)])(one)
+            self._ask(machine, lambda engine: getattr(engine, _VERBS[b % len(_VERBS)])(one))
 
     def _rerun_from(self, machine: _Machine, a: int, b: int) -> None:
         if one := self._any(machine, a):
             refs = sorted({task.ref for task in machine.engine.get(one).tasks})
             if refs:
-                machine.engine.rerun(one, from_task=refs[b % len(refs)])
+                self._ask(machine, lambda engine: engine.rerun(one, from_task=refs[b % len(refs)]))
 
     def _signal(self, machine: _Machine, a: int, b: int) -> None:
         """To what waits for a person or another program."""
         if one := self._any(machine, a):
-            machine.engine.signal(one)
+            self._ask(machine, lambda engine: engine.signal(one))
 
     def _skip(self, machine: _Machine, a: int, b: int) -> None:
         """A task that has not been scheduled, or has, and then that is refused."""
@@ -325,7 +369,7 @@ class World:
                 row = view.workflow(one)
                 refs = [] if row is None else sorted(machine.engine.core.turns.plans.plan(view, row).nodes)
             if refs:
-                machine.engine.skip_task(one, refs[b % len(refs)])
+                self._ask(machine, lambda engine: engine.skip_task(one, refs[b % len(refs)]))
 
     def _any(self, machine: _Machine, a: int) -> str | None:
         """Some execution, a child or not; None before there is one."""
@@ -346,6 +390,10 @@ class World:
         """What is wrong with the store as it is, or None."""
         engine = self._machines[0].engine
         found = [*self._seen, *(str(finding) for finding in engine.admin.check())]
+        with engine.backend.reading() as view:
+            stored = [row for one in view.workflow_ids(None, "", _MANY) if (row := view.workflow(one)) is not None]
+        for number, machine in enumerate(self._machines):
+            found += [f"engine {number + 1}: {wrong}" for wrong in machine.waiting.told_otherwise(stored)]
         for workflow_id in engine.admin.workflow_ids():
             for task in engine.get(workflow_id).tasks:
                 # What was never with a worker puts out what others have.

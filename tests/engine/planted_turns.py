@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from conductorlite.engine.decisions import TurnDecider
 from conductorlite.engine.groups import GroupTurns
+from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.polling import Polling
-from conductorlite.engine.residents import Quiet
+from conductorlite.engine.residents import Quiet, Resident
 from conductorlite.engine.turn_types import Asked, TurnResult
-from conductorlite.model.decisions import Decision
+from conductorlite.model.decisions import Decision, Event
 from conductorlite.model.errors import StorageError
 from conductorlite.store.memory.writes import MemoryWrites
 from conductorlite.store.sqlite.groups import GroupRows, GroupWrites
@@ -24,13 +27,35 @@ def stale_row_used(patch: Patch) -> None:
     patch.setattr(Quiet, "confirm", lambda *_: None)
 
 
+def stale_row_answers(patch: Patch) -> None:
+    """A turn that would write nothing is answered by rows that are kept: no fence is compared."""
+    real = TurnDecider.on_residents
+
+    def on_residents(self: TurnDecider, resident: Resident, events: Sequence[Event], memo: TurnMemo) -> Decision | None:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(Decision, "empty", False)
+            return real(self, resident, events, memo)
+
+    patch.setattr(TurnDecider, "on_residents", on_residents)
+
+
+def stale_end_told(patch: Patch) -> None:
+    """Whether an execution has ended is told by what was known once, whoever has written since."""
+    patch.setattr(Quiet, "is_same_since", lambda _, commits: commits >= 0)
+
+
+def others_not_counted(patch: Patch) -> None:
+    """What was known before another process has written is known after the next write of this one, which counts its own only."""
+    patch.setattr(Quiet, "is_same_since", lambda self, commits: commits >= self._since and self.is_unchanged())
+
+
 def savepoint_lost(patch: Patch) -> None:
     """Of the turns that share a write the second is answered and not stored."""
-    real, applied = MemoryWrites.apply, dict[int, int]()
+    real, applied = MemoryWrites.apply, Counter[MemoryWrites]()
 
     def apply(self: MemoryWrites, decision: Decision) -> None:
-        applied[id(self)] = applied.get(id(self), 0) + 1
-        if applied[id(self)] != 2:
+        applied[self] += 1
+        if applied[self] != 2:
             real(self, decision)
 
     patch.setattr(MemoryWrites, "apply", apply)
@@ -38,11 +63,10 @@ def savepoint_lost(patch: Patch) -> None:
 
 def one_of_a_group_lost(patch: Patch) -> None:
     """Of the decisions that are written by kind of row the second is said to be stored, and is not."""
-    real, added = GroupRows.add, dict[int, int]()
+    real = GroupRows.add
 
     def add(self: GroupRows, decision: Decision, before: Any, after: Any, *more: Any) -> None:
-        added[id(self)] = added.get(id(self), 0) + 1
-        if added[id(self)] == 2:
+        if len(self.known) == 1:
             self.known[decision.workflow.workflow_id] = after
         else:
             real(self, decision, before, after, *more)

@@ -67,6 +67,21 @@ def test_a_poll_of_many_executions_is_one_commit(bench: Bench) -> None:
     assert {task.status for task in held} == {TaskStatus.IN_PROGRESS}
 
 
+@pytest.mark.parametrize("store", ["memory", "file"])
+def test_reports_that_come_too_late_are_taken_for_no_commit(store: str, tmp_path: Path) -> None:
+    """Or what is known would be believed again after as many commits of the other engine, which was first."""
+    backend = FaultyBackend(MemoryBackend() if store == "memory" else SQLiteBackend(tmp_path / "store.db"))
+    one, two = make(backend), Engine(backend, clock=VirtualClock(T0))
+    reports = reports_on(one)
+    two.core.reports.taken_together([report] for report in reports)
+    assert len(one.core.turns.residents._held) == len(reports)
+    for result in one.core.reports.taken_together([report] for report in reports):
+        assert isinstance(result, TurnResult)
+        assert result.decision is None or result.decision.empty
+    assert one.core.turns.quiet.commits in (-1, backend.commits())
+    one.close()
+
+
 def test_reports_of_many_executions_are_one_commit(bench: Bench) -> None:
     """And each is answered by its own."""
     reports = reports_on(bench.engine)

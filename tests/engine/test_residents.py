@@ -17,9 +17,21 @@ from typing import Any
 import pytest
 from engine_kit import T0, flow, simple
 
-from conductorlite import Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowTask
+from conductorlite import (
+    Engine,
+    EngineConfig,
+    Task,
+    TaskResult,
+    TaskStatus,
+    VirtualClock,
+    Workers,
+    Workflow,
+    WorkflowDef,
+    WorkflowTask,
+)
 from conductorlite.errors import ExecutionNotFound, StaleLease
 from conductorlite.model.attrs import changed
+from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import PollData
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
@@ -163,6 +175,37 @@ def test_the_end_that_a_step_has_made_is_believed_until_somebody_writes(another:
         engine.admin.remove("w")
         with pytest.raises(ExecutionNotFound):
             here.result("w")
+
+
+@pytest.mark.parametrize("write", ["that changes something", "that comes to nothing"])
+@pytest.mark.parametrize("what", ["an end", "no end", "no end of what is kept"])
+def test_what_others_have_written_is_known_after_an_own_write(another: Open, what: str, write: str) -> None:
+    """The own commits have not become more by that of another process; what was known before it is not believed again."""
+    here, elsewhere = another(workers=working()), another()
+    rows: list[Workflow] = []
+    if what == "an end":
+        here.start_and_wait(CHAIN, workflow_id="w")
+    elif what == "no end":
+        elsewhere.start(CHAIN, workflow_id="w")
+        here.start(CHAIN, workflow_id="other")
+    else:
+        warm(here)
+    ended = here.core.queries.ending("w", rows)
+    assert ended() is (what == "an end")
+    if what == "an end":
+        elsewhere.restart("w")
+    else:
+        elsewhere.terminate("w")
+    if write == "that changes something":
+        here.start(CHAIN, workflow_id="another")
+    else:
+        with suppress(FencedOut), here.backend.writing() as tx:
+            here.core.turns.quiet.enter(tx, T0)
+            raise FencedOut("another one was first")
+    for asked in (ended, here.core.queries.ending("w", rows)):
+        rows.clear()
+        assert asked() is (what != "an end")
+        assert [str(row.status) for row in rows] == ["TERMINATED"] * (what != "an end")
 
 
 def test_a_round_reads_no_row_of_the_loops_around_it(tmp_path: Path) -> None:

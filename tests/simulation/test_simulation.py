@@ -30,7 +30,10 @@ from planted_turns import (
     group_not_compared,
     leased_twice,
     one_of_a_group_lost,
+    others_not_counted,
     savepoint_lost,
+    stale_end_told,
+    stale_row_answers,
 )
 
 
@@ -219,26 +222,29 @@ def take_over_without_the_fence(patch: Patch) -> None:
 #: Found among engines that keep to themselves.
 LOCAL_BUGS: list[Callable[[Patch], None]] = [owner_of_a_poll_not_compared, take_over_without_the_fence]
 
-#: Found where rows are written by kind.
-SQLITE_BUGS: list[Callable[[Patch], None]] = [one_of_a_group_lost, group_not_compared]
+#: Found where rows are written by kind, and each engine has a connection of its own.
+SQLITE_BUGS: list[Callable[[Patch], None]] = [one_of_a_group_lost, group_not_compared, others_not_counted]
 
 #: Each with the seed that found it last: all seeds are tried, from this one on.
 BUGS: dict[Callable[[Patch], None], int] = {
     fence_check_removed: 1,
-    lease_check_removed: 42,
+    lease_check_removed: 189,
     generation_check_removed: 9,
-    queue_write_not_atomic: 1,
-    counter_not_recomputed_on_rerun: 53,
+    queue_write_not_atomic: 2,
+    counter_not_recomputed_on_rerun: 556,
     limit_grant_lost_on_terminate: 5,
     payload_stored_after_the_commit: 68,
     due_by_the_clamped_clock: 8,
-    owner_of_a_poll_not_compared: 10,
-    take_over_without_the_fence: 10,
+    owner_of_a_poll_not_compared: 39,
+    take_over_without_the_fence: 12,
     savepoint_lost: 3,
     one_of_a_group_lost: 1,
     group_not_compared: 34,
     acknowledged_before_the_commit: 5,
     leased_twice: 9,
+    stale_row_answers: 3,
+    stale_end_told: 1,
+    others_not_counted: 2,
 }
 
 
