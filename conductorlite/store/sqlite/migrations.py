@@ -386,8 +386,14 @@ INSERT INTO history SELECT place, at, lines FROM old_history;
 DROP TABLE old_history;
 """
 
+#: What has failed is indexed by bounds: of a list SQLite makes a table, for each row that is written.
+V10: Final = """
+DROP INDEX tasks_failed;
+CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status BETWEEN 5 AND 7;
+"""
+
 #: What takes a store from schema n to n + 1.
-MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7, V8, V9)
+MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7, V8, V9, V10)
 
 #: How cells of older schemas are written since the seventh.
 OF_OLD: Final[dict[str, Callable[..., str | bytes | int]]] = {

@@ -11,9 +11,9 @@ grows, so that what is new stands side by side; history by a rowid made of that 
 rising rowids to the full; inbox and messages, which also are there before an execution, by its id.
 Rows that may be wide (workflows, texts, definitions) are ordinary tables, because an index b-tree spills rows over 1 KB into
 overflow pages. Every secondary index on a hot table is partial or serves a statement of every turn: each one costs a page in
-the log of each commit. Those of workflows, along which executions are listed, hold only what a turn does not change, and the
-status. An execution's own timers stand in its row, see `changes`. Nothing here may run ANALYZE: plans must not depend on what a
-store held when it was analysed.
+the log of each commit. No partial one says `IN`: SQLite makes a table of the list for each row that is written. Those of
+workflows, along which executions are listed, hold only what a turn does not change, and the status. An execution's own timers
+stand in its row, see `changes`. Nothing here may run ANALYZE: plans must not depend on what a store held when it was analysed.
 
 The DDL is plain SQL: sqlite-utils makes STRICT tables, but neither WITHOUT ROWID ones nor partial indexes.
 """
@@ -62,7 +62,7 @@ CREATE TABLE tasks (
     live INTEGER NOT NULL, fence INTEGER NOT NULL, rest TEXT, PRIMARY KEY (execution, ref, attempt)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tasks_live ON tasks (holder, task_id) WHERE live = 1 OR holder <> '';
-CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status IN (5, 6, 7);
+CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status BETWEEN 5 AND 7;
 CREATE INDEX tasks_loop ON tasks (execution, base_ref, seq, attempt, ref) WHERE iterations <> '';
 CREATE TABLE history (place INTEGER PRIMARY KEY, at INTEGER NOT NULL, lines ANY NOT NULL) STRICT;
 CREATE TABLE texts (
@@ -183,7 +183,7 @@ CREATE INDEX pending_feed ON pending (feed, workflow_id);
 APPLICATION_ID: Final = 0x434C5445
 
 #: The schema this conductorlite writes.
-VERSION: Final = 9
+VERSION: Final = 10
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:
