@@ -184,6 +184,23 @@ def test_data_version_shows_the_commits_of_others(backend: SQLiteBackend) -> Non
     other.close()
 
 
+def test_the_number_of_a_connection_that_is_thrown_away_does_not_come_again(backend: SQLiteBackend) -> None:
+    """SQLite counts for each connection from its beginning: as many commits of others later it would be the same one."""
+    other, seen = SQLiteBackend(backend.path), list[int]()
+    for _ in range(3):
+        for _ in range(3):
+            seen.append(backend.data_version())
+            with other.writing() as tx:
+                tx.post([event()])
+        opened = backend._writer
+        with suppress(StorageBusy), backend.writing():
+            raise StorageBusy("a write that failed")
+        with backend.writing():
+            assert backend._writer is not opened
+    other.close()
+    assert len(set(seen)) == len(seen)
+
+
 def test_views_return_their_connections(backend: SQLiteBackend) -> None:
     """Many views opened beside a writer leave no more than a few idle readers, and close() closes those."""
     with busy_writer(backend):

@@ -16,14 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, final
 
 from conductorlite.model.decisions import Decision
-from conductorlite.model.errors import (
-    EngineClosed,
-    InvalidInput,
-    InvariantBroken,
-    StorageBusy,
-    StorageError,
-    StorageFull,
-)
+from conductorlite.model.errors import EngineClosed, InvalidInput, InvariantBroken, StorageBusy, StorageError, StorageFull
 from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.ports import Capability, PayloadStorage
@@ -47,6 +40,9 @@ from conductorlite.store.sqlite.statements import Counts
 from conductorlite.store.tables import Life
 
 __all__ = ["SQLiteBackend"]
+
+#: More than the number of a connection, which has 32 bits.
+_CONNECTION: Final = 1 << 32
 
 #: Reading connections kept open for the next view.
 _IDLE_READERS: Final = 4
@@ -111,6 +107,8 @@ class SQLiteBackend:
         self._known: dict[str, Known] = {}
         #: The `data_version` at which the schema was looked at last, and its number then: another one after a restore of the file.
         self._version = self.restored = -1
+        #: What is added to the number of the present connection: each counts from its own beginning.
+        self._versions = 0
         #: None after it was thrown away: the next block opens another one.
         self._writer: sqlite3.Connection | None = self._opened_writer()
         if (size := Path(self.path).stat().st_size) >= LARGE:
@@ -152,7 +150,7 @@ class SQLiteBackend:
 
     def _data_version(self, writer: sqlite3.Connection) -> int:
         try:
-            return int(writer.execute("PRAGMA data_version").fetchone()[0])
+            return self._versions + int(writer.execute("PRAGMA data_version").fetchone()[0])
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
 
@@ -307,6 +305,7 @@ class SQLiteBackend:
 
     def _opened_writer(self) -> sqlite3.Connection:
         self._version = -1
+        self._versions += _CONNECTION
         try:
             writer = open_writer(self._settings)
         except StorageFull:
@@ -441,7 +440,7 @@ class _Writing(Block[GroupWrites]):
             else:
                 writer.execute("BEGIN IMMEDIATE")
             # Inside the transaction: a newer process may have migrated the file while it is open here.
-            version = writer.execute("PRAGMA data_version").fetchone()[0]
+            version = backend._versions + writer.execute("PRAGMA data_version").fetchone()[0]
             if version != backend._version:
                 refuse_newer(writer, backend.path)
                 backend.restored = int(writer.execute("PRAGMA schema_version").fetchone()[0])
