@@ -79,7 +79,7 @@ class StartTurns(GroupTurns):
                 if held and not mine.tried:
                     self._begin_coming(mine)
         finally:
-            if not mine.tried:
+            if not (mine.begun or mine.tried):  # else it was taken from there, and an error would show all of it as text
                 with suppress(ValueError):
                     self._coming.remove(mine)
         if mine.begun:

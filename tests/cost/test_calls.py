@@ -33,6 +33,9 @@ STORED: Final = 407
 STARTS: Final = {"name": 250, "definition": 259}
 DEFINITIONS: Final = {"chain": (chain, 238), "fork": (fork, 300)}
 
+#: The same in a SQLite file, in real time.
+STARTED: Final = 345
+
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
 RETRY: Final = 390
 VIRTUAL: Final = 1.2
@@ -120,6 +123,17 @@ def test_a_start_takes_so_many_calls(given: str) -> None:
         started()  # what was in an object is remembered when it comes a second time
         taken = _counted(started)
     assert taken <= STARTS[given], f"{taken} calls"
+
+
+def test_a_start_in_a_file_takes_so_many_calls(tmp_path: Path) -> None:
+    """Where those of several threads would share a commit, and none comes."""
+    definition = chain(10)
+    with Engine(SQLiteBackend(tmp_path / "s.db")) as engine:
+        started = partial(engine.start, definition, {"x": 1})
+        started()
+        started()
+        taken = _counted(started)
+    assert taken <= STARTED, f"{taken} calls"
 
 
 @pytest.mark.parametrize("shape", DEFINITIONS)
