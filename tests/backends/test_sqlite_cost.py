@@ -17,6 +17,7 @@ from conductorlite.model.executions import PollData, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.sqlite import statements
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.rows import NULL, task_row, workflow_row
 from conductorlite.store.tables import ExecutionFilter
 from conductorlite.testing.conformance.samples import event, line, message, started, task, task_id, workflow
 from conductorlite.testing.faults import lay_empty_store
@@ -77,6 +78,19 @@ def test_no_row_of_a_turn_makes_a_table_of_its_own(empty: SQLiteBackend, name: s
     """Whether a row belongs to a partial index is compared, not looked up in a list: that would be made for every row."""
     steps = [row[1] for row in empty._writer.execute("EXPLAIN " + SQL[name], _parameters(SQL[name]))]
     assert "OpenEphemeral" not in steps
+
+
+def test_rows_are_bound_without_none(backend: SQLiteBackend) -> None:
+    """What a turn leaves empty is kept as NULL, and for no cell of it sqlite3 looks for an adapter of None."""
+    row, one = workflow("w"), task("t1", "w", worker_id=None)
+    assert None not in workflow_row(row, NULL)
+    assert None not in task_row(one, NULL)
+    with backend.writing() as tx:
+        tx.apply(first("w"))
+    columns = "reason, parked, ended_at, correlation_id, parent_workflow_id, rest"
+    assert backend._writer.execute(f"SELECT {columns} FROM workflows").fetchone() == (None,) * 6
+    columns = "reason, worker_id, ended_at, timeout_at, name, base_ref, rest"
+    assert set(backend._writer.execute(f"SELECT {columns} FROM tasks")) == {(None,) * 7}
 
 
 def turn(row: Workflow, n: int) -> Decision:

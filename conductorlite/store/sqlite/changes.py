@@ -24,7 +24,7 @@ from conductorlite.model.executions import HistoryEvent
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
 from conductorlite.store.sqlite.history import Cell, Tail, history_of, packed_rows, tail_of, with_lines
-from conductorlite.store.sqlite.rows import STATUSES, Row, event_row, task_row, workflow_row
+from conductorlite.store.sqlite.rows import NULL, STATUSES, Row, event_row, task_row, workflow_row
 from conductorlite.store.sqlite.timers import (
     MARK,
     SHORT,
@@ -255,10 +255,10 @@ class SQLiteWrites(SQLiteReads, RowWrites):
             workflow = decision.workflow
             alarm, cell, _ = self._settled(decision, None, None, {})
             lines, _ = self._journaled(decision, None, None)
-            row = (number, *workflow_row(workflow), int(attempt_head(workflow.workflow_id), 16), alarm, cell, lines)
+            row = (number, *workflow_row(workflow, NULL), int(attempt_head(workflow.workflow_id), 16), alarm, cell, lines)
             executions.append(row)
             self._know(workflow.workflow_id, (number, alarm, cell, lines, None, None))
-            tasks += [(number, workflow.fence + 1, *task_row(task)) for task in decision.inserted]
+            tasks += [(number, workflow.fence + 1, *task_row(task, NULL)) for task in decision.inserted]
             history += packed_rows(number, self._leaving)
             put += decision.outgoing.put
             if any(self._others) or decision.outgoing.posted or decision.texts or decision.externals:
@@ -294,7 +294,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
     def _fenced(self, decision: Decision) -> int:
         """Store the row of the execution, under its fence; the number by which its other rows are found."""
         workflow = decision.workflow
-        workflow_id, row = workflow.workflow_id, workflow_row(workflow)
+        workflow_id, row = workflow.workflow_id, workflow_row(workflow, NULL)
         known = self._known.get(workflow_id)
         if decision.created:
             after: Known | None = self._created(decision, row)

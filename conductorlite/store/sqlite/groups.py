@@ -18,7 +18,7 @@ from conductorlite.model.decisions import Decision, MessageKey
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.changes import Known, Others, SQLiteWrites
 from conductorlite.store.sqlite.history import Tail, packed_rows
-from conductorlite.store.sqlite.rows import Row, event_row, message_row, task_row, workflow_row
+from conductorlite.store.sqlite.rows import NULL, Row, event_row, message_row, task_row, workflow_row
 
 __all__ = ["GroupRows", "GroupWrites"]
 
@@ -64,7 +64,7 @@ class GroupRows:
         `leaving` leaves its row, and `others` are the inbox's.
         """
         workflow, (number, at, *_), alarm = decision.workflow, before, after[1]
-        row, keys = workflow_row(workflow), before[:4]
+        row, keys = workflow_row(workflow, NULL), before[:4]
         cells = (*row[: sql.CHANGING], *after[2:4])
         self.known[workflow.workflow_id] = after
         if workflow.status.terminal:
@@ -75,9 +75,9 @@ class GroupRows:
             self.alarmed.append((*cells, alarm, *row[-6:], *keys))
         fence = workflow.fence + 1
         for task in decision.updated:
-            self.updated.append((fence, *task_row(task), number))
+            self.updated.append((fence, *task_row(task, NULL), number))
         for task in decision.inserted:
-            self.added.append((number, fence, *task_row(task)))
+            self.added.append((number, fence, *task_row(task, NULL)))
         self.history += packed_rows(number, leaving)
         if any(others):
             owner, (gone, put) = workflow.owner, others

@@ -32,6 +32,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 __all__ = [
     "EVENT_COLUMNS",
     "MESSAGE_COLUMNS",
+    "NULL",
     "STATUS",
     "STATUSES",
     "TASK_COLUMNS",
@@ -61,6 +62,10 @@ __all__ = [
 
 #: Cells of a row, as sqlite3 takes and gives them.
 Row = tuple[Any, ...]
+
+#: Stands for None where a row is written: SQLite has no NaN and keeps NULL, and for a float sqlite3 looks for no adapter, which
+#: takes it longer than all else it does to bind a cell.
+NULL: Final = float("nan")
 
 T = TypeVar("T")
 
@@ -137,10 +142,10 @@ class _Rest:
         self._usual = tuple(field.default for field in fields)
         self._of: Callable[[object], Row] = attrgetter(*self.names)
 
-    def cell(self, row: object) -> str | None:
+    def cell(self, row: object, null: float | None) -> str | float | None:
         values = self._of(row)
         if values == self._usual:
-            return None
+            return null
         found = {name: value for name, value, usual in zip(self.names, values, self._usual, strict=True) if value != usual}
         return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
@@ -172,9 +177,8 @@ WORKFLOW_COLUMNS: Final = (
     *("workflow_id", "fence", "status", "definition_hash"),
 )
 _workflow_rest: Final = _Rest(Workflow, ("tasks", "definition", "made", *WORKFLOW_COLUMNS))
-_workflow_plain: Final[Callable[[Workflow], Row]] = attrgetter(*_WORKFLOW_PLAIN)
+_workflow_numbers: Final[Callable[[Workflow], Row]] = attrgetter(*_WORKFLOW_PLAIN[:5])
 _workflow_payloads: Final[Callable[[Workflow], Row]] = attrgetter(*(f"{name}.cell" for name in _WORKFLOW_PAYLOADS))
-_workflow_identity: Final[Callable[[Workflow], Row]] = attrgetter(*WORKFLOW_IDENTITY)
 _SEMANTICS: Final = {member.value: member for member in Semantics}
 WORKFLOW_STATUS: Final = {member.value: member for member in WorkflowStatus}
 TASK_STATUS: Final = {member.value: member for member in TaskStatus}
@@ -186,17 +190,29 @@ STATUSES: Final = (
 STATUS: Final = {name: number for number, name in enumerate(STATUSES)}
 
 
-def workflow_row(workflow: Workflow) -> Row:
-    """Cells in the order of WORKFLOW_COLUMNS; the last are WORKFLOW_IDENTITY, the id, the fence, the status and the definition."""
-    since = workflow.created_at
+def workflow_row(workflow: Workflow, null: float | None = None) -> Row:
+    """Cells in the order of WORKFLOW_COLUMNS; the last are WORKFLOW_IDENTITY, the id, the fence, the status and the definition.
+
+    `null` is in the place of None.
+    """
+    since, last, reason, parked = workflow.created_at, workflow.last_ref, workflow.reason, workflow.parked
+    parent, correlation = workflow.parent_workflow_id, workflow.correlation_id
     return (
-        *_workflow_plain(workflow),
-        at - since if (at := workflow.started_at) else None,
-        at - since if (at := workflow.updated_at) else None,
-        at - since if (at := workflow.ended_at) else None,
+        *_workflow_numbers(workflow),
+        null if last is None else last,
+        null if reason is None else reason,
+        null if parked is None else parked,
+        workflow.broken_turns,
+        at - since if (at := workflow.started_at) else null,
+        at - since if (at := workflow.updated_at) else null,
+        at - since if (at := workflow.ended_at) else null,
         *_workflow_payloads(workflow),
-        _workflow_rest.cell(workflow),
-        *_workflow_identity(workflow),
+        _workflow_rest.cell(workflow, null),
+        since,
+        null if parent is None else parent,
+        workflow.owner,
+        workflow.name,
+        null if correlation is None else correlation,
         workflow.workflow_id,
         workflow.fence,
         STATUS[workflow.status],
@@ -238,23 +254,28 @@ TASK_COLUMNS: Final = (
     *("input", "output", "rest", "base_ref", "iterations", "ref", "attempt", "task_id"),
 )
 _task_rest: Final = _Rest(Task, ("workflow_id", *TASK_COLUMNS))
-_task_plain: Final[Callable[[Task], Row]] = attrgetter(*_TASK_PLAIN)
 
 
-def task_row(task: Task) -> Row:
-    """Cells in the order of TASK_COLUMNS."""
-    since = task.scheduled_at
+def task_row(task: Task, null: float | None = None) -> Row:
+    """Cells in the order of TASK_COLUMNS; `null` is in the place of None."""
+    since, worker_id, reason = task.scheduled_at, task.worker_id, task.reason
     return (
-        *_task_plain(task),
-        at - since if (at := task.first_scheduled_at) else None,
-        at - since if (at := task.due_at) else None,
-        at - since if (at := task.started_at) else None,
-        at - since if (at := task.updated_at) else None,
-        at - since if (at := task.ended_at) else None,
-        None if (end := task.poll_timeout_at) is None else end - since,
-        None if (end := task.response_timeout_at) is None else end - since,
-        None if (end := task.timeout_at) is None else end - since,
-        None if task.name == task.task_type else task.name,
+        task.seq,
+        null if worker_id is None else worker_id,
+        task.lease,
+        task.poll_count,
+        null if reason is None else reason,
+        task.task_type,
+        since,
+        at - since if (at := task.first_scheduled_at) else null,
+        at - since if (at := task.due_at) else null,
+        at - since if (at := task.started_at) else null,
+        at - since if (at := task.updated_at) else null,
+        at - since if (at := task.ended_at) else null,
+        null if (end := task.poll_timeout_at) is None else end - since,
+        null if (end := task.response_timeout_at) is None else end - since,
+        null if (end := task.timeout_at) is None else end - since,
+        null if task.name == task.task_type else task.name,
         task.holder or "",
         STATUS[task.status],
         # Numbers, as they are kept: for a truth value Python looks for an adapter first.
@@ -263,8 +284,8 @@ def task_row(task: Task) -> Row:
         +task.executed,
         task.input.cell,
         task.output.cell,
-        _task_rest.cell(task),
-        None if task.base_ref == task.ref else task.base_ref,
+        _task_rest.cell(task, null),
+        null if task.base_ref == task.ref else task.base_ref,
         ",".join(map(str, task.iterations)) if task.iterations else "",
         task.ref,
         task.attempt,

@@ -20,6 +20,7 @@ from conductorlite.store.sqlite.history import history_of, history_rows
 from conductorlite.store.sqlite.limits import LimitReads, LimitWrites
 from conductorlite.store.sqlite.own_rows import OwnRows
 from conductorlite.store.sqlite.rows import (
+    NULL,
     STATUS,
     Row,
     event_of,
@@ -312,10 +313,11 @@ class RowWrites(RowReads, LimitWrites, TableWrites):
             self._executemany(sql.DELETE_TASK, [(execution, ref) for ref in decision.dropped])
         if decision.updated:
             self._updated(
-                decision, self._executemany(sql.UPDATE_TASK, [(fence, *task_row(task), execution) for task in decision.updated])
+                decision,
+                self._executemany(sql.UPDATE_TASK, [(fence, *task_row(task, NULL), execution) for task in decision.updated]),
             )
         if decision.inserted:
-            self._executemany(sql.INSERT_TASK, [(execution, fence, *task_row(task)) for task in decision.inserted])
+            self._executemany(sql.INSERT_TASK, [(execution, fence, *task_row(task, NULL)) for task in decision.inserted])
         if decision.renamed:
             names = [
                 (one.new_ref, None if one.new_base_ref == one.new_ref else one.new_base_ref, execution, one.ref)
