@@ -16,6 +16,7 @@ import pytest
 from conductorlite import Engine, WorkflowDef, WorkflowStatus
 from conductorlite.errors import StorageFull
 from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.sqlite import disk as keeping
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.store.sqlite.disk import Reserve
 
@@ -178,9 +179,9 @@ def test_what_has_the_name_of_the_reserve_is_left_alone(tmp_path: Path) -> None:
 def test_a_reserve_takes_no_more_than_it_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With little room left there is a small one, or none."""
     reserve = Reserve(str(tmp_path / "s.db"))
-    monkeypatch.setattr(reserve, "_free", lambda: 600 * 1024)
+    monkeypatch.setattr(keeping, "_free", lambda _: 600 * 1024)
     assert reserve.keep(10 * 1024 * 1024) == 256 * 1024
-    monkeypatch.setattr(reserve, "_free", lambda: 100 * 1024)
+    monkeypatch.setattr(keeping, "_free", lambda _: 100 * 1024)
     assert reserve.keep(10 * 1024 * 1024) == 256 * 1024
     assert reserve.lower()
     assert reserve.keep(0) == 128 * 1024

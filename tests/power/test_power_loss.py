@@ -10,7 +10,8 @@ The fast test cuts at some moments, `python -m pytest -m deep tests/power` at ev
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,8 @@ import attrs
 import pytest
 from power_kit import NAME, Run, Story, long_run, reopened, short_run
 from recorded_disk import Op, files_after, recorded, recording_works
+
+from conductorlite.store.sqlite.disk import Log
 
 pytest.importorskip("jq", reason="one of the executions needs the extra jq")
 
@@ -39,11 +42,28 @@ class Tally:
     lost_with_process: int = 0
 
 
+@contextmanager
+def lengthening_noted(ops: list[Op]) -> Iterator[None]:
+    """Note what the store itself adds to the log, which SQLite does not know of."""
+    grow = Log.grow
+
+    def noted(log: Log, commits: int) -> None:
+        file = Path(log._path)
+        before = file.stat().st_size
+        grow(log, commits)
+        if (after := file.stat().st_size) > before:
+            ops.append(Op("write", file.name, before, bytes(after - before)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Log, "grow", noted)
+        yield
+
+
 def lived(folder: Path, story: Story, mode: Mode, checkpoint_every: int | None) -> tuple[Run, Sequence[Op]]:
     """A run, and all that was asked of the disk until it was closed."""
     run, log = Run(), list[Op]()
     folder.mkdir()
-    with recorded() as ops:
+    with recorded() as ops, lengthening_noted(ops):
         run.live(folder, story, mode, lambda number: ops.append(Op("told", "", number)), checkpoint_every)
         log = list(ops)
     return run, log

@@ -31,7 +31,7 @@ from conductorlite.store.sqlite.connections import (
     release,
     translated,
 )
-from conductorlite.store.sqlite.disk import LARGE, Reserve, copy
+from conductorlite.store.sqlite.disk import LARGE, Log, Reserve, copy
 from conductorlite.store.sqlite.groups import GroupWrites
 from conductorlite.store.sqlite.own_rows import Part, is_own
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
@@ -95,12 +95,11 @@ class SQLiteBackend:
             max_size_bytes=max_size_bytes,
             counts=self.counts,
         )
-        self._marks, self._reserve = FileMarks(self.path), Reserve(self.path)
+        self._marks, self._reserve, self._log = FileMarks(self.path), Reserve(self.path), Log(self.path, synchronous)
         self._presences = Presences(f"{self.path}.holders", kernel)
         self._appeared: list[SQLitePresence] = []
         self._pid, self._closed = os.getpid(), False
-        self._current = _Current()
-        self._mutex = Mutex()
+        self._current, self._mutex = _Current(), Mutex()
         #: How many changes were committed, and up to which of them other processes count as writing too.
         self._commits = self._shared = 0
         self._idle: list[sqlite3.Connection] = []
@@ -139,10 +138,10 @@ class SQLiteBackend:
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
-        self._check_open()
         inside = self._current.block
         if isinstance(inside, _Writing) and inside.view is not None and inside.live:
             return self._version
+        self._check_open()
         if self._writer is not None and self._mutex.owned():
             return self._data_version(self._writer)
         with within(_Alone(self)) as writer:
@@ -490,6 +489,7 @@ class _Writing(Block[GroupWrites]):
         backend._commits += 1  # also when it is interrupted here: a reader that compares looks once too often
         try:
             size = backend._reserve.measured(writer)
+            backend._log.grow(backend._commits)
             writer.execute("COMMIT")
         except sqlite3.Error:
             backend._commits -= 1

@@ -1,4 +1,4 @@
-"""What a store does with the disk: room kept for removals, and copies of it.
+"""What a store does with the disk: room kept for removals, a log that grows in steps, and copies of it.
 
 Room kept beside the database, `orders.db.reserve` for `orders.db`, so that a full disk can be emptied by `remove`.
 
@@ -7,6 +7,10 @@ file has no place for: the debt. As much as that takes is kept by a file of its 
 and made again when there is some. A debt that is larger than usual is paid at once, so that the reserve is small: it covers that,
 what one commit may add to it, and a removal. Where it cannot be paid, because the disk is all but full, the store may not grow
 beyond what the reserve covers.
+
+A log that grows with each commit has its length written by each sync, besides what is in it. So where commits are synced it is made
+longer by many commits at once, with zeros: no frame begins with them, and SQLite reads no further than its frames go on. At the
+length at which SQLite starts it again it stays.
 
 Copies of a store that is in use: complete, or not there.
 
@@ -20,15 +24,16 @@ import os
 import sqlite3
 import threading
 from contextlib import closing, suppress
+from math import inf
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from conductorlite.model.errors import AlreadyExists, PayloadLost, StorageCorrupt, StorageReadOnly
 from conductorlite.model.later import shutil
 from conductorlite.store.payloads import PRIVATE, make_private, sync_folder
 from conductorlite.store.sqlite.connections import Settings, open_reader, translated
 
-__all__ = ["Reserve", "copy"]
+__all__ = ["Log", "Reserve", "copy"]
 
 #: How the file begins; whatever else has its name is left alone.
 _MAGIC: Final = b"conductorlite: room for removals\n"
@@ -55,6 +60,18 @@ LARGE: Final = 1024 * 1024
 
 #: After so many commits it is looked whether the reserve is still there.
 _LOOK: Final = 16
+
+#: The log is made longer when it has so many bytes, to a multiple of so many, and up to what SQLite starts it again at.
+_GROWS: Final = 64 * 1024
+_FURTHER: Final = 256 * 1024
+_LONG: Final = 4 * 1024 * 1024
+
+#: Not where the file system has fewer bytes left: there are better uses for them.
+_ROOMY: Final = 16 * _LONG
+
+#: How many commits later it is looked at again: whether one has made it longer; whether one that was long has been cut.
+_OFTEN: Final = 2
+_LASTS: Final = 256
 
 
 class Reserve:
@@ -101,7 +118,7 @@ class Reserve:
             if self._tight or self._short or debt > _DEBT:
                 self._reuse_log(writer)
                 debt = size - _bytes(self._database)
-            if debt > _DEBT and debt > self._free():  # else it waits for a long view
+            if debt > _DEBT and debt > _free(self._path.parent):  # else it waits for a long view
                 self._confine(writer, max(size, size - debt + held - _REMOVAL))
             elif self._pages is not None:
                 self._confine(writer, None)
@@ -135,7 +152,7 @@ class Reserve:
 
     def _reuse_log(self, writer: sqlite3.Connection) -> bool:
         """Have the log start again where there is room for what the file grows by; else it would take what there is, and fail."""
-        if self.measured(writer) - _bytes(self._database) > self._free():
+        if self.measured(writer) - _bytes(self._database) > _free(self._path.parent):
             return False
         return int(sqlite3.Cursor(writer).execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[2]) > 0
 
@@ -151,7 +168,7 @@ class Reserve:
         held = self._held()
         self._ours = held or 0
         if held is not None and held < wanted:
-            allowed = min(wanted, (self._free() + held) // 2 // _STEP * _STEP)
+            allowed = min(wanted, (_free(self._path.parent) + held) // 2 // _STEP * _STEP)
             if held < allowed:
                 with suppress(OSError):
                     self._grow(allowed)
@@ -196,13 +213,6 @@ class Reserve:
             return True
         return False
 
-    def _free(self) -> int:
-        """How many bytes the file system has left."""
-        try:
-            return shutil.disk_usage(self._path.parent).free
-        except OSError:
-            return 0
-
     def _held(self) -> int | None:
         """How many bytes it has; None when the file is another program's."""
         try:
@@ -215,6 +225,47 @@ class Reserve:
             return 0
         except OSError:
             return None
+
+
+class Log:
+    """The log of one store: where commits are not synced, it grows as it does."""
+
+    def __init__(self, path: str, synchronous: Literal["FULL", "NORMAL"]) -> None:
+        self._path = f"{path}-wal"
+        self._folder = Path(path).parent
+        #: Before so many commits it is not looked at again.
+        self._next: float = 0 if synchronous == "FULL" else inf
+
+    def grow(self, commits: int) -> None:
+        """Make it longer when a commit has; before a commit, in its write: nobody else adds to it meanwhile."""
+        if commits < self._next:
+            return
+        self._next = commits + _OFTEN
+        try:
+            size = os.stat(self._path).st_size  # noqa: PTH116 - as `_bytes`
+            if size >= _LONG:
+                self._next = commits + _LASTS
+            # SQLite has it end behind a frame, so a multiple is what it was made.
+            elif size >= _GROWS and size % _FURTHER and _free(self._folder) >= _ROOMY:
+                self._lengthen(size, (size + _FURTHER // 2) // _FURTHER * _FURTHER + _FURTHER)
+        except OSError:
+            return  # the commit says what is wrong
+
+    def _lengthen(self, size: int, wanted: int) -> None:
+        file = os.open(self._path, os.O_WRONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+        try:
+            os.lseek(file, size, os.SEEK_SET)
+            os.write(file, bytes(wanted - size))
+        finally:
+            os.close(file)
+
+
+def _free(folder: Path) -> int:
+    """How many bytes the file system of a folder has left."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return 0
 
 
 def _bytes(path: str) -> int:
