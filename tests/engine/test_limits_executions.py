@@ -369,6 +369,15 @@ def test_a_rerun_of_one_that_waits_gets_it_no_slot(waiting: Bench) -> None:
     _goes_on(waiting)
 
 
+def test_a_rerun_from_the_start_gives_its_slot_to_who_waits(waiting: Bench) -> None:
+    """It begins anew, at the end of the line: the limit is asked again, as for any execution that begins."""
+    waiting.engine.rerun("first")
+    waiting.engine.settle()
+    assert _in_use(waiting, "workflow:k") == (1, 1)
+    assert [waiting.engine.get(one).rate_limited for one in ("first", "late")] == [True, False]
+    waiting.do("one")
+
+
 def test_migrated_while_it_waits_it_begins_on_the_new_definition(waiting: Bench) -> None:
     """The PENDING first task takes its new name; let in, that is what is scheduled."""
     moved = flow(simple("uno"), simple("two"), name="w", version=2, rate_limit_config=keyed(1, "k"))

@@ -232,6 +232,24 @@ def test_a_zombie_is_fenced_out(store: Backend, new_engine: NewEngine) -> None:
     assert heir.admin.check() == []
 
 
+def test_a_poll_that_is_under_way_gets_nothing_of_what_is_taken_over(store: Backend, new_engine: NewEngine) -> None:
+    """What it has found was its engine's; by now it is offered by the heir, to whose workers it goes."""
+    faulty = FaultyBackend(store, keep_open=True)
+    dead, heir = new_engine("dead", faulty), new_engine("heir")
+    dead.start("chain")
+    with store.writing() as tx:
+        tx.deliver(tx.outbox(100))
+
+    def taken_over() -> None:
+        faulty.on_writing = None
+        assert heir.admin.take_over("dead") == 1
+
+    faulty.on_writing = taken_over
+    assert dead.poll("a") == []
+    assert [task.ref for task in relayed(heir, "a")] == ["a"]
+    assert heir.admin.check() == []
+
+
 def test_a_child_that_begins_while_it_is_taken_over(store: Backend, new_engine: NewEngine) -> None:
     """It has no row and no fence yet: it belongs to whom its event belongs when it begins."""
     if Capability.IMMEDIATE not in store.capabilities:

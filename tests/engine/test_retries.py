@@ -261,6 +261,22 @@ def test_permissive(bench: Bench) -> None:
     assert bench.statuses() == {"t": "FAILED", "z": "COMPLETED"}
 
 
+def test_a_permissive_failure_that_is_tried_again_is_none_until_it_fails_again(bench: Bench) -> None:
+    """It is not told any more, and a TERMINATE task, which goes on to ask for failures at the end, ends as it says."""
+    never = {"retry_count": 0}
+    said = {"terminationStatus": "COMPLETED", "workflowOutput": {"by": "the task"}}
+    end = WorkflowTask(name="t", task_reference_name="t", type="TERMINATE", input_parameters=said)
+    bench.start(flow(simple("a", never, permissive=True), simple("z", never), end))
+    bench.do("a", "FAILED")
+    bench.do("z", "FAILED")
+    bench.engine.retry(bench.workflow_id)
+    assert bench.workflow.permitted_failures == 0
+    assert "permitted" not in str(bench.engine.explain(bench.workflow_id))
+    bench.do("a")
+    bench.do("z")
+    assert (bench.status_of_workflow(), bench.workflow.output_data) == (WorkflowStatus.COMPLETED, {"by": "the task"})
+
+
 @pytest.mark.trap("core-19", "tasks-72")
 def test_permissive_failures_are_all_named(bench: Bench) -> None:
     """At the end the reason has a fragment for each permissive failure, separated by a full stop."""
