@@ -13,8 +13,9 @@ from conductorlite.decide import DECIDER_VERSION, decide
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_driver, log_parked
+from conductorlite.engine.lookups import Lookups
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
-from conductorlite.engine.reader import Lookups, StoreReader
+from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.residents import Resident
 from conductorlite.engine.turn_types import LASTING, Asked, Deadly, Taking, TurnResult, missing
 from conductorlite.language.templates import apply_workflow_input_template
@@ -244,7 +245,7 @@ class TurnDecider(Lookups):
             return decision
         decision, put = self.payload_store.put(decision, memo, self.clock.now(), inside)
         for key, payload in put.items():
-            self._payloads.put(key, payload)
+            self.large.put(key, payload)
         return decision
 
     def _dated_now(self, changes: Sequence[LimitChange]) -> tuple[LimitChange, ...]:

@@ -12,125 +12,27 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from conductorlite.decide.changeset.view import Bounds
-from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import last_polls
-from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
-from conductorlite.engine.registry import Registry
-from conductorlite.engine.residents import Quiet, Resident
+from conductorlite.engine.lookups import Lookups
+from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
+from conductorlite.engine.residents import Resident
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
-from conductorlite.model.canonical import ExternalPayload, Payload
-from conductorlite.model.clock import Clock, readings
+from conductorlite.model.canonical import Payload
+from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Embedding, Event, Message
-from conductorlite.model.errors import (
-    ConductorliteError,
-    FencedOut,
-    InvalidDefinition,
-    InvalidExpression,
-    MissingExtra,
-    NoHelper,
-    NotFound,
-    StorageCorrupt,
-)
+from conductorlite.model.errors import ConductorliteError, FencedOut, NoHelper
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.limits import Line, Member, reread
-from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["Cut", "Lookups", "StoreReader"]
+__all__ = ["StoreReader"]
 
 V = TypeVar("V")
 
-#: A script that a bound ended, as the journal records it: its seed, whether it was its time, and its words.
-Cut = tuple[str, bool, str]
-
 #: Heads of each lane of a limit's line that are read ahead.
 _HEADS: Final = 4
-
-
-#: Characters of large payloads an engine remembers.
-_CACHED_TEXT: Final = 32 * 1024 * 1024
-
-
-class Lookups:
-    """What turns are decided on besides rows: plans, definitions, large payloads, driven time."""
-
-    #: When a record is replayed: what was cut in the turn to come.
-    cut: tuple[Cut, ...] | None = None
-    #: What is known of the store beside executions.
-    quiet: Quiet
-    #: Whether the store is in memory.
-    at_hand: bool = False
-
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        registry: Registry,
-        environment: Mapping[str, str],
-        bounds: Bounds,
-        payload_store: PayloadStore,
-        driven: Driven | None = None,
-    ) -> None:
-        self.clock = clock
-        #: The compiled plans of embedded definitions.
-        self.plans = registry.plans
-        #: What embeds definitions made at run time, and those known by name only.
-        self.registry = registry
-        #: The documents in the payload storage.
-        self.payload_store = payload_store
-        #: For how long the store was driven; None: default deadlines count by the clock.
-        self.driven = driven
-        self.environment = dict(environment)
-        self.bounds = bounds
-        self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
-        self._payloads: Cache[str, Payload] = Cache(256, weigh=lambda held: len(held.text or ""), budget=_CACHED_TEXT)
-
-    def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
-        """How much driven time is left of default deadlines, ms; others are not in it."""
-        return {} if self.driven is None else self.driven.left(view, events, now)
-
-    def resolved(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
-        """Hash of a registered definition as a new execution keeps it; None when it cannot be started."""
-        try:
-            digest, definitions = self.registry.resolve(view, name, version)
-        except (NotFound, InvalidDefinition, InvalidExpression, MissingExtra):
-            return None
-        self._resolved.put(digest, definitions)
-        return digest
-
-    def fetch(self, memo: TurnMemo, externals: Iterable[ExternalPayload]) -> None:
-        """Have documents of the payload storage at hand, outside any transaction; raises PayloadUnavailable."""
-        self.payload_store.fetch(memo, externals)
-        for payload in memo.payloads.values():
-            if payload.external is not None:
-                self._payloads.put(payload.external.key, payload)
-
-    def texts_known(self, digests: Iterable[str]) -> dict[str, Payload]:
-        """Large payloads, by their hashes, that this process need not read."""
-        return {digest: held for digest in digests if (held := self._payloads.get(digest)) is not None}
-
-    def texts(self, view: ReadingTransaction, workflow_id: str, digests: Iterable[str]) -> dict[str, Payload]:
-        """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process.
-
-        Those of the payload storage may come without their text, which is then fetched when their document is looked at.
-        """
-        wanted = frozenset(digests)
-        known = self.texts_known(wanted)
-        missing = wanted - known.keys()
-        if missing:
-            for digest, payload in view.payloads(workflow_id, missing).items():
-                self._payloads.put(digest, payload)
-                known[digest] = payload
-        absent = wanted - known.keys()
-        if absent:
-            for digest, external in view.externals(workflow_id, absent).items():
-                known[digest] = self._payloads.get(external.key) or self.payload_store.lazy(external)
-            if absent - known.keys():
-                raise StorageCorrupt(f"{workflow_id}: payload {min(absent - known.keys())} is missing")
-        return known
 
 
 class StoreReader:
@@ -165,11 +67,11 @@ class StoreReader:
         self._payloads: dict[str, Payload] = dict(memo.payloads)
         self._lines: dict[str, tuple[int, Line]] = {}
         self._embedded: dict[str, Embedding] = {}
+        #: The row of a reference of the definition that was scheduled last, as it was read; else, where rows are kept, its name.
+        self._latest: dict[str, Task | None] = {}
+        self._latest_kept: Mapping[str, str] = {} if resident is None else resident.latest
         #: Every other answer, by what was asked.
         self._known: dict[tuple[Any, ...], Any] = {}
-        if resident is not None and resident.latest:
-            latest = ((base_ref, resident.tasks.get(ref)) for base_ref, ref in resident.latest.items())
-            self._known.update((("latest", base_ref), task) for base_ref, task in latest if task is not None)
         #: Whether all of its tasks are known: what has not begun has none.
         self._whole = self._unborn = workflow.history_seq == 0
 
@@ -180,11 +82,13 @@ class StoreReader:
 
     def latest_known(self) -> dict[str, str]:
         """See `Known`."""
-        if not self._known:
-            return {}
-        found = {asked[1]: task for asked, task in self._known.items() if asked[0] == "latest" and task is not None}
-        self._tasks.update((task.ref, task) for task in found.values() if task.ref not in self._tasks)
-        return {base_ref: task.ref for base_ref, task in found.items()}
+        tasks = self._tasks
+        found = {base_ref: ref for base_ref, ref in self._latest_kept.items() if tasks.get(ref) is not None}
+        for base_ref, task in self._latest.items():
+            if task is not None:
+                tasks.setdefault(task.ref, task)
+                found[base_ref] = task.ref
+        return found
 
     def leave(self) -> None:
         """Hold the view no more, which ends: from now on each batch has its own."""
@@ -256,7 +160,10 @@ class StoreReader:
             if missing:
                 asked.append(partial(self._read_tasks, missing))
             if latest:
-                asked += [partial(self.latest, ref) for ref in latest if ("latest", ref) not in self._known]
+                kept = self._latest_kept
+                asked += [
+                    partial(self.latest, ref) for ref in latest if ref not in self._latest and kept.get(ref) not in self._tasks
+                ]
             asked += [self.live] if live and ("live",) not in self._known else ()
             asked += [self.failed] if failed and ("failed",) not in self._known else ()
         asked += [self.inbox] if inbox and ("inbox",) not in self._known else ()
@@ -323,11 +230,21 @@ class StoreReader:
 
     def latest(self, base_ref: str) -> Task | None:
         """See `Reader.latest`."""
-        asked = ("latest", base_ref)
-        if self._whole and asked not in self._known:
+        if base_ref in self._latest:
+            return self._latest[base_ref]
+        found = self._tasks.get(self._latest_kept.get(base_ref, ""))
+        if found is not None:
+            return found
+        if self._whole:
             rows = (task for task in self._tasks.values() if task is not None and task.base_ref == base_ref)
-            self._known[asked] = max(rows, key=lambda task: task.seq, default=None)
-        return self._once(asked, lambda view: view.latest(self._id, (base_ref,))[base_ref])
+            found = max(rows, key=lambda task: task.seq, default=None)
+        elif self.ahead is not None:
+            self._read_ahead(self.ahead)
+            return self.latest(base_ref)
+        else:
+            found = self._ask(lambda view: view.latest(self._id, (base_ref,))[base_ref])
+        self._latest[base_ref] = found
+        return found
 
     def ref_of(self, task_id: str) -> str | None:
         """See `Reader.ref_of`."""
@@ -366,6 +283,9 @@ class StoreReader:
         """See `Reader.payload`; raises Elsewhere for one of the payload storage while the view is open."""
         if payload.text is not None:
             return payload
+        known = self._payloads.get(payload.digest) or self._lookups.large.get(payload.digest)
+        if known is not None and known.text is not None and not self._memo.lost:
+            return known
         if payload.digest not in self._payloads:
             self.prefetch(payloads=(payload,))
         lost = self._memo.lost.get(payload.digest)

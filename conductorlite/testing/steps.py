@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from conductorlite.engine.reader import Cut
+from conductorlite.engine.lookups import Cut
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.turn_types import Start
 from conductorlite.engine.turns import Turns

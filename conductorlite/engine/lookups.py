@@ -1,0 +1,106 @@
+"""What the turns of one engine are decided on besides rows, and what is remembered of it from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from conductorlite.decide.changeset.view import Bounds
+from conductorlite.engine.driven_time import Driven
+from conductorlite.engine.payloads import PayloadStore, TurnMemo
+from conductorlite.engine.registry import Registry
+from conductorlite.engine.residents import Quiet
+from conductorlite.model.canonical import ExternalPayload, Payload
+from conductorlite.model.clock import Clock
+from conductorlite.model.decisions import Event
+from conductorlite.model.errors import InvalidDefinition, InvalidExpression, MissingExtra, NotFound, StorageCorrupt
+from conductorlite.model.threads import Cache
+from conductorlite.store.ports import ReadingTransaction
+
+__all__ = ["Cut", "Lookups"]
+
+#: A script that a bound ended, as the journal records it: its seed, whether it was its time, and its words.
+Cut = tuple[str, bool, str]
+
+#: Characters of large payloads an engine remembers.
+_CACHED_TEXT: Final = 32 * 1024 * 1024
+
+
+class Lookups:
+    """What turns are decided on besides rows: plans, definitions, large payloads, driven time."""
+
+    #: When a record is replayed: what was cut in the turn to come.
+    cut: tuple[Cut, ...] | None = None
+    #: What is known of the store beside executions.
+    quiet: Quiet
+    #: Whether the store is in memory.
+    at_hand: bool = False
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        registry: Registry,
+        environment: Mapping[str, str],
+        bounds: Bounds,
+        payload_store: PayloadStore,
+        driven: Driven | None = None,
+    ) -> None:
+        self.clock = clock
+        #: The compiled plans of embedded definitions.
+        self.plans = registry.plans
+        #: What embeds definitions made at run time, and those known by name only.
+        self.registry = registry
+        #: The documents in the payload storage.
+        self.payload_store = payload_store
+        #: For how long the store was driven; None: default deadlines count by the clock.
+        self.driven = driven
+        self.environment = dict(environment)
+        self.bounds = bounds
+        self._resolved: Cache[str, Mapping[str, str]] = Cache(256)
+        #: Large payloads, by their hashes, or where they lie in the payload storage.
+        self.large: Cache[str, Payload] = Cache(256, weigh=lambda held: len(held.text or ""), budget=_CACHED_TEXT)
+
+    def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
+        """How much driven time is left of default deadlines, ms; others are not in it."""
+        return {} if self.driven is None else self.driven.left(view, events, now)
+
+    def resolved(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
+        """Hash of a registered definition as a new execution keeps it; None when it cannot be started."""
+        try:
+            digest, definitions = self.registry.resolve(view, name, version)
+        except (NotFound, InvalidDefinition, InvalidExpression, MissingExtra):
+            return None
+        self._resolved.put(digest, definitions)
+        return digest
+
+    def fetch(self, memo: TurnMemo, externals: Iterable[ExternalPayload]) -> None:
+        """Have documents of the payload storage at hand, outside any transaction; raises PayloadUnavailable."""
+        self.payload_store.fetch(memo, externals)
+        for payload in memo.payloads.values():
+            if payload.external is not None:
+                self.large.put(payload.external.key, payload)
+
+    def texts_known(self, digests: Iterable[str]) -> dict[str, Payload]:
+        """Large payloads, by their hashes, that this process need not read."""
+        return {digest: held for digest in digests if (held := self.large.get(digest)) is not None}
+
+    def texts(self, view: ReadingTransaction, workflow_id: str, digests: Iterable[str]) -> dict[str, Payload]:
+        """Large payloads by their hashes. What a hash stands for never changes, so it is read and parsed once a process.
+
+        Those of the payload storage may come without their text, which is then fetched when their document is looked at.
+        """
+        wanted = frozenset(digests)
+        known = self.texts_known(wanted)
+        missing = wanted - known.keys()
+        if missing:
+            for digest, payload in view.payloads(workflow_id, missing).items():
+                self.large.put(digest, payload)
+                known[digest] = payload
+        absent = wanted - known.keys()
+        if absent:
+            for digest, external in view.externals(workflow_id, absent).items():
+                known[digest] = self.large.get(external.key) or self.payload_store.lazy(external)
+            if absent - known.keys():
+                raise StorageCorrupt(f"{workflow_id}: payload {min(absent - known.keys())} is missing")
+        return known
