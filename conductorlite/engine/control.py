@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
 
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.engine.config import EngineConfig, Part, intercepted
@@ -117,8 +118,8 @@ class Control(Part):
     def __init__(self, turns: StartTurns, config: EngineConfig) -> None:
         super().__init__(turns, config)
         self._starting = turns
-        #: The texts of definitions that were started as objects, by their ids; from the second time on with what was in them.
-        self._texts: dict[int, tuple[WorkflowDef, Contents | None, str]] = {}
+        #: Definitions that were started as objects, by their ids; from the second time on with what was in them and their texts.
+        self._texts: dict[int, tuple[ref[WorkflowDef], Contents | None, str]] = {}
         #: Definitions as they were started last, and after how many commits: they hold while nobody else has written.
         self._last: dict[tuple[str, bool, int | None], tuple[int, Embedded]] = {}
         self.new_id = config.ids or ascending_ids(turns.clock)
@@ -250,18 +251,19 @@ class Control(Part):
 
     def _text(self, definition: WorkflowDef) -> str:
         """The text of a definition, which is not written again as long as nothing in the same object has changed."""
-        seen, contents, text = self._texts.get(id(definition), (None, None, ""))
-        if seen is definition and contents is not None and contents.hold():
+        known, contents, text = self._texts.get(id(definition), (None, None, ""))
+        seen = known is not None and known() is definition
+        if seen and contents is not None and contents.hold():
             return text
         contents = None
-        if seen is definition:  # for the second time; before it is written, so that a change until then is seen
+        if seen:  # for the second time; before it is written, so that a change until then is seen
             from conductorlite.model.contents import Contents
 
             contents = Contents.of(definition)
         if len(self._texts) > _DEFINITIONS:
             self._texts.clear()
         text = definition_text(definition)
-        self._texts[id(definition)] = (definition, contents, text)
+        self._texts[id(definition)] = (ref(definition), contents, "" if contents is None else text)
         return text
 
     def _begins(
