@@ -251,7 +251,7 @@ class Driver(Work):
         self.handing.most, self.handing.threads = BATCH, True
         busy = self._collect()
         busy = self._beats_due() or busy
-        busy = self._take_turn(self.clock.now(), _GROUP) or busy
+        busy = self._take_turn(self.clock.now(), _GROUP, lately=busy) or busy
         busy = (self._asks and self._listen()) or busy
         busy = self._dispatch() or busy
         busy = self.feeding.look(busy=busy) or busy

@@ -295,10 +295,10 @@ class Work:
             units += 1
         return units
 
-    def _take_turn(self, now: int, most: int = 1) -> bool:
-        """Take the turn that is due first; with `most`, those of so many executions, in one write."""
+    def _take_turn(self, now: int, most: int = 1, *, lately: bool = False) -> bool:
+        """Take the turn that is due first; with `most`, those of so many executions, in one write. `lately`: a write has looked."""
         quiet = self.engine.core.turns.quiet
-        if self.handing.handed and self._unlooked < _UNLOOKED and quiet.nothing_due(now):
+        if (lately or self.handing.handed) and self._unlooked < _UNLOOKED and quiet.nothing_due(now):
             self._unlooked += 1
             return False
         if quiet.is_idle(now):

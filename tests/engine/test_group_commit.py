@@ -261,6 +261,19 @@ def test_what_comes_due_together_is_one_commit(bench: Bench) -> None:
     assert {run.status.value for run in runs} == {"COMPLETED"}
 
 
+def test_what_another_process_makes_due_is_found_though_reports_never_end(tmp_path: Path) -> None:
+    """A write of this process has asked whether others have written; after so many in a row the driver asks itself."""
+    clock = VirtualClock(T0)
+    with Engine(tmp_path / "s.db", clock=clock) as engine, Engine(tmp_path / "s.db", clock=clock) as other:
+        engine.start(flow(simple("a")))
+        assert not engine.driver._take_turn(clock.now(), 64)
+        run = other.start(flow(wait("pause", duration="1 s"), name="waits"))
+        clock.move_to(T0 + 1_000)
+        looks = [engine.driver._take_turn(clock.now(), 64, lately=True) for _ in range(17)]
+        assert looks == [False] * 16 + [True]
+        assert run.status.value == "COMPLETED"
+
+
 def test_one_that_breaks_a_law_among_those_due_stops_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is counted on its own row, and parked in the end; the others have ended."""
     runs = [bench.engine.start(flow(wait("pause", duration="1 h"), name="waits")) for _ in range(4)]
