@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
-from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.canonical import EMPTY, Payload, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import ConductorliteError, InvalidInput, StorageCorrupt
@@ -147,7 +147,7 @@ class _Rest:
         if values == self._usual:
             return null
         found = {name: value for name, value, usual in zip(self.names, values, self._usual, strict=True) if value != usual}
-        return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
+        return encoded(found)
 
     def fields(self, cell: str | None) -> dict[str, Any]:
         if cell is None:
