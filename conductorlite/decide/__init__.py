@@ -82,13 +82,13 @@ from conductorlite.plan.compile import Node, Plan
 from conductorlite.plan.tree import CHOOSES
 
 if TYPE_CHECKING:
-    from conductorlite.decide.operators.scripts import chosen_head
+    from conductorlite.decide.operators.scripts import chosen_head, passed
     from conductorlite.decide.reruns import on_rerun, on_restart
     from conductorlite.decide.retries import on_child_reopened, on_retry
 else:
     on_rerun, on_restart = functions("conductorlite.decide.reruns", "on_rerun", "on_restart")
     on_child_reopened, on_retry = functions("conductorlite.decide.retries", "on_child_reopened", "on_retry")
-    (chosen_head,) = functions("conductorlite.decide.operators.scripts", "chosen_head")
+    chosen_head, passed = functions("conductorlite.decide.operators.scripts", "chosen_head", "passed")
 
 __all__ = ["DECIDER_VERSION", "Bounds", "Reader", "advance", "cause_of", "decide", "executed", "schedule_item"]
 
@@ -378,8 +378,7 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
     """Take what mostly happens to a plain task, and do what mostly follows; None, with nothing done, for anything else."""
     if event.kind is _POLL:
         return 0 if polled(changeset, event) else None
-    bounds = changeset.bounds
-    if event.kind is not _REPORT or bounds.steps < STEPS or len(changeset.inserted) + 1 >= bounds.rows:
+    if event.kind is not _REPORT or (bounds := changeset.bounds).steps < STEPS or len(changeset.inserted) + 1 >= bounds.rows:
         return None
     task: Any = reported(changeset, event)
     if task is None:
@@ -391,24 +390,27 @@ def _read_plain(changeset: Changeset, event: Event) -> int | None:
             return 1
         changeset.queue.append(("advance", task.ref))
         return 0
-    if node.successor is not None:
-        successor = changeset.plan.nodes[node.successor]
-        if not (successor.plain and scheduled(changeset, successor, task.iterations)):
+    steps, past = STEPS, task
+    if node.successor is None:
+        steps -= 1
+    elif not ((successor := changeset.plan.nodes[node.successor]).plain and scheduled(changeset, successor, task.iterations)):
+        steps += 2  # a SWITCH is advanced and executed too
+        past = None if node.joins or bounds.steps < steps else passed(changeset, successor, task.iterations)
+        if past is None:
             changeset.queue.append(("executed", task.ref))
             changeset.follow(task, node.successor, task.iterations)
             return 1
+        node = successor
     task.executed = True
     owner = changeset.count(task, -1)
     if node.joins or node.scopes or not changeset.workflow.open:
-        _leave(changeset, node, task, owner)
-    return STEPS if node.successor is not None else STEPS - 1
+        _leave(changeset, node, past, owner)
+    return steps
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:
     """A START comes first, whatever a clock that was ahead has dated before it; a migration last: it looks at stored rows."""
-    if event.kind is EventKind.MIGRATE:
-        return 2
-    return 0 if unborn and event.kind is EventKind.START else 1
+    return 2 if event.kind is EventKind.MIGRATE else 0 if unborn and event.kind is EventKind.START else 1
 
 
 def _settle(changeset: Changeset, steps: int) -> None:

@@ -23,7 +23,7 @@ from conductorlite.model.policies import jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
-__all__ = ["delay_after", "polled", "polled_by", "reported", "reported_with", "scheduled"]
+__all__ = ["blank", "delay_after", "journalled", "polled", "polled_by", "reported", "reported_with", "scheduled", "usual"]
 
 #: What a report ends a task with, mostly.
 _ENDS: Final = {str(one): one for one in (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR)}
@@ -35,7 +35,7 @@ _RUNNING, _TASK, _DONE = WorkflowStatus.RUNNING, HistoryKind.TASK, Outcome.DONE
 
 
 @cache
-def _blank() -> Task:
+def blank() -> Task:
     """A task of which nothing is known: a copy is made faster than a row of that many fields."""
     return Task(workflow_id="", ref="", base_ref="", task_id="", task_type="", name="", status=TaskStatus.SCHEDULED)
 
@@ -53,7 +53,7 @@ def reported_with(worker: str | None, callback: int | None, errors: tuple[str, .
     return encoded({"kind": str(EventKind.REPORT), **{name: value for name, value in said.items() if value}})
 
 
-def _usual(changeset: Changeset) -> bool:
+def usual(changeset: Changeset) -> bool:
     """Whether neither the execution nor the turn is in an unusual state."""
     workflow = changeset.workflow
     return not (
@@ -69,7 +69,7 @@ def _usual(changeset: Changeset) -> bool:
     )
 
 
-def _line(changeset: Changeset, task: Task, payload: Payload | None, cause: str | None) -> None:
+def journalled(changeset: Changeset, task: Task, payload: Payload | None, cause: str | None) -> None:
     """A line of the journal on the status that a task has now."""
     number = changeset.history_seq = changeset.history_seq + 1
     line = new[HistoryEvent](
@@ -89,7 +89,7 @@ def _line(changeset: Changeset, task: Task, payload: Payload | None, cause: str 
 def reported(changeset: Changeset, event: Event) -> Task | None:
     """The plain task that its worker's report has ended; what follows from that is the caller's. None: nothing is done."""
     data, ref = event.data, event.ref
-    if event.sender or ref is None or (event.stored and data.text is None) or changeset.cause or not _usual(changeset):
+    if event.sender or ref is None or (event.stored and data.text is None) or changeset.cause or not usual(changeset):
         return None
     said = data.value
     task = changeset.task(ref)
@@ -130,7 +130,7 @@ def _close(changeset: Changeset, row: Any, status: TaskStatus, output: Payload, 
     row.output = changeset.keep(output) if output.large else output
     row.worker_id, row.traceback = worker or row.worker_id, said.get("traceback")
     row.error_types = tuple(errors) if errors else ()
-    _line(changeset, row, output, reported_with(worker, said.get("callbackAfterMs"), row.error_types))
+    journalled(changeset, row, output, reported_with(worker, said.get("callbackAfterMs"), row.error_types))
 
 
 def delay_after(workflow: Workflow, node: Node, task: Task) -> int:
@@ -144,7 +144,7 @@ def delay_after(workflow: Workflow, node: Node, task: Task) -> int:
 def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...], previous: Task | None = None, delay_ms: int = 0) -> bool:
     """Schedule the first attempt at a plain node and offer it at once, or the one after `previous`, offered `delay_ms` from now."""
     workflow = changeset.workflow
-    if workflow.task_to_domain.text != "{}" or not _usual(changeset) or "used" in changeset.cause:
+    if workflow.task_to_domain.text != "{}" or not usual(changeset) or "used" in changeset.cause:
         return False
     ref = printed_ref(node.ref, place) if place else node.ref
     attempt = 0 if previous is None else previous.attempt + 1
@@ -162,7 +162,7 @@ def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...], previous
     if given.text is None or (len(given.text) > SMALL and changeset.bounds.barriers.refusal("task_input", given) is not None):
         return False
     now, policy = changeset.now, node.policy
-    task: Any = copied[Task](_blank())
+    task: Any = copied[Task](blank())
     task.workflow_id, task.ref, task.base_ref, task.task_id = workflow.workflow_id, ref, node.ref, task_id
     task.task_type, task.name, task.iterations = node.task_type, node.task.name, place
     if previous is not None:
@@ -181,7 +181,7 @@ def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...], previous
     changeset.inserted[ref, attempt] = changeset.last[ref] = task
     changeset.newest[node.ref] = ref
     cause, changeset.cause = changeset.cause, {}
-    _line(changeset, task, given, encoded(cause) if cause else None)
+    journalled(changeset, task, given, encoded(cause) if cause else None)
     changeset.count(task, 1)
     if task.poll_timeout_at is not None:
         default = policy.defaults.get("poll_timeout_ms", 0)
@@ -193,7 +193,7 @@ def scheduled(changeset: Changeset, node: Node, place: tuple[int, ...], previous
 def polled(changeset: Changeset, event: Event) -> bool:
     """Hand an offered task to the worker that has polled for it."""
     workflow, ref = changeset.workflow, event.ref
-    if ref is None or event.owner != workflow.owner or changeset.cause or not _usual(changeset):
+    if ref is None or event.owner != workflow.owner or changeset.cause or not usual(changeset):
         return False
     task = changeset.task(ref)
     if (
@@ -220,7 +220,7 @@ def polled(changeset: Changeset, event: Event) -> bool:
     row.started_at, row.updated_at = row.started_at or now, now
     row.callback_after_ms, row.poll_timeout_at = 0, None
     row.response_timeout_at = now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None
-    _line(changeset, row, None, polled_by(row.worker_id))
+    journalled(changeset, row, None, polled_by(row.worker_id))
     changeset.remove_message(row)
     if starts:
         row.timeout_at = row.started_at + policy.timeout_ms

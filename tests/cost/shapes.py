@@ -55,6 +55,20 @@ def loop(count: int) -> WorkflowDef:
     return workflow("loop", looped("loop", count, simple("t", x="${t.output.x}", n="${loop.output.iteration}")))
 
 
+def sorted_loop(count: int) -> WorkflowDef:
+    """The same with a SWITCH behind the task, of which no case has anything to do."""
+    switch = {
+        "name": "switch",
+        "taskReferenceName": "switch",
+        "type": "SWITCH",
+        "evaluatorType": "value-param",
+        "expression": "case",
+        "inputParameters": {"case": "${t.output.x}"},
+        "decisionCases": {"1": [], "2": [simple("other")]},
+    }
+    return workflow("sorted", looped("loop", count, simple("t", x="${t.output.x}", n="${loop.output.iteration}"), switch))
+
+
 def looped(ref: str, rounds: int, *body: Json) -> Json:
     """A DO_WHILE of so many rounds."""
     condition = f"$.{ref}['iteration'] < {rounds}"

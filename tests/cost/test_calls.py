@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from shapes import chain, fork, loop, step
+from shapes import chain, fork, loop, sorted_loop, step
 
 from conductorlite import Engine, Run, VirtualClock, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.errors import WorkflowFailed
@@ -24,7 +24,7 @@ from conductorlite.testing import lognormal, what_if
 from conductorlite.testing.forecast import Distribution
 
 #: Per shape: what makes it, its worker tasks, and the most calls that each of them may take, start and end included.
-CEILINGS: Final = {"chain": (chain, 10, 327), "loop": (loop, 10, 431), "fork": (fork, 30, 468)}
+CEILINGS: Final = {"chain": (chain, 10, 327), "loop": (loop, 10, 431), "fork": (fork, 30, 468), "sorted": (sorted_loop, 10, 588)}
 
 #: The same of a chain in a SQLite file.
 STORED: Final = 407

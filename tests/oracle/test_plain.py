@@ -86,6 +86,7 @@ class Ways:
         for way in ("poll", "first", "step", "again", "next_round", "arrivals"):
             patch.setattr(written_out, way, self._counted(way, vars(written_out)[way]))
         patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
+        patch.setattr(decider, "passed", self._counted("passed", vars(decider)["passed"]))
         patch.setattr(Changeset, "answer", lambda *given: (asked if self.off else answer)(*given))
         patch.setattr(do_while, "loop_payload", lambda *given: (rounds if self.off else payload)(*given))
         patch.setattr(join, "joined_payload", lambda *given: (branches if self.off else joined)(*given))
@@ -93,10 +94,10 @@ class Ways:
         patch.setattr(decisions, "decide", self.both)
         patch.setattr(twins, "decide", self.both)
 
-    def _counted(self, way: str, real: Callable[..., Decision | None]) -> Callable[..., Decision | None]:
+    def _counted(self, way: str, real: Callable[..., Any]) -> Callable[..., Any]:
         """A way that is written out, taken only while ways are not switched off."""
 
-        def decided(*given: Any) -> Decision | None:
+        def decided(*given: Any) -> Any:
             found = None if self.off else real(*given)
             if found is not None and way != "poll":
                 self.taken["last" if way == "step" and found.workflow.status.terminal else way] += 1
@@ -873,3 +874,110 @@ def test_no_step_is_taken_on_an_attempt_that_was_taken_back() -> None:
         assert engine.poll("n0", worker_id="w")
         engine.core.turns.run_turn(run.workflow_id, [report.event])
         assert [task.status for task in run.workflow.tasks] == [TaskStatus.IN_PROGRESS]
+
+
+#: A SWITCH behind a task in a loop, and how it is not as it mostly is.
+CHOICE: dict[str, Any] = {
+    "name": "c",
+    "taskReferenceName": "c",
+    "type": "SWITCH",
+    "evaluatorType": "value-param",
+    "expression": "found",
+    "inputParameters": {"found": "${a.output.x}"},
+    "decisionCases": {"1": [], "2": [{"name": "n0", "taskReferenceName": "b"}]},
+}
+CHOICES: list[tuple[dict[str, Any], bool]] = [
+    ({}, True),
+    ({"inputParameters": {"found": "${a.output.nothing}"}}, True),
+    ({"inputParameters": {"found": "${workflow.input.n}", "id": "${CPEWF_TASK_ID}", "round": "${l.output.iteration}"}}, True),
+    ({"inputParameters": {"found": "1", "long": "${a.output.text}"}}, True),
+    ({"inputParameters": {"found": "${a.output.text}"}}, False),
+    ({"inputParameters": {"found": "2"}}, False),
+    ({"inputParameters": {"found": "3"}, "defaultCase": [{"name": "n0", "taskReferenceName": "d"}]}, False),
+    ({"evaluatorType": "javascript", "expression": "$.found == 1"}, True),
+    ({"evaluatorType": "javascript", "expression": "$.found.map(x => x)"}, False),
+    ({"evaluatorType": "javascript", "expression": "(() => $.found)()"}, False),
+    ({"type": "DECISION", "caseValueParam": "found"}, False),
+]
+
+
+def choose(choice: dict[str, Any], around: str = "loop", bounds: Bounds = Bounds()) -> None:  # noqa: B008 - frozen
+    """Drive a task and a SWITCH behind it, in a loop, in a branch, or last; what it reads is text of some length."""
+    tasks: list[Any] = [{"name": "n0", "taskReferenceName": "a"}, {**CHOICE, **choice}]
+    rounds = {"name": "l", "taskReferenceName": "l", "type": "DO_WHILE", "loopCondition": "$.l.iteration < 3"}
+    loop = {**rounds, "loopOver": tasks}
+    fork = {
+        "name": "f",
+        "taskReferenceName": "f",
+        "type": "FORK_JOIN",
+        "forkTasks": [tasks, [{**tasks[0], "taskReferenceName": "z"}]],
+    }
+    join = {"name": "j", "taskReferenceName": "j", "type": "JOIN"}
+    forms = {
+        "loop": [loop],
+        "two loops": [{**rounds, "taskReferenceName": "m", "loopCondition": "$.m.iteration < 2", "loopOver": [loop]}],
+        "a branch, its SWITCH joined": [fork, {**join, "joinOn": ["c", "z"]}],
+        "a branch, its task joined": [fork, {**join, "joinOn": ["a", "z"]}],
+        "nothing": tasks,
+        "nothing, and another follows": [*tasks, {"name": "n0", "taskReferenceName": "z"}],
+    }
+    workers, numbers = Workers(), count()
+    workers.task("n0")(lambda: {"x": 1, "text": "long " * 300})
+    config = EngineConfig(bounds=bounds, ids=lambda: f"id-{next(numbers)}")
+    with Engine(MemoryBackend(), workers=workers, clock=VirtualClock(), config=config) as engine, suppress(ConductorliteError):
+        engine.start(WorkflowDef.from_json({"name": "choice", "tasks": forms[around]}), {"n": 1}).result()
+
+
+@pytest.mark.parametrize(("choice", "passed"), CHOICES)
+def test_a_switch_that_chooses_nothing_is_passed_alike(
+    choice: dict[str, Any], passed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it reads and answers; what chooses something, fails, or is not answered at once goes the general way."""
+    ways = Ways(monkeypatch)
+    choose(choice)
+    ways.check()
+    assert bool(ways.taken["passed"]) is passed
+
+
+@pytest.mark.parametrize(
+    ("around", "passed"),
+    [
+        ("two loops", True),
+        ("a branch, its SWITCH joined", True),
+        ("a branch, its task joined", False),
+        ("nothing", True),
+        ("nothing, and another follows", False),
+    ],
+)
+def test_a_switch_is_passed_alike_wherever_it_stands(around: str, passed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may end a round, a branch and an execution."""
+    ways = Ways(monkeypatch)
+    choose({}, around)
+    ways.check()
+    assert bool(ways.taken["passed"]) is passed
+
+
+@pytest.mark.parametrize("bounds", [*[Bounds(steps=steps) for steps in range(3, 10)], *[Bounds(rows=rows) for rows in range(2, 5)]])
+def test_a_turn_that_passes_a_switch_is_cut_alike(bounds: Bounds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much a turn may do, what is left of it is the same."""
+    ways = Ways(monkeypatch)
+    choose({}, bounds=bounds)
+    ways.check()
+
+
+@pytest.mark.parametrize("spoil", [other_rows("seq"), other_rows("ended_at")])
+def test_what_passing_a_switch_would_do_wrong_is_found(spoil: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is for what takes a SWITCH and its end at once."""
+    real = vars(decider)["passed"]
+
+    def spoilt(changeset: Any, *given: Any) -> Any:
+        said = real(changeset, *given)
+        spoil(changeset, said)
+        return said
+
+    monkeypatch.setattr(decider, "passed", spoilt)
+    ways = Ways(monkeypatch)
+    choose({})
+    assert ways.taken["passed"]
+    with pytest.raises(AssertionError, match="assert Decision"):
+        ways.check()

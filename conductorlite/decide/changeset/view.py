@@ -155,7 +155,10 @@ class View:
         Seen from a compensation, the row of the round that is compensated.
         """
         node = self.plan.nodes.get(base_ref)
-        here = None if node is None else self.seen_as(base_ref) if node.loops else base_ref
+        if node is None or (node.loops and self.standpoint is None):
+            here = None
+        else:
+            here = self.seen_as(base_ref) if node.loops else base_ref
         if node is None and self.standpoint is not None:
             # Forked at run time: in the round that is compensated, if it is there.
             forked = printed_ref(base_ref, self.standpoint[1])

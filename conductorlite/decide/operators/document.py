@@ -44,7 +44,7 @@ class ExpressionContext:
         self._changeset = changeset
         self._reads = reads
         self._task_id = task_id
-        if len(reads.members) > 1:
+        if len(reads.members) > 1 and not changeset.reader.at_hand:
             self._prefetch()
 
     def _prefetch(self) -> None:
@@ -110,8 +110,10 @@ class ExpressionContext:
     def _wants_rounds(self, task: Task) -> bool:
         if task.status.terminal:
             return False
-        wanted = [key for root, member, key in self._reads.steps if root == task.base_ref and member == "output"]
-        return not LOOP_KEYS.issuperset(wanted)
+        for root, member, key in self._reads.steps:  # noqa: SIM110 - of a generator each step is a call
+            if root == task.base_ref and member == "output" and key not in LOOP_KEYS:
+                return True
+        return False
 
 
 def _workflow_member(changeset: Changeset, member: str) -> Json:
