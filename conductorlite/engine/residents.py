@@ -323,8 +323,11 @@ class Quiet:
             return self.first_offered(view, commits, queue, now, limit)
 
     def found_nothing(self, queue: str, commits: int, at: int | None) -> None:
-        """Note that a view found the first message of a queue due at an instant, or none; `commits` were made before it."""
-        if commits == self._backend.commits() and self._holds(commits):
+        """Note that a view found the first message of a queue due at an instant, or none; `commits` were made before it.
+
+        A view of before others have written may be over after that was seen, by a write that has been entered since.
+        """
+        if commits == self._backend.commits() and self._holds(commits) and (self._alone or commits > self._since):
             self._found[queue] = (commits, inf if at is None else at)
 
     def has_none_due(self, workflow: Workflow, now: int) -> bool:

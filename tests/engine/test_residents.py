@@ -419,6 +419,23 @@ def test_what_is_known_of_the_store_holds_until_somebody_writes(another: Open) -
     assert quiet.offered_at("t3") == 0
 
 
+def test_an_old_view_says_nothing_of_a_queue(another: Open) -> None:
+    """Of one that another process has filled since: that was seen by a write of another thread while the view was open."""
+    one, two = another(), another()
+    warm(one)
+    quiet, commits = one.core.turns.quiet, one.backend.commits()
+    with one.backend.reading() as view:
+        assert view.next_message_at(("t0",)) is None
+    two.start(CHAIN, workflow_id="other")
+    with one.backend.writing() as tx:
+        number = quiet.enter(tx, T0)
+        quiet.found_nothing("t0", commits, None)
+        tx.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
+    quiet.committed(number)
+    assert quiet.offered_at("t0") == 0
+    assert [task.ref for task in one.poll("t0")] == ["t0"]
+
+
 def test_a_queue_is_known_to_offer_nothing_before_a_retry(another: Open) -> None:
     """It is not looked at until then, unless something is offered there that comes earlier."""
     workers = Workers()
