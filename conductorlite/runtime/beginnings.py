@@ -18,8 +18,9 @@ from conductorlite.engine.verbs import Verbs
 from conductorlite.model.errors import EngineClosed, StorageError
 from conductorlite.model.executions import Task
 from conductorlite.model.threads import Block, Mutex, within
+from conductorlite.runtime.handout import BATCH, HandOut
 from conductorlite.runtime.registry import Worker
-from conductorlite.runtime.workshop import BATCH, HandOut, Workshop
+from conductorlite.runtime.workshop import Workshop
 
 __all__ = ["Beginnings"]
 

@@ -402,8 +402,9 @@ class Engine(Verbs, InNotebook):
 
         On a virtual clock time jumps to each next instant; on the system clock this thread waits for it, and worker functions
         run in threads meanwhile; one that was quick the last time runs in this thread when nothing else is ready and there is no
-        `timeout`. What has changed is indexed then, too, as far as an external index takes it. Errors of the store as with
-        `run_forever`; a call that waits for another writer when the time is over ends with the busy timeout.
+        `timeout`; with one, those that take next to nothing share a thread. What has changed is indexed then, too, as far as an
+        external index takes it. Errors of the store as with `run_forever`; a call that waits for another writer when the time is
+        over ends with the busy timeout.
         """
         self._news.log(driving=True)
         with self._alone("run_until_idle"):

@@ -9,8 +9,9 @@ changed, or once in a while.
 Who drives while the thread that should carries out a function itself, and that takes long.
 
 A function that was quick the last time is called by the driver's own thread when nothing else is ready, and one that took no time
-at all, beside others too: it costs no change of threads. Should it not return for `PATIENCE_S`, a thread that stands by drives in
-the meantime, timers, signs of life and other executions included, until the function has returned.
+at all, beside others too: it costs no change of threads. Should it not return for `PATIENCE_MS`, a thread that stands by drives in
+the meantime, timers, signs of life and other executions included, until the function has returned. A caller that goes on at an
+instant has another thread call those that take no time at all, and waits for it as long.
 
 What is logged of definitions that are new to an engine: their warnings, and tasks that none of its workers serves.
 """
@@ -38,7 +39,7 @@ from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["GLANCE_MS", "PATIENCE_S", "Notices", "Rest", "Standby", "WaitGraph", "next_stored"]
+__all__ = ["GLANCE_MS", "PATIENCE_MS", "Notices", "Rest", "Standby", "WaitGraph", "next_stored"]
 
 #: Between looks for commits of other processes, ms: while something was done a moment ago, and else.
 _QUICK_MS: Final = 10
@@ -268,8 +269,8 @@ def _only_schedules(view: ReadingTransaction, owner: str) -> bool:
 
 T = TypeVar("T")
 
-#: How long a function may keep its driver from driving, in seconds.
-PATIENCE_S: Final = 0.05
+#: How long a function may keep its driver from driving, ms.
+PATIENCE_MS: Final = 50
 
 #: Looks without a function under way after which the thread ends; the next function starts another one.
 _IDLE: Final = 40
@@ -334,7 +335,7 @@ class Standby:
         seen, idle = 0, 0
         try:
             while idle < _IDLE:
-                if self._over.wait(PATIENCE_S):
+                if self._over.wait(PATIENCE_MS / 1_000):
                     return
                 call, idle = self._current, 0 if self._calls != seen else idle + 1
                 if call is not None and self._calls == seen:

@@ -22,12 +22,13 @@ from conductorlite.model.clock import VirtualClock
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, Workflow
 from conductorlite.runtime.beginnings import Beginnings
-from conductorlite.runtime.idle import GLANCE_MS, Standby, next_stored
+from conductorlite.runtime.handout import AHEAD, BATCH
+from conductorlite.runtime.idle import GLANCE_MS, PATIENCE_MS, Standby, next_stored
 from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving
 from conductorlite.runtime.work import Work
-from conductorlite.runtime.workshop import AHEAD, BATCH, QUICK_MS
+from conductorlite.runtime.workshop import QUICK_MS
 from conductorlite.store.ports import EventSource
 
 __all__ = ["Driver"]
@@ -303,6 +304,7 @@ class Driver(Work):
                 handed.extend(self.handing.take(BATCH, threads=True))
             found = bool(handed)
             self._run_here()
+            self._run_row()
             while handed and not self._stopping and not self._runs_here():
                 if self.handing.ahead and self.workshop.room(is_async=False) <= 0:
                     if self._finished():  # there is room when they are reported
@@ -350,6 +352,21 @@ class Driver(Work):
                 break
             carried = 0
         return None
+
+    def _run_row(self) -> None:
+        """For a caller that goes on at an instant, have one thread carry out what takes next to nothing, one after another.
+
+        That one is waited for as long as a function in this thread would be.
+        """
+        handed, row, now, deadline = self.handing.handed, list[Call](), self.clock.now(), self._deadline
+        if deadline is None or self._stopping or self.workshop.under_way():
+            return
+        while handed and self.workshop.is_quick(handed[0][0], alone=False):
+            worker, task = handed.popleft()
+            row.append(new[Call](worker=worker, task=task, beat_at=self._next_beat(worker, task, now)))
+        if row:
+            with self._waiting_for_a_thread():
+                self.workshop.run_row(row, min(deadline, now + PATIENCE_MS))
 
     def _begin(self, worker: Worker, task: Task) -> None:
         with self._waiting_for_a_thread():
@@ -416,41 +433,6 @@ class Driver(Work):
             self.outages.done(running.task.task_id)
         self.workshop.end(running)
         return True
-
-    def _beats_due(self) -> bool:
-        """Extend the leases of running functions; one that lost its lease is abandoned, and said so in its log."""
-        if not len(self.workshop):
-            self._over.clear()
-            return False
-        now = self.clock.now()
-        self.reports.take_lines(self.workshop, now)
-        over = {self._over.popleft() for _ in range(len(self._over))}
-        due = [
-            running
-            for running in self.workshop
-            if (running.beat_at is not None and running.beat_at <= now)
-            # Canceling is free, so a coroutine need not go on until its next sign of life.
-            or (running.worker.is_async and running.task.workflow_id in over)
-        ]
-        done = False
-        for running in due:
-            if self.outages.rests(running.sign):
-                continue
-            try:
-                self._beat(running)
-            except StorageError as error:
-                self._over.extend(over)
-                if not self.outages.failed(error, running.sign):
-                    raise
-                continue
-            done = True
-            self.outages.done(running.sign)
-            if running.lost:
-                self._abandon(running)
-        return done
-
-    def _abandon(self, running: Call) -> None:
-        self.reports.log(running.task, self.workshop.abandon(running))
 
     def _drain(self) -> None:
         """Wait for running functions, extending their leases, up to the workers' drain time; then abandon them."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -68,9 +68,9 @@ _Taken = dict[str, _Taker | None]
 
 
 class Job(Generic[T]):
-    """One call in a thread. `result` is set before `done`."""
+    """One call in a thread. `result` is set before `done`, and that before it is asked whether it is `quiet`."""
 
-    __slots__ = ("abandoned", "begun", "done", "lost", "result", "run", "taker")
+    __slots__ = ("abandoned", "begun", "done", "lost", "quiet", "result", "run", "taker")
 
     def __init__(self, run: Callable[[], T], lost: Callable[[BaseException], object] | None = None) -> None:
         self.run = run
@@ -80,6 +80,8 @@ class Job(Generic[T]):
         self.begun = False
         self.done = False
         self.abandoned = False
+        #: Whether nobody is notified of its end, as another one of its row follows.
+        self.quiet = False
 
     @classmethod
     def here(cls, result: T) -> Job[T]:
@@ -125,12 +127,25 @@ class Pool(Generic[T]):
 
         Raises NoThread when there is no thread; the job waits, and `start` may be called again.
         """
+        job.quiet = False
         self._jobs[job] = None
         if job.done or job.abandoned:  # perhaps since a moment ago
             self._jobs.pop(job, None)
             return
         self._news.put(None)
         self._staff()
+
+    def start_row(self, jobs: Sequence[Job[T]]) -> None:
+        """The same for jobs that one free thread is to run, one after another; `finished` is called after the last of them.
+
+        What of them is not begun, `start` gives to other threads. Raises NoThread as that does.
+        """
+        for job in jobs:
+            job.quiet = job is not jobs[-1]
+            self._jobs[job] = None
+        self._news.put(None)
+        if not self._present():
+            self._staff()
 
     def abandon(self, job: Job[T]) -> None:
         """Give up on a job that does not return: its thread no longer counts, its result will be dropped."""
@@ -212,7 +227,7 @@ class Pool(Generic[T]):
         job.run = _nothing  # it may know the job, and the collector would have to find both
         job.done = True
         self._jobs.pop(job, None)
-        if not job.abandoned:
+        if not (job.abandoned or job.quiet):
             self._finished()
 
     def _lose(self, taker: _Taker, error: BaseException) -> None:

@@ -1,189 +1,42 @@
-"""What a driver does, unit by unit: turns, reports, signs of life, calls of functions in its own thread.
-
-What functions returned, kept until it is stored.
-"""
+"""What a driver does, unit by unit: turns, reports, signs of life, calls of functions in its own thread."""
 
 from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, suppress
-from functools import partial
 from typing import Final
 
-from conductorlite.engine.groups import beside
 from conductorlite.engine.logs import about_task
-from conductorlite.engine.reports import Report
-from conductorlite.engine.turn_types import LASTING, Asked, TurnResult
+from conductorlite.engine.turn_types import Asked, TurnResult
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
-from conductorlite.model.decisions import Outcome, name_at
+from conductorlite.model.decisions import name_at
 from conductorlite.model.errors import (
     ClockError,
     ConductorliteError,
-    Conflict,
-    EngineClosed,
-    InvalidInput,
     InvariantBroken,
     NotFound,
     Parked,
     StaleLease,
     StorageError,
 )
-from conductorlite.model.executions import Task, TaskResult
+from conductorlite.model.executions import Task
 from conductorlite.model.later import heapq
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Block, Mutex, within
-from conductorlite.runtime.calls import Deferred, raised, refused, returned_value
+from conductorlite.runtime.calls import Deferred, raised, returned_value
 from conductorlite.runtime.external import INDEX_EVERY, Feeding, MessageSources
+from conductorlite.runtime.handout import HandOut, Reports
 from conductorlite.runtime.idle import GLANCE_MS, Rest, WaitGraph
 from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
-from conductorlite.runtime.workshop import HandOut, Workshop
+from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import EventSource
 
-__all__ = ["Reports", "Work"]
-
-#: How often a report is tried whose turn breaks an invariant: the third one parks its execution, which keeps the fourth.
-_TRIES: Final = 4
-
-#: Between writes of what a running function logs, ms.
-_LINES_MS: Final = 1_000
-
-
-class Reports:
-    """Reports results to an engine. One that cannot be stored at present is not lost: it goes first when it is tried again."""
-
-    def __init__(self, engine: Verbs, handing: HandOut) -> None:
-        self._engine = engine
-        self._handing = handing
-        #: Results, and lines for the logs of tasks.
-        self.in_hand: deque[tuple[Task, TaskResult | tuple[str, ...], int, bool]] = deque()
-
-    def __len__(self) -> int:
-        return len(self.in_hand)
-
-    def add(self, task: Task, result: TaskResult, at: int, times: int = 1, *, lost: bool = False) -> None:
-        """Take a result of an instant, and report all that is kept; raises as `flush` does. A lost lease was reported already."""
-        self.in_hand.extend([(task, result, at, lost)] * times)
-        self.flush()
-
-    def tasks(self) -> list[Task]:
-        """Of which something is kept."""
-        return [task for task, *_ in self.in_hand.copy()]
-
-    def log(self, task: Task, *lines: str) -> None:
-        """Take lines for a task's log; they are stored with the next `flush`."""
-        self.in_hand.append((task, lines, 0, True))
-
-    def take_lines(self, calls: Iterable[Call], now: int) -> None:
-        """Take what running functions have logged, of each once a second."""
-        for running in calls:
-            if running.context is not None and abs(now - running.lines_at) >= _LINES_MS and (lines := running.context.noted()):
-                running.lines_at = now
-                self.log(running.task, *lines)
-
-    def flush(self) -> bool:
-        """Report all that is kept, oldest first; whether there was anything.
-
-        Raises StorageErrors and EngineClosed, with what is left kept.
-        """
-        found = bool(self.in_hand)
-        while self.in_hand:
-            try:
-                task, said, at, lost = self.in_hand[0]
-                if isinstance(said, tuple):
-                    self._engine.tasks.log(task, *said)
-                else:
-                    self.report(task, said, at, lost=lost)
-            except (StorageError, EngineClosed):
-                raise  # kept: the store could not be written
-            except Exception:
-                self.in_hand.popleft()
-                raise
-            self.in_hand.popleft()
-        return found
-
-    def report(self, task: Task, result: TaskResult, at: int | None, *, lost: bool = False, ended: Sequence[Worker] = ()) -> None:
-        """Report one result of a function that ended at an instant (epoch ms); one that the engine refuses for good is dropped.
-
-        `ended` are workers that are free when it is reported. Raises StorageErrors: then it is to be kept.
-        """
-        core = self._engine.core.reports
-        try:
-            for tried in range(_TRIES):
-                try:
-                    return self._taken([core.prepared(task, result, at=at)], lost=lost, ended=ended)
-                except InvariantBroken:
-                    if tried + 1 == _TRIES:
-                        raise
-        except (Conflict, InvariantBroken, NotFound) as error:
-            _dropped(task, error, lost=lost)
-        except InvalidInput as error:
-            with suppress(Conflict, InvariantBroken, NotFound):
-                core.report(task, refused(task, result, error), at=at)
-        return None
-
-    def together(self, groups: Iterable[Sequence[Call]]) -> Iterator[Call]:
-        """Report what calls have returned, those of one execution in one turn, the turns in one write.
-
-        Gives the calls that are reported; the others are to be reported one by one.
-        """
-        core, whole = self._engine.core.reports, []
-        for calls in groups:
-            try:
-                whole.append((calls, [core.prepared(call.task, call.result(), at=call.ended_at) for call in calls]))
-            except LASTING:
-                raise
-            except (StorageError, InvalidInput):
-                continue
-        if len(whole) == 1:  # others wait longer than what one of several executions offers next, or it would have to look at all
-            calls, found = whole[0]
-            try:
-                self._taken(found, ended=[call.worker for call in calls])
-            except LASTING:
-                raise
-            except ConductorliteError:
-                return
-            yield from calls
-            return
-        reports, ended = [found for _, found in whole], [call for calls, _ in whole for call in calls]
-        report, poll = lambda run: core.taken_together(reports, run=run), partial(self._handing.take_beside, ended)
-        turns = beside(self._engine.core.turns, report, poll)
-        for (calls, found), taken in zip(whole, turns or core.taken_together(reports), strict=True):
-            if isinstance(taken, TurnResult):
-                self._answer(found, taken)
-                yield from calls
-
-    def _taken(self, found: Sequence[Report], *, lost: bool = False, ended: Sequence[Worker] = ()) -> None:
-        taking = self._handing.taking(found, ended)
-        try:
-            taken = self._engine.core.reports.taken(found, taking)
-        except BaseException:
-            if taking is not None and taking.taken:
-                self._engine.core.polling.give_up(task for task, _ in taking.taken)
-            raise
-        self._handing.receive(taking)
-        self._answer(found, taken, lost=lost)
-
-    def _answer(self, found: Iterable[Report], taken: TurnResult, *, lost: bool = False) -> None:
-        for one in found:
-            reply = taken.replies.get(one.event.event_id)
-            if reply is not None and reply.outcome is Outcome.IGNORED and not lost:
-                about_task(one.task, f"its report comes too late and is dropped: {reply.message}")
-            try:
-                self._engine.core.reports.answered(one, taken)
-            except (Conflict, NotFound) as error:
-                _dropped(one.task, error, lost=lost)
-
-
-def _dropped(task: Task, error: ConductorliteError, *, lost: bool) -> None:
-    # The lease is another worker's, or the execution was removed while the function ran.
-    if not lost:
-        about_task(task, f"its report is dropped: {error}")
-
+__all__ = ["Work"]
 
 #: Deliveries carried out in one write.
 _BATCH: Final = 64
@@ -439,6 +292,41 @@ class Work:
             if at is not None and (first is None or at < first):
                 first = at
         return first
+
+    def _beats_due(self) -> bool:
+        """Extend the leases of running functions; one that lost its lease is abandoned, and said so in its log."""
+        if not len(self.workshop):
+            self._over.clear()
+            return False
+        now = self.clock.now()
+        self.reports.take_lines(self.workshop, now)
+        over = {self._over.popleft() for _ in range(len(self._over))}
+        due = [
+            running
+            for running in self.workshop
+            if (running.beat_at is not None and running.beat_at <= now)
+            # Canceling is free, so a coroutine need not go on until its next sign of life.
+            or (running.worker.is_async and running.task.workflow_id in over)
+        ]
+        done = False
+        for running in due:
+            if self.outages.rests(running.sign):
+                continue
+            try:
+                self._beat(running)
+            except StorageError as error:
+                self._over.extend(over)
+                if not self.outages.failed(error, running.sign):
+                    raise
+                continue
+            done = True
+            self.outages.done(running.sign)
+            if running.lost:
+                self._abandon(running)
+        return done
+
+    def _abandon(self, running: Call) -> None:
+        self.reports.log(running.task, self.workshop.abandon(running))
 
     def _beat(self, running: Call) -> None:
         held = running.task

@@ -1,27 +1,18 @@
-"""Where worker functions run: plain ones in threads, coroutines on an event loop.
-
-Which offered tasks a driver takes for its workers: as many as may run, every type in its turn, and some alone.
-"""
+"""Where worker functions run: plain ones in threads, coroutines on an event loop."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.engine.groups import RunGroup
-from conductorlite.engine.keys import POLLS_MS, PollWrite
-from conductorlite.engine.polling import Asker, Hand, said
-from conductorlite.engine.reports import Report
-from conductorlite.engine.turn_types import Taking, called_by
+from conductorlite.engine.turn_types import called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.decisions import Message, MessageKey, queue_name
-from conductorlite.model.errors import StorageError
-from conductorlite.model.executions import PollData, Task, TaskResult
+from conductorlite.model.executions import TaskResult
 from conductorlite.model.threads import Block
 from conductorlite.runtime.calls import Deferred, FunctionCaller, call, call_async, call_committing, raised
 from conductorlite.runtime.context import TaskContext
@@ -31,7 +22,7 @@ from conductorlite.runtime.registry import Worker, Workers
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["AHEAD", "BATCH", "COROUTINES", "QUICK_MS", "THREADS", "HandOut", "Workshop"]
+__all__ = ["COROUTINES", "QUICK_MS", "THREADS", "Workshop"]
 
 #: Threads for worker functions when the user sets no bound.
 THREADS: Final = 32
@@ -39,9 +30,6 @@ THREADS: Final = 32
 #: How long a quick function takes at most, ms; and one of next to nothing, of which the driver carries out many.
 QUICK_MS: Final = 10
 _NOTHING_MS: Final = 0.25
-
-#: So many tasks more than there are threads are at hand at most, where the driver carries them out.
-AHEAD: Final = 96
 
 #: Coroutines that run at once when the user sets no bound.
 COROUTINES: Final = 1_000
@@ -157,6 +145,27 @@ class Workshop:
         self.begin(running)
         self._launch(running)
 
+    def run_row(self, calls: Sequence[Call], until: int) -> None:
+        """Have one thread carry out calls, one after another, and wait for it until an instant; then others begin what is left.
+
+        Raises NoThread as `dispatch` does.
+        """
+        clock, committed = self._engine.clock, self._engine.core.turns.committed
+        jobs = [Job(partial(self._carry, running)) for running in calls]
+        for running, job in zip(calls, jobs, strict=True):
+            running.job = job
+            self.begin(running)
+        self._threads().start_row(jobs)
+        begun = clock.now()
+        while begun <= clock.now() < until:
+            waiter = committed.waiter()
+            if jobs[-1].done:
+                break
+            clock.wait(waiter, until)
+        for job in jobs:
+            if not job.done:
+                self._start(job)
+
     def _launch(self, running: Call) -> None:
         if running.job is None:
             if running.worker.is_async:
@@ -169,9 +178,12 @@ class Workshop:
         if isinstance(job, CoroutineJob):
             self._loop.start(job)
         else:
-            if self._pool is None:
-                self._pool = Pool(self._workers.concurrency or THREADS, self._engine.core.turns.wake)
-            self._pool.start(job)
+            self._threads().start(job)
+
+    def _threads(self) -> Pool[TaskResult | Deferred]:
+        if self._pool is None:
+            self._pool = Pool(self._workers.concurrency or THREADS, self._engine.core.turns.wake)
+        return self._pool
 
     def recover(self) -> None:
         """Set right what an interruption of this thread has left: count again, and begin what was not begun; raises NoThread."""
@@ -247,244 +259,3 @@ class Workshop:
         if self._pool is not None:
             self._pool.close()
         self._loop.close()
-
-
-#: Offered tasks taken at once.
-BATCH: Final = 64
-
-#: Tasks handed over one after another before every worker is asked for in its turn.
-_IN_A_ROW: Final = 64
-
-
-class HandOut:
-    """Takes tasks. One in whose hands processes have died is taken when nothing else runs here, and nothing else beside it."""
-
-    def __init__(self, engine: Verbs, workers: Workers, workshop: Workshop) -> None:
-        self._engine = engine
-        self._workers = workers
-        self._workshop = workshop
-        self._rotation = 0
-        #: Whether the last poll has given all that was asked for: then there may be more.
-        self._plenty = False
-        #: What is to be taken alone, and until when nothing else is taken so that it can be.
-        self._waiting: dict[MessageKey, tuple[Worker, Message]] = {}
-        self._until = 0
-        #: What was taken alone.
-        self._lone: Task | None = None
-        #: What turns have handed over, to be carried out before anything else is taken.
-        self.handed: deque[tuple[Worker, Task]] = deque()
-        #: So many more of them than there are threads: the driver's own thread has carried out the last ones in next to no time.
-        self.ahead = 0
-        #: How many tasks a turn may hand over at most: none to a caller who may not drive on. In threads, or in the driver's own.
-        self.most = 0
-        self.threads = False
-        #: To which instant the driver moves a virtual clock when nothing else is to be done before.
-        self.until: float = -1
-        self._in_a_row = 0
-        self._noted_at = 0
-        self._by_queue: dict[str, Worker] = {}
-        #: Whose hand takes what is offered, and what turns hand over.
-        self._hand = Hand(engine.core.holding)
-
-    @property
-    def worker_id(self) -> str:
-        """What tasks show of who has them."""
-        return self._workers.worker_id or self._engine.core.holding.worker_id
-
-    def take(self, most: int, *, threads: bool = False) -> list[tuple[Worker, Task]]:
-        """Up to `most` tasks for workers that may take one more; with `threads`, as many as there is room for."""
-        self._in_a_row = 0
-        if self._lone is not None:
-            if any(running.task is self._lone for running in self._workshop):
-                return []
-            self._lone = None
-        if self._waiting and (alone := self._alone()):
-            return alone
-        if self._waiting and self._engine.clock.now() < self._until:
-            return []
-        return self._offered(most, threads=threads) or (self._alone() if self._waiting else [])
-
-    def _alone(self) -> list[tuple[Worker, Task]]:
-        """The first of those that wait to be alone, if nothing runs."""
-        while self._waiting and not (len(self._workshop) or self._workshop.lends()):
-            worker, message = self._waiting.pop(next(iter(self._waiting)))
-            self._lone = self._engine.core.polling.take_alone(message, self.worker_id, self._engine.core.holding)
-            if self._lone is not None:
-                return [(worker, self._lone)]
-        return []
-
-    def _offered(self, most: int, *, threads: bool) -> list[tuple[Worker, Task]]:
-        found: list[tuple[Worker, Task]] = []
-        workers = tuple(self.served().values())
-        limit, hand, polling, left = self._workers.concurrency, self._hand, self._engine.core.polling, most
-        worker_id, room = self._workers.worker_id or hand.holding.worker_id, self._room() if threads else {}
-        lent = self._workshop.lent is not None and self._workshop.lends()
-        if hand.passed:
-            hand.passed.clear()  # of an attempt that has failed
-        self._plenty = False
-        for offset in range(len(workers)):
-            worker, free = workers[(self._rotation + offset) % len(workers)], left
-            if worker.concurrency is not None:
-                free = min(free, (self._workshop.room_for(worker) or 0) - lent)
-            free = min(free, room[worker.is_async] - lent) if room else free
-            free = free if limit is None else min(free, limit - len(self._workshop) - lent - len(found))
-            if free <= 0:
-                continue
-            try:
-                tasks = polling.take_offered(worker.task_type, worker_id, free, worker.domain, hand)
-            except StorageError:
-                if found:  # what was taken is carried out; the error comes again
-                    break
-                raise
-            if room:
-                given = len(tasks)
-                room[worker.is_async] -= given
-                self._plenty = self._plenty or given == free
-            if hand.passed:
-                self._keep(worker, hand)
-            found += [(worker, task) for task in tasks] if tasks else ()
-            left = most - len(found)
-            if left <= 0:
-                break
-        self._rotation += 1
-        return found
-
-    def _room(self) -> dict[bool, int]:
-        """How many more functions may run in threads, coroutines or not; one that the driver runs itself takes no room."""
-        return {kind: self._workshop.room(is_async=kind) for kind in (False, True)}
-
-    # ------------------------------------------------------------------ handed over
-
-    def take_beside(self, ended: Sequence[Call], run: RunGroup) -> bool:
-        """Take the next tasks in one write with reports of many executions, whose turns `run` takes too; False when it does not.
-
-        It is not done when what the reports offer might come first.
-        """
-        most, lent = self.most, self._workshop.lent is not None and self._workshop.lends()
-        worker = self._next_offered() if self._plenty and self.threads else None
-        if not most or self.handed or self._waiting or self._lone is not None or worker is None:
-            return False
-        freed = sum(one.worker.is_async is worker.is_async for one in ended) - lent
-        most = min(most, self._workshop.room(is_async=worker.is_async) + freed)
-        if self._workers.concurrency is not None:
-            most = min(most, self._workers.concurrency - len(self._workshop) + len(ended) - lent)
-        if worker.concurrency is not None:
-            most = min(most, (self._workshop.room_for(worker) or 0) + sum(one.worker is worker for one in ended) - lent)
-        if most <= 0:
-            return False
-        polling, hand, noted = self._engine.core.polling, new[Hand](self._engine.core.holding), list[Task]()
-        asker = new[Asker](worker_id=self.worker_id, count=most)
-        busy = {one.task.workflow_id for one in ended}
-        try:
-            return polling.take_first([asker], worker.task_type, worker.domain, busy, noted, run, hand)
-        finally:
-            self._plenty = len(asker.taken) == most
-            self._in_a_row, self._rotation = 0, self._rotation + bool(asker.taken)
-            self.handed.extend((worker, task) for task, _ in asker.given)
-            self._keep(worker, hand)
-            if len(asker.given) < len(noted):
-                kept = {task.task_id for task, _ in asker.given}
-                polling.give_up([task for task in noted if task.task_id not in kept])
-
-    def _next_offered(self) -> Worker | None:
-        """The next worker in turn whose queue is not known to be empty."""
-        served, quiet, now = tuple(self.served().items()), self._engine.core.turns.quiet, self._engine.clock.now()
-        for offset in range(len(served)):
-            queue, worker = served[(self._rotation + offset) % len(served)]
-            if quiet.offered_at(queue) <= now:
-                return worker
-        return None
-
-    def taking(self, reports: Iterable[Report], ended: Sequence[Worker] = ()) -> Taking | None:
-        """What has a turn over reports hand other tasks of their execution to workers that are free after it, `ended` included.
-
-        None when nothing is to be handed over: then, and now and then anyway, every worker is asked for in its turn.
-        """
-        served = self.served()
-        self._in_a_row += 1
-        waits = self.handed or self._waiting or self._lone is not None or (len(served) > 1 and self._in_a_row > _IN_A_ROW)
-        if not self.most or waits or not served:
-            return None
-        most, limit, lent = self.most, self._workers.concurrency, self._workshop.lent is not None and self._workshop.lends()
-        if self.threads:
-            seen: set[bool] = set()
-            for worker in served.values():
-                if worker.is_async not in seen:
-                    seen.add(worker.is_async)
-                    room = self._workshop.room(is_async=worker.is_async) - lent
-                    for one in ended:
-                        room += one.is_async is worker.is_async
-                    most = room if room < most else most
-        if limit is not None:
-            most = min(most, limit - len(self._workshop) - lent + len(ended))
-        if most <= 0:
-            return None
-        free = dict.fromkeys(served, most)
-        ahead = self.ahead if self.threads and limit is None else 0
-        for queue, worker in served.items():
-            if worker.concurrency is not None:
-                free[queue] = (self._workshop.room_for(worker) or 0) - lent + ended.count(worker)
-            elif ahead and self._workshop.is_quick(worker, alone=False):
-                free[queue] += ahead
-        owner = self._engine.config.owner
-        again: set[str] = set()
-        for report in reports:
-            task = report.task
-            again.add(queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type)
-        return new[Taking](
-            data=said(self._workers.worker_id or self._hand.holding.worker_id, self._hand),
-            owner=owner,
-            write=None if 0 <= (now := self._engine.clock.now()) - self._noted_at < POLLS_MS else self._polled(now),
-            free=free,
-            most=most + ahead,
-            again=again,
-            until=self.until,
-            write_at=self._polled,
-        )
-
-    def give_back(self) -> None:
-        """Give back what was handed over and not begun: nobody drives on. What cannot be now, is when the engine is closed."""
-        handed = [task for _, task in self.handed]
-        self.handed.clear()
-        with suppress(StorageError):
-            self._engine.core.holding.give_back(handed)
-
-    def served(self) -> dict[str, Worker]:
-        """The workers by the queues of this engine's owner that they take from."""
-        owner = self._engine.config.owner
-        if not owner:
-            return self._workers.by_queue
-        if len(self._by_queue) != len(self._workers):
-            self._by_queue = {queue_name(one.task_type, one.domain, owner): one for one in self._workers}
-        return self._by_queue
-
-    def _polled(self, at: int) -> PollWrite | None:
-        """What is written of the poll that workers make which are free at an instant: as often as one is written."""
-        if 0 <= at - self._noted_at < POLLS_MS:
-            return None
-        self._noted_at = at
-        who = self.worker_id
-        polls = [
-            new[PollData](queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=at)
-            for worker in self.served().values()
-        ]
-        return self._engine.core.polling.polls.write(polls)
-
-    def receive(self, taking: Taking | None, into: list[tuple[Worker, Task]] | None = None) -> None:
-        """Have what a turn has handed over carried out next, or put it into a list."""
-        if taking is None or not (taking.taken or taking.write):
-            return
-        owner, served, handed = self._engine.config.owner, self.served(), self.handed if into is None else into
-        for task, _ in self._engine.core.polling.received(taking):
-            queue = queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type
-            handed.append((served[queue], task))
-        if taking.at is not None and taking.taken and isinstance(self._engine.clock, VirtualClock):
-            self._in_a_row, self._rotation = 0, self._rotation + 2  # as after a poll in vain, and one at that instant
-            self._engine.clock.move_to(max(taking.at, self._engine.clock.now()))
-
-    def _keep(self, worker: Worker, hand: Hand) -> None:
-        """Note what is to be taken alone. What runs is waited for, but not for longer than a stopping engine would."""
-        while hand.passed:
-            if (message := hand.passed.pop(0)).key not in self._waiting:
-                self._waiting[message.key] = (worker, message)
-                self._until = self._engine.clock.now() + self._workers.drain_ms

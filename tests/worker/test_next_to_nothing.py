@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conductorlite import Engine, Workers, WorkflowDef
-from conductorlite.runtime.workshop import AHEAD, THREADS, HandOut, Workshop
+from conductorlite import Engine, Run, SystemClock, TaskContext, Workers, WorkflowDef
+from conductorlite.model.clock import Wakeup
+from conductorlite.runtime import loop
+from conductorlite.runtime.handout import AHEAD, HandOut
+from conductorlite.runtime.workshop import THREADS, Workshop
 
 WIDTH = 600
+
+PATIENCE_S = 20.0
 
 
 def fork(width: int) -> WorkflowDef:
@@ -100,3 +107,92 @@ def test_a_bound_that_is_set_holds_for_what_is_at_hand(monkeypatch: pytest.Monke
         steps.engine = engine
         engine.start(fork(100)).result()
         assert max(steps.at_hand) == 8
+
+
+class Rows:
+    """A worker `step` that is said to take nothing, whose first call waits until it is released."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.threads: list[threading.Thread] = []
+        self.done: list[str] = []
+        self.waits = False
+        self.entered, self.released = threading.Event(), threading.Event()
+        self.workers = Workers()
+        self.workers.task("step")(self.step)
+        monkeypatch.setattr(Workshop, "_took", lambda shop, worker, _: shop._spans.__setitem__(worker.queue, 0))
+
+    def step(self, context: TaskContext) -> None:
+        self.threads.append(threading.current_thread())
+        if self.waits and len(self.threads) == 1:
+            self.entered.set()
+            assert self.released.wait(PATIENCE_S)
+        self.done.append(context.workflow_id)
+
+    def begun(self, engine: Engine, count: int) -> list[Run[dict[str, Any]]]:
+        """So many executions of three steps, once it is known how long a step takes."""
+        tasks = [{"name": "step", "taskReferenceName": f"t{n}", "type": "SIMPLE"} for n in range(3)]
+        engine.register(WorkflowDef.from_json({"name": "steps", "tasks": tasks}))
+        engine.start("steps").result()
+        self.threads.clear()
+        self.done.clear()
+        return [engine.start("steps", workflow_id=f"w{n}") for n in range(count)]
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch) -> Rows:
+    """A worker that was not called yet."""
+    return Rows(monkeypatch)
+
+
+def test_for_a_caller_that_goes_on_at_an_instant_one_thread_does_all(
+    rows: Rows, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One after another, and what they report and take next is one commit for as many as there are threads."""
+    monkeypatch.setattr(loop, "PATIENCE_MS", 60_000)
+    with Engine(tmp_path / "s.db", workers=rows.workers) as engine:
+        runs = rows.begun(engine, 4 * THREADS)
+        begun = engine.backend.commits()
+        assert engine.run_until_idle(timeout="60s")
+        assert {run.status for run in runs} == {"COMPLETED"}
+        assert len(set(rows.threads)) == 1
+        assert threading.current_thread() not in rows.threads
+        assert engine.backend.commits() - begun <= 3 * 4 + 2
+        assert engine.admin.check() == []
+
+
+def test_one_that_hangs_keeps_neither_that_caller_nor_the_others(rows: Rows) -> None:
+    """Others begin what is left after a while, and the caller goes on in time."""
+    with Engine(workers=rows.workers) as engine:
+        runs = rows.begun(engine, 10)
+        rows.waits = True
+        until = time.monotonic() + PATIENCE_S
+        while len(rows.done) < 27:
+            assert not engine.run_until_idle(timeout="20ms")
+            assert time.monotonic() < until
+        rows.released.set()
+        assert engine.run_until_idle(timeout="60s")
+        assert {run.status for run in runs} == {"COMPLETED"}
+        assert {task.attempt for run in runs for task in run.workflow.tasks} == {0}
+        assert engine.admin.check() == []
+
+
+def test_who_is_interrupted_meanwhile_leaves_nothing_undone(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is called once, and reported by the next one who drives."""
+    wait = SystemClock.wait
+
+    def interrupted(clock: SystemClock, wakeup: Wakeup, until: int | None) -> None:
+        if rows.entered.is_set() and not rows.released.is_set():
+            rows.released.set()
+            raise KeyboardInterrupt
+        wait(clock, wakeup, until)
+
+    with Engine(workers=rows.workers) as engine:
+        runs = rows.begun(engine, 10)
+        rows.waits = True
+        monkeypatch.setattr(SystemClock, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            engine.run_until_idle(timeout="60s")
+        assert engine.run_until_idle(timeout="60s")
+        assert {run.status for run in runs} == {"COMPLETED"}
+        assert len(rows.done) == 30
+        assert engine.admin.check() == []
