@@ -82,6 +82,8 @@ class StoreReader:
 
     def latest_known(self) -> dict[str, str]:
         """See `Known`."""
+        if not (self._latest or self._latest_kept):
+            return {}
         tasks = self._tasks
         found = {base_ref: ref for base_ref, ref in self._latest_kept.items() if tasks.get(ref) is not None}
         for base_ref, task in self._latest.items():
