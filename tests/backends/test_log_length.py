@@ -47,13 +47,13 @@ def lengths(sizes: list[int]) -> int:
     return sum(before != after for before, after in pairwise(sizes))
 
 
-@pytest.mark.parametrize(("mode", "most", "least"), [("FULL", 16, 2), ("NORMAL", 120, 110)])
+@pytest.mark.parametrize(("mode", "most", "least"), [("FULL", 10, 2), ("NORMAL", 100, 90)])
 def test_it_grows_by_many_commits_at_once(tmp_path: Path, mode: Literal["FULL", "NORMAL"], most: int, least: int) -> None:
     """Each sync of a file that has grown writes its length, too; where no commit is synced it grows by what there is."""
     with closing(SQLiteBackend(tmp_path / "s.db", synchronous=mode)) as backend:
         sizes = posted(backend, range(120))
-        assert least <= lengths(sizes) <= most
-        assert sizes[0] < 64 * KB  # who commits once needs no more than that
+        assert least <= lengths(sizes[20:]) <= most
+        assert sizes[10] < 128 * KB  # who commits seldom needs no more than that
         assert len(found(backend)) == 120
 
 
@@ -75,7 +75,7 @@ def test_several_that_write_in_turn_make_it_no_longer_than_one(tmp_path: Path) -
     """What one has made longer is not made longer by the next, and nobody's commit is written over."""
     with closing(SQLiteBackend(tmp_path / "s.db")) as one, closing(SQLiteBackend(tmp_path / "s.db")) as other:
         sizes = [size for number in range(120) for size in posted((one, other)[number % 2], range(number, number + 1))]
-        assert lengths(sizes) <= 16
+        assert lengths(sizes[20:]) <= 12
         assert max(sizes) < 2 * KB * KB
         assert [waits.event_id for waits in found(one)] == [f"e{number}" for number in range(120)]
 

@@ -138,10 +138,10 @@ class SQLiteBackend:
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
+        self._check_open()
         inside = self._current.block
         if isinstance(inside, _Writing) and inside.view is not None and inside.live:
             return self._version
-        self._check_open()
         if self._writer is not None and self._mutex.owned():
             return self._data_version(self._writer)
         with within(_Alone(self)) as writer:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sqlite3
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Final
 
 from conductorlite.model import attrs
@@ -47,6 +48,9 @@ _MOST: Final = 8
 
 #: How much earlier than the first timer an alarm may be, ms.
 _SLACK: Final = 250
+
+#: Of a timer in a cell: when it is due, and its text.
+_text: Final = itemgetter(1)
 
 #: What is known of so many executions is remembered.
 _KNOWN: Final = 5_000
@@ -394,7 +398,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
         self._others = (gone, put)
         if not timers:
             return None, MARK if marked else None, timers
-        first, texts = min(timers.values())[0], ",".join([text for _, text in timers.values()])
+        first, texts = min(timers.values())[0], ",".join(map(_text, timers.values()))
         cell = f"{MARK}[{texts}]" if marked else f"[{texts}]"
         return at if at is not None and at <= first <= at + _SLACK else first, cell, timers
 

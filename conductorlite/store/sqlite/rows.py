@@ -427,8 +427,8 @@ class BaseWrites(BaseReads):
     """What every change uses."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
-        super().__init__(connection)
-        self._path = path
+        self._connection, self._path = connection, path
+        self._execute = connection.execute
         self._executemany = connection.executemany
         #: Whether this transaction has written anything that a failing decision must not take along.
         self._dirty = False
