@@ -71,8 +71,9 @@ _LONG: Final = 4 * 1024 * 1024
 #: Not where the file system has fewer bytes left: there are better uses for them.
 _ROOMY: Final = 16 * _LONG
 
-#: It is looked at, which takes 5 µs, after so many commits; after more when so many looks have found nothing to do.
-_OFTEN: Final = 2
+#: How long it is is asked after so many commits; after more when so many times there was nothing to do. It is not asked by `stat`:
+#: of a file whose times somebody has seen, Linux changes them at the next write, and the sync writes them, too.
+_OFTEN: Final = 3
 _SELDOM: Final = 32
 _IN_VAIN: Final = 64
 
@@ -244,22 +245,20 @@ class Log:
         """Make it longer when a commit has; before a commit, in its write: nobody else adds to it meanwhile."""
         if commits < self._next:
             return
+        self._next = commits + (_OFTEN if self._in_vain < _IN_VAIN else _SELDOM)
+        self._in_vain += 1
         try:
-            size = os.stat(self._path).st_size  # noqa: PTH116 - as `_bytes`, a call less
+            file = os.open(self._path, _WRITING | os.O_APPEND)
+        except OSError:
+            return  # the commit says what is wrong
+        try:
+            size = os.lseek(file, 0, os.SEEK_END)
             # SQLite has it end behind a frame, so a multiple is what it was made.
             if _GROWS <= size < _LONG and size % _FURTHER and _free(self._folder) >= _ROOMY:
-                self._lengthen((size + _FURTHER // 2) // _FURTHER * _FURTHER + _FURTHER - size)
+                os.write(file, bytes((size + _FURTHER // 2) // _FURTHER * _FURTHER + _FURTHER - size))
                 self._in_vain = 0
-            else:
-                self._in_vain += 1
         except OSError:
-            self._in_vain += 1  # the commit says what is wrong
-        self._next = commits + (_OFTEN if self._in_vain < _IN_VAIN else _SELDOM)
-
-    def _lengthen(self, more: int) -> None:
-        file = os.open(self._path, _WRITING | os.O_APPEND)
-        try:
-            os.write(file, bytes(more))
+            pass
         finally:
             os.close(file)
 
