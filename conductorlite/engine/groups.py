@@ -113,10 +113,10 @@ class GroupTurns(Turns):
             self.quiet.committed(number)
         for one, memo, decision in shared:
             if isinstance(memo, Remembered):
-                self.residents.keep(decision, memo, memo.version, self.quiet.commits)
+                self.residents.keep(decision, memo, memo.version, number)
                 self.announce(decision)
             elif not decision.empty:
-                self._keep(decision, memo)
+                self._keep(decision, memo, number)
                 self.announce(decision)
             results[one.workflow_id] = new[TurnResult](decision=decision, replies=decision.replies)
 

@@ -21,6 +21,7 @@ from conductorlite.model.statuses import (
     TaskStatus,
     WorkflowStatus,
 )
+from conductorlite.model.threads import cached_property
 from conductorlite.plan.compile import Node, Plan
 
 __all__ = [
@@ -36,9 +37,9 @@ __all__ = [
 ]
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=False)
 class ExecutionAudit:
-    """One execution, whole, as it is stored."""
+    """One execution, whole, as it is stored. What more than one law asks for is worked out once."""
 
     workflow: Workflow
     plan: Plan
@@ -52,18 +53,14 @@ class ExecutionAudit:
     extended: Mapping[tuple[str, ...], Plan] = attrs.field(factory=dict)
     #: Outgoing parts wait to be relayed: the queue may lag behind the rows.
     undelivered: bool = False
-    #: What the journal says, when a law has asked for it.
-    _journals: list[_Journal] = attrs.field(factory=list, init=False, repr=False, eq=False)
 
-    @property
+    @cached_property
     def journal(self) -> _Journal:
-        """What the journal says, read once for all laws."""
-        if not self._journals:
-            self._journals.append(_Journal(self.history))
-        return self._journals[0]
+        """What the journal says."""
+        return _Journal(self.history)
 
-    @property
-    def last(self) -> dict[str, Task]:
+    @cached_property
+    def last(self) -> Mapping[str, Task]:
         """The last attempt at each printed reference."""
         return {task.ref: task for task in sorted(self.attempts, key=lambda task: task.attempt)}
 
@@ -256,7 +253,7 @@ class _Journal:
     """What the journal says last of each attempt, of the workflow, and of each loop's round; changes that no table allows."""
 
     def __init__(self, history: Sequence[HistoryEvent]) -> None:
-        self.attempts: dict[tuple[str | None, int | None], HistoryEvent] = {}
+        self.attempts: dict[tuple[str | None, int | None], tuple[TaskStatus, HistoryEvent]] = {}
         self.status: WorkflowStatus | None = None
         self.rounds: dict[str | None, int | None] = {}
         self.amiss: list[str] = []
@@ -291,22 +288,20 @@ class _Journal:
         self.status = after
 
     def _task(self, line: HistoryEvent) -> None:
-        known, now = self.attempts.get((line.ref, line.attempt)), _task_status(line)
-        before = None if known is None else _task_status(known)
+        now = _TASK_STATUSES.get(line.status) or TaskStatus(line.status)
+        before, _ = self.attempts.get((line.ref, line.attempt), _NEVER_SAID)
         allowed = now in TASK_TRANSITIONS[before]
         if not allowed and not (self._reopened and before is not None and now in TASK_VERB_TRANSITIONS.get(before, ())):
             self.amiss.append(f"line {line.n}: {line.ref} goes from {before} to {now}")
         if self.status is not None and self.status.terminal and not now.terminal:
             self.amiss.append(f"line {line.n}: {line.ref} becomes {now} in a {self.status} workflow")
-        self.attempts[(line.ref, line.attempt)] = line
+        self.attempts[(line.ref, line.attempt)] = (now, line)
 
 
 #: The statuses of attempts by their names: to find one here takes a fifth of calling the class.
 _TASK_STATUSES: Final = {str(status): status for status in TaskStatus}
 
-
-def _task_status(line: HistoryEvent) -> TaskStatus:
-    return _TASK_STATUSES.get(line.status) or TaskStatus(line.status)
+_NEVER_SAID: Final[tuple[TaskStatus | None, HistoryEvent | None]] = (None, None)
 
 
 def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
@@ -316,11 +311,11 @@ def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
     if {(task.ref, task.attempt) for task in audit.attempts} != set(statuses):
         yield "the journal and the rows name different attempts"
     for task in audit.attempts:
-        recorded = statuses.get((task.ref, task.attempt))
+        status, recorded = statuses.get((task.ref, task.attempt), _NEVER_SAID)
         if recorded is None:
             continue
-        if recorded.status != task.status:
-            yield f"{task.ref} attempt {task.attempt} is {task.status}, the journal says {recorded.status}"
+        if status is not task.status:
+            yield f"{task.ref} attempt {task.attempt} is {task.status}, the journal says {status}"
         if task.status.terminal and recorded.payload is not None and recorded.payload != task.output:
             yield f"{task.ref} attempt {task.attempt}: the journal has another output"
         if task.round != (rounds.get(task.ref) or 0):

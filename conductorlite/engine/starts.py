@@ -132,7 +132,7 @@ class StartTurns(GroupTurns):
             self.quiet.committed(number)
             for decision, first in pairs:
                 if decision.outgoing.put:  # else it waits
-                    self._keep(decision, first.memo)
+                    self._keep(decision, first.memo, number)
         except FencedOut as error:
             begun = [each for each in zip(firsts, decisions, strict=True) if each[0].event.workflow_id in error.stored]
             firsts = [first for first in firsts if first.event.workflow_id not in error.stored]

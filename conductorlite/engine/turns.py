@@ -247,9 +247,9 @@ class Turns(Parking):
             raise
         quiet.committed(number)
         if decision.workflow.status.terminal:
-            quiet.over = (decision.workflow, quiet.commits)
+            quiet.over = (decision.workflow, number)
         else:
-            self.residents.keep(decision, rows, rows.version, quiet.commits)
+            self.residents.keep(decision, rows, rows.version, number)
         return decision
 
     def start_atomically(self, event: Event, started: Start, extra_write: ExtraWrite) -> TurnResult:
@@ -289,10 +289,10 @@ class Turns(Parking):
             except InvariantBroken:
                 continue  # counted on its own row; the engine that wrote to it is not to blame
 
-    def _keep(self, decision: Decision, memo: TurnMemo) -> None:
+    def _keep(self, decision: Decision, memo: TurnMemo, number: int) -> None:
         known, memo.known = memo.known, None  # it knows the memo, and the collector would have to find both
         if known is not None and self.joined.decisions is None:
-            self.residents.keep(decision, known, memo.version, self.quiet.commits)
+            self.residents.keep(decision, known, memo.version, number)
 
     def _attempt_turn(
         self,
@@ -379,7 +379,7 @@ class Turns(Parking):
                 tx.apply(self._before_apply(tx, decision, memo))
                 self._write_extras(tx, decision, memo)
             self.quiet.committed(number)
-            self._keep(decision, memo)
+            self._keep(decision, memo, number)
         return workflow, decision
 
     def _committed_inside(

@@ -85,13 +85,14 @@ class Driver(Work):
         With `idle` schedules alone are nothing: they never come to an end.
         """
         queues = list(self.handing.served())
-        quiet, now = self.engine.core.turns.quiet, self.clock.now()
+        quiet = self.engine.core.turns.quiet
         soon = self._timeline[0][0] if self._timeline else None
         exact = self._passed_over or (soon is None and (idle or self.clock.virtual))
         offered = 0 if exact else min(map(quiet.offered_at, queues), default=inf)
         if soon is not None and offered > soon and quiet.is_idle(soon):  # when all else comes due, after it, need not be known
             self._held = False
             return soon
+        now = self.clock.now()
         if soon is None and offered > now and quiet.is_idle(now):
             event, message, endless = quiet.next_event(), None if offered == inf else int(offered), False
         else:

@@ -1,7 +1,7 @@
 """What engines of a simulation answer, beside an engine on the same store that has kept nothing in memory.
 
 Rows that are kept between turns are compared by what a turn writes, under its fence. What writes nothing is compared by nothing: a
-refusal, a report that is ignored, a poll in vain, a result. So it is asked twice.
+refusal, a report that is ignored, a poll in vain, a driver that finds nothing to do, a result. So it is asked twice.
 """
 
 from __future__ import annotations

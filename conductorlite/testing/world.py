@@ -250,7 +250,7 @@ class World:
         before = self._fences_of_others(machine)
         disturbed = self.counts["meanwhile"]
         for _ in range(1 + a % 4):
-            if not machine.engine.tick():
+            if not self._ask(machine, Engine.tick):
                 break
         after = self._fences_of_others(machine)
         if disturbed == self.counts["meanwhile"] and before != after:

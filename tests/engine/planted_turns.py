@@ -44,6 +44,11 @@ def stale_end_told(patch: Patch) -> None:
     patch.setattr(Quiet, "is_same_since", lambda _, commits: commits >= 0)
 
 
+def idle_while_others_write(patch: Patch) -> None:
+    """Whether anything is due is told by what was known once, whoever has written since."""
+    patch.setattr(Quiet, "is_idle", lambda self, now: now < self.due_at and self._joined.decisions is None)
+
+
 def others_not_counted(patch: Patch) -> None:
     """What was known before another process has written is known after the next write of this one, which counts its own only."""
     patch.setattr(Quiet, "is_same_since", lambda self, commits: commits >= self._since and self.is_unchanged())

@@ -82,8 +82,12 @@ def take(engine: Engine, ref: str) -> Task:
 
 def report(engine: Engine, task: Task, status: str = "COMPLETED") -> Task:
     """Report on a task under its lease."""
-    result = TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus(status), lease=task.lease)
-    return engine.update_task(result)
+    return engine.update_task(reported(task, status))
+
+
+def reported(task: Task, status: str = "COMPLETED") -> TaskResult:
+    """A report on a task under its lease."""
+    return TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus(status), lease=task.lease)
 
 
 def warm(engine: Engine, workflow_id: str = "w") -> Task:
@@ -206,6 +210,33 @@ def test_what_others_have_written_is_known_after_an_own_write(another: Open, wha
         rows.clear()
         assert asked() is (what != "an end")
         assert [str(row.status) for row in rows] == ["TERMINATED"] * (what != "an end")
+
+
+@pytest.mark.parametrize("what", ["a step", "a step of a group", "an end"])
+def test_what_a_turn_has_left_is_as_old_as_its_commit(another: Open, what: str) -> None:
+    """Before it is kept another process may write, and another thread of this one learn of that."""
+    here, elsewhere = another(workers=working()), another()
+    held = warm(here)
+    other = warm(here, "other") if what == "a step of a group" else held
+    quiet = here.core.turns.quiet
+    real = quiet.committed
+
+    def then_others_write(number: int, *more: Any) -> None:
+        real(number, *more)
+        vars(quiet).pop("committed", None)
+        (elsewhere.restart if elsewhere.status("w").terminal else elsewhere.terminate)("w")
+        enter(here)
+
+    if what == "an end":
+        for ref in ("t2", "t3", "t4"):
+            report(here, held if ref == "t2" else take(here, ref))
+        held = take(here, "t5")
+    vars(quiet)["committed"] = then_others_write
+    if what == "a step of a group":
+        here.update_tasks([reported(held), reported(other)])
+    else:
+        report(here, held)
+    assert here.core.queries.ending("w", [])() is (what != "an end")
 
 
 def test_a_round_reads_no_row_of_the_loops_around_it(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from planted_turns import (
     Patch,
     acknowledged_before_the_commit,
     group_not_compared,
+    idle_while_others_write,
     leased_twice,
     one_of_a_group_lost,
     others_not_counted,
@@ -244,6 +245,7 @@ BUGS: dict[Callable[[Patch], None], int] = {
     leased_twice: 9,
     stale_row_answers: 3,
     stale_end_told: 1,
+    idle_while_others_write: 11,
     others_not_counted: 2,
 }
 
