@@ -22,6 +22,7 @@ from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
+from conductorlite.plan.tree import levels
 
 __all__ = ["on_rerun", "on_restart"]
 
@@ -234,10 +235,10 @@ def _place(changeset: Changeset, target: Task, task: Task) -> _Place:
         return _Place.BESIDE
     mine, other = changeset.node(target).route, placed.route
     depth = 0
-    for (my_list, my_index), (its_list, its_index) in zip(mine, other, strict=False):
+    for (my_list, my_index), (its_list, its_index) in zip(levels(mine), levels(other), strict=False):
         if my_list != its_list:
             return _Place.BESIDE
-        if my_list is not None and my_list.kind == "body":
+        if my_list[1] == "body":
             my_round, its_round = target.iterations[depth], task.iterations[depth]
             depth += 1
             if my_round != its_round:

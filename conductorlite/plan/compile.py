@@ -240,7 +240,7 @@ def compile_plan(
         output=output,
         # The end of a branch is not the end of the workflow: the JOIN behind it reads on when all have arrived.
         ahead=Ahead(
-            nodes, output, frozenset(ref for ref, place in places.items() if "branch" in [one.kind for one in place.around])
+            nodes, output, frozenset[str]().union(*[one.inside for one in nodes.values() if one.task.type == TaskType.FORK_JOIN])
         ),
         compensates=bool(undoing) or grows,
         limited=grows or any(node.limit is not NO_LIMIT and bool(node.limit) for node in every),

@@ -24,7 +24,7 @@ from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingE
 from conductorlite.model.later import pattern
 from conductorlite.model.scalars import property_name, step_path
 from conductorlite.model.texts import did_you_mean
-from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, branches, holds_tasks, walk
+from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, branches, holds_tasks, walk, where_parted
 
 __all__ = [
     "Findings",
@@ -299,8 +299,8 @@ def _predecessors(join: TreePosition, target: TreePosition) -> Iterator[str]:
 
 def _parts(join: TreePosition, target: TreePosition, fork: TreePosition) -> bool:
     """Whether two positions below a fork are in different branches of it."""
-    depth = fork.depth
-    return join.depth > depth and target.depth > depth and join.route[depth][0] != target.route[depth][0]
+    mine, its = where_parted(join, target)
+    return mine.parent is not None and mine.parent.path == fork.path and mine.branch != its.branch
 
 
 def _all_of(tasks: Sequence[WorkflowTask]) -> Iterator[str]:
@@ -406,12 +406,11 @@ def _unreachable(join: TreePosition, target: TreePosition) -> str | None:
         if len(other) > len(mine):
             return f"is in the loop {other[-1]!r}, and the join is not"
         return "is not in the join's loop"
-    for (mine_at, mine_index), (other_at, other_index) in zip(join.route, target.route, strict=False):
-        if mine_at != other_at:
-            return "is in another case of the same switch" if mine_at is not None and mine_at.excludes(other_at) else None
-        if mine_index != other_index:
-            return "comes after the join" if other_index > mine_index else None
-    return None
+    mine_at, other_at = where_parted(join, target)
+    if mine_at.branch != other_at.branch:
+        apart = mine_at.branch is not None and mine_at.branch.excludes(other_at.branch)
+        return "is in another case of the same switch" if apart else None
+    return "comes after the join" if other_at.index > mine_at.index else None
 
 
 def conditional_on(join: TreePosition, target: TreePosition) -> str | None:

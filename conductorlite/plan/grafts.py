@@ -25,7 +25,7 @@ from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.compile import Node, Plan
-from conductorlite.plan.tree import TreePosition, changed_branches, positions
+from conductorlite.plan.tree import LEVEL, TreePosition, changed_branches, positions
 
 __all__ = ["ALONE", "RunProgress", "grafted", "progress_of", "unfolded"]
 
@@ -148,7 +148,7 @@ def _branches(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -
                     loops=(*outer.loops, *node.loops),
                     # Most are counted by the JOIN alone, and share the tuple that says so.
                     scopes=(*around, *((scope, number + depth) for scope, number in node.scopes)) if node.scopes else around,
-                    route=(*outer.route, *node.route[1:]),
+                    route=(*outer.route, *node.route[LEVEL:]),
                     joins=tuple(join for join in node.joins if join != outer.join),
                 ),
             )

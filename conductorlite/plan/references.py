@@ -14,7 +14,7 @@ from conductorlite.model.later import pattern
 from conductorlite.model.scalars import step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, is_expression
-from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition
+from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, where_parted
 
 __all__ = ["check_references", "check_secrets", "templates_of", "texts_of"]
 
@@ -188,11 +188,12 @@ def _out_of_reach(reader: TreePosition, target: TreePosition) -> str | None:
         return None
     if reader.loops and not set(reader.loops).isdisjoint(target.loops):
         return None  # an earlier round has been there
-    for (mine_at, mine), (other_at, other) in zip(reader.route, target.route, strict=False):
-        if mine_at != other_at:
-            return "is in another case of the same switch" if mine_at is not None and mine_at.excludes(other_at) else None
-        if mine != other:
-            return "comes later" if other > mine else None
+    mine, other = where_parted(reader, target)
+    if mine.branch != other.branch:
+        apart = mine.branch is not None and mine.branch.excludes(other.branch)
+        return "is in another case of the same switch" if apart else None
+    if mine.index != other.index:
+        return "comes later" if other.index > mine.index else None
     if reader.depth == target.depth:
         return "is this task itself"
     # One is in the other: what is around has begun; a loop's input is looked at again after each round.

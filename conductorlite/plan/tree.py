@@ -18,6 +18,7 @@ from conductorlite.model.scalars import MAX_NESTING, step_path
 
 __all__ = [
     "CHOOSES",
+    "LEVEL",
     "OPERATOR_TYPES",
     "SHIPPED_TYPES",
     "Branch",
@@ -26,8 +27,10 @@ __all__ = [
     "branches",
     "changed_branches",
     "holds_tasks",
+    "levels",
     "positions",
     "walk",
+    "where_parted",
 ]
 
 #: Types whose workers we ship, and which no engine has unasked.
@@ -85,21 +88,31 @@ class Branch:
         return other is not None and {self.kind, other.kind} <= {"case", "default"}
 
 
-#: The way down from the workflow (None) to a task: the list and the place in it, a pair per level.
-Route = tuple[tuple[Branch | None, int], ...]
+#: The way down from the workflow to a task, four entries a level: whose list, its kind and key, and the place in it. Texts and
+#: numbers only: plans keep it, and the garbage collector is to leave it alone.
+Route = tuple[str | int, ...]
+LEVEL: Final = 4
+
+
+def levels(route: Route) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """The lists on the way down, by what they are known by, and the place in each."""
+    return ((route[at : at + 3], int(route[at + 3])) for at in range(0, len(route), LEVEL))
 
 
 @attrs.frozen(kw_only=True, slots=True, eq=False)
 class TreePosition:
-    """One task and where it stands: its JSON path, its siblings, what contains it (`parent`), and the way down to it."""
+    """One task and where it stands: its JSON path, its siblings, and what contains it (`parent`)."""
 
     task: WorkflowTask
     path: str
     siblings: Sequence[WorkflowTask]
     parent: TreePosition | None
-    route: Route
-    #: The lists it is in, outermost first, without the workflow's own; and references of the loops among them.
-    around: tuple[Branch, ...]
+    #: The list it is an element of, None for the workflow's own, and the place in it.
+    branch: Branch | None
+    index: int
+    #: 1 for a task of the workflow itself, one more per task that contains it.
+    depth: int
+    #: References of the loops it is in, outermost first.
     loops: tuple[str, ...]
     #: The task that this one undoes, for a compensation: the flow never comes to it.
     compensates: WorkflowTask | None = None
@@ -110,19 +123,25 @@ class TreePosition:
         return self.task.task_reference_name
 
     @property
-    def index(self) -> int:
-        """Position among the siblings."""
-        return self.route[-1][1]
+    def around(self) -> tuple[Branch, ...]:
+        """The lists it is in, outermost first, without the workflow's own."""
+        found: list[Branch] = []
+        at = self
+        while at.branch is not None and at.parent is not None:
+            found.append(at.branch)
+            at = at.parent
+        return tuple(found[::-1])
 
     @property
-    def depth(self) -> int:
-        """1 for a task of the workflow itself, one more per task that contains it."""
-        return len(self.route)
-
-    @property
-    def branch(self) -> Branch | None:
-        """The list it is an element of; None for the workflow's own."""
-        return self.route[-1][0]
+    def route(self) -> Route:
+        """The way down to it."""
+        down: Route = ()
+        at: TreePosition | None = self
+        while at is not None:
+            branch = at.branch
+            level = ("", "", "", at.index) if branch is None else (branch.ref, branch.kind, branch.key, at.index)
+            down, at = (*level, *down), at.parent
+        return down
 
     @property
     def outwards(self) -> Iterator[TreePosition]:
@@ -141,6 +160,19 @@ class TreePosition:
     def following(self) -> WorkflowTask | None:
         """The sibling just after, if any."""
         return self.siblings[self.index + 1] if self.index + 1 < len(self.siblings) else None
+
+
+def where_parted(one: TreePosition, other: TreePosition) -> tuple[TreePosition, TreePosition]:
+    """The first two on the ways down to two tasks of a definition, of any two walks, that are not the same task; the same one
+    twice if one of the two is, or is in, the other.
+    """
+    while one.depth > other.depth and one.parent is not None:
+        one = one.parent
+    while other.depth > one.depth and other.parent is not None:
+        other = other.parent
+    while one.parent is not None and other.parent is not None and one.parent.path != other.parent.path:
+        one, other = one.parent, other.parent
+    return one, other
 
 
 def holds_tasks(task: WorkflowTask) -> bool:
@@ -203,11 +235,10 @@ def positions(defn: WorkflowDef | None, *, compensations: bool = False) -> dict[
 
 def _positions(tasks: Sequence[WorkflowTask], path: str, parent: TreePosition | None, branch: Branch | None) -> list[TreePosition]:
     """The tasks of one list, last first, as a stack wants them."""
-    above: Route = ()
-    around: tuple[Branch, ...] = ()
+    depth = 1
     loops: tuple[str, ...] = ()
     if parent is not None and branch is not None:
-        above, around, loops = parent.route, (*parent.around, branch), parent.loops
+        depth, loops = parent.depth + 1, parent.loops
         if branch.kind == "body":
             loops = (*loops, branch.ref)
     return [
@@ -216,8 +247,9 @@ def _positions(tasks: Sequence[WorkflowTask], path: str, parent: TreePosition | 
             path=f"{path}[{index}]",
             siblings=tasks,
             parent=parent,
-            route=(*above, (branch, index)),
-            around=around,
+            branch=branch,
+            index=index,
+            depth=depth,
             loops=loops,
         )
         for index in reversed(range(len(tasks)))

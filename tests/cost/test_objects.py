@@ -16,6 +16,9 @@ from conductorlite.errors import WorkflowFailed
 #: A task's row, and the documents that are its input and its output.
 A_ROUND = 4
 
+#: A branch's task as it is defined, the list in which it is alone, and its node: what leads to it are texts and numbers.
+A_BRANCH = 3
+
 #: Executions that are looked at.
 EXECUTIONS = 10
 
@@ -34,6 +37,24 @@ def test_a_round_in_memory_leaves_few_objects() -> None:
         gc.collect()
         assert len(gc.get_objects()) - before <= A_ROUND * rounds + 100
         assert len(list(engine.history(run.workflow_id))) >= 4 * rounds
+
+
+def test_a_branch_leaves_few_objects_with_its_plan() -> None:
+    """Counted in the second definition: the first has made what is made at its first use."""
+    branches = 300
+    with Engine(clock=VirtualClock()) as engine:
+
+        def begin(definition: WorkflowDef) -> int:
+            workflow_id = engine.start(definition, {"x": 1}).workflow_id
+            engine.terminate(workflow_id)
+            engine.admin.remove(workflow_id)
+            del definition
+            gc.collect()
+            return len(gc.get_objects())
+
+        before = begin(fork(2))
+        after = begin(fork(branches))
+        assert after - before <= A_BRANCH * branches + 150
 
 
 async def astep() -> dict[str, Any]:

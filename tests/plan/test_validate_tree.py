@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from conductorlite.model.definitions import WorkflowDef, WorkflowTask
-from conductorlite.plan.tree import Branch, walk
+from conductorlite.plan.tree import LEVEL, Branch, levels, walk, where_parted
 
 
 def task(ref: str, **fields: object) -> WorkflowTask:
@@ -46,6 +46,18 @@ def test_a_place_knows_its_surroundings() -> None:
     assert (places["l"].following, places["z"].following) == (places["z"].task, None)
     assert [places[name].depth for name in ("z", "l", "f", "m", "y")] == [1, 1, 2, 3, 4]
     assert places["x"].around == (Branch(ref="l", kind="body"), Branch(ref="f", kind="branch", key=0))
+
+
+def test_where_two_ways_part_is_the_first_level_in_which_they_differ() -> None:
+    """Of any two tasks, of one walk or of two: the lists differ, or the places in one list; one may be in the other, or itself."""
+    for one in walk(TREE):
+        for other in walk(TREE):
+            mine, its = where_parted(one, other)
+            pairs = zip(levels(one.route), levels(other.route), strict=False)
+            same = next((number for number, (this, that) in enumerate(pairs) if this != that), min(one.depth, other.depth) - 1)
+            assert (mine.depth, its.depth) == (same + 1, same + 1)
+            assert mine.route == one.route[: LEVEL * (same + 1)]
+            assert its.route == other.route[: LEVEL * (same + 1)]
 
 
 def test_the_walk_stops_one_level_below_the_deepest() -> None:

@@ -164,7 +164,7 @@ class View:
             forked = printed_ref(base_ref, self.standpoint[1])
             here = forked if self.task(forked) is not None else None
         if here is not None:
-            return self.task(here)
+            return self.last.get(here) or self.task(here)
         ref = self.newest.get(base_ref)
         if ref is not None:
             return self.last[ref]
