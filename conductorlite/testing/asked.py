@@ -6,21 +6,24 @@ refusal, a report that is ignored, a poll in vain, a driver that finds nothing t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
+from conductorlite.model.decisions import Event
 from conductorlite.model.errors import ConductorliteError, StorageBusy
 from conductorlite.model.executions import Workflow
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.ports import Backend
 from conductorlite.testing.faults import FaultyBackend
 
-__all__ = ["Waiting", "answer", "answered_otherwise", "has_written"]
+__all__ = ["Waiting", "answer", "answered_otherwise", "has_written", "overdue", "passed_over"]
 
 T = TypeVar("T")
 
 #: Writes that change no execution: who polled, and the ends of blocks.
 _NOTES: Final = ("record_polls", "commit")
+
+_MANY: Final = 1_000
 
 
 def answer(engine: Engine, verb: Callable[[Engine], T]) -> T | ConductorliteError:
@@ -56,6 +59,19 @@ def _words(said: object) -> object:
     if isinstance(said, ConductorliteError):
         return f"{type(said).__name__}: {said}"
     return [_words(one) for one in said] if isinstance(said, list | tuple) else said
+
+
+def overdue(backend: Backend, now: int) -> dict[Event, int]:
+    """Every event that is due, and the fence of its execution."""
+    with backend.reading() as view:
+        due = [event for event in view.upcoming_events(_MANY) if event.due_at <= now]
+        return {event: row.fence for event in due if (row := view.workflow(event.workflow_id)) is not None}
+
+
+def passed_over(before: Mapping[Event, int], after: Mapping[Event, int]) -> list[str]:
+    """Events that were due, of executions that have had a turn since, and are due still: a turn reads first what is due."""
+    left = [event for event, fence in before.items() if after.get(event, fence) != fence]
+    return [f"a turn of {event.workflow_id} has not read {event.event_id}, which was due" for event in left]
 
 
 class Waiting:

@@ -19,7 +19,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.ports import ReadingTransaction
-from conductorlite.testing.asked import Waiting, answer, answered_otherwise, has_written
+from conductorlite.testing.asked import Waiting, answer, answered_otherwise, has_written, overdue, passed_over
 from conductorlite.testing.faults import Crash, FaultyBackend, Store
 
 __all__ = ["World", "undisturbed"]
@@ -214,16 +214,17 @@ class World:
 
     def _ask(self, machine: _Machine, verb: Callable[[Engine], T]) -> T:
         """What a verb of an engine returns or raises: where it has written nothing, what one says that has kept nothing."""
-        began, disturbed = machine.backend.writes, self.counts["meanwhile"]
+        inner, now = machine.backend.inner, machine.clock.now()
+        began, disturbed, due = machine.backend.writes, self.counts["meanwhile"], overdue(inner, now)
         said = answer(machine.engine, verb)
-        if not has_written(machine.backend, began) and disturbed == self.counts["meanwhile"]:
+        if disturbed == self.counts["meanwhile"] and has_written(machine.backend, began):
+            self._seen += passed_over(due, overdue(inner, now)) if due else ()
+        elif disturbed == self.counts["meanwhile"]:
             self.counts["nothing written"] += 1
             number = self._machines.index(machine)
             open_one = partial(self._engine, number, clock=machine.clock)
-            if otherwise := answered_otherwise(said, verb, machine.backend.inner, open_one):
-                self._seen.append(
-                    f"engine {number + 1} has written nothing and said {said!r}; one that has kept nothing {otherwise}"
-                )
+            if otherwise := answered_otherwise(said, verb, inner, open_one):
+                self._seen.append(f"engine {number + 1} has written nothing and said {said}; one that has kept nothing {otherwise}")
         if isinstance(said, ConductorliteError):
             raise said
         return said
@@ -292,7 +293,7 @@ class World:
         """One engine holds another one for dead, which it may be or not."""
         others = [one.engine.config.name for one in self._machines if one is not machine]
         if others:
-            self._ask(machine, lambda engine: engine.admin.take_over(others[a % len(others)]))
+            machine.engine.admin.take_over(others[a % len(others)])
 
     def _report(self, machine: _Machine, a: int, b: int) -> None:
         """On any task that was ever given out, however long ago, and as often as it comes."""

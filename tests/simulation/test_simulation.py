@@ -35,6 +35,7 @@ from planted_turns import (
     savepoint_lost,
     stale_end_told,
     stale_row_answers,
+    stale_row_used,
 )
 
 
@@ -244,6 +245,7 @@ BUGS: dict[Callable[[Patch], None], int] = {
     acknowledged_before_the_commit: 5,
     leased_twice: 9,
     stale_row_answers: 3,
+    stale_row_used: 17,
     stale_end_told: 1,
     idle_while_others_write: 11,
     others_not_counted: 2,
