@@ -23,7 +23,7 @@ from conductorlite.model.attrs import new
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision, Message
 from conductorlite.model.errors import FencedOut
-from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
+from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow, weight_of
 from conductorlite.store.ports import Backend, Capability, ReadingTransaction, WritingTransaction
 
 __all__ = ["TASKS", "Near", "Quiet", "Remembered", "Resident", "Residents"]
@@ -32,9 +32,10 @@ __all__ = ["TASKS", "Near", "Quiet", "Remembered", "Resident", "Residents"]
 TASKS: Final = 16
 _SPARE: Final = 8
 
-#: What the row of an execution weighs at most, and that of a task, bytes: their payloads, and the rest.
+#: What the row of an execution weighs at most, and that of a task, bytes; so many executions show what part of that rows do weigh.
 _ROW: Final = 4 * INLINE_LIMIT + 4_000
 _TASK: Final = 2 * INLINE_LIMIT + 2_500
+_WEIGHED: Final = 64
 
 
 class Known(Protocol):
@@ -79,8 +80,8 @@ class Residents:
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._held: dict[str, Resident] = {}
-        #: What they weigh, but for what threads have done at once; it is added up again when it is too much.
-        self._weight = 0
+        #: What they weigh at most, but for what threads have done at once, and what part they do; added up when it is too much.
+        self._weight, self._share = 0, 1.0
         #: Whether a new execution has the first fence there is; not in a store that has removed any.
         self._first = True
 
@@ -133,17 +134,20 @@ class Residents:
             self.take(workflow.workflow_id)
         self._held[workflow.workflow_id] = new[Resident](stored_workflow(workflow), tasks, latest, version, commits, weight)
         self._weight += weight
-        if self._weight > self._budget:
+        if self._weight * self._share > self._budget:
             self._make_room()
 
     def _make_room(self) -> None:
         """Forget those whose turns were the first, if they weigh too much together; then there is room for some."""
-        weight = sum(resident.weight for resident in self._held.copy().values())
-        most = self._budget if weight <= self._budget else self._budget - self._budget // 8
+        held = [*self._held.copy().values()]
+        some, weight = held[:: len(held) // _WEIGHED or 1], sum([resident.weight for resident in held])
         try:
+            self._share = sum([weight_of(one.row, [*one.tasks.values()]) for one in some]) / sum([one.weight for one in some])
+            most = self._budget / self._share
+            most -= most / 8 if weight > most else 0
             while weight > most:
                 weight -= self._held.pop(next(iter(self._held))).weight
-        except (KeyError, RuntimeError, StopIteration):
+        except (KeyError, RuntimeError, StopIteration, ZeroDivisionError):
             return  # another thread was first
         self._weight = weight
 

@@ -383,7 +383,7 @@ def test_a_file_that_was_restored_under_a_running_engine(tmp_path: Path, *, besi
 def test_no_more_is_kept_than_is_allowed(tmp_path: Path) -> None:
     """By the bytes of the configuration; 0 keeps nothing."""
     path = lay_empty_store(tmp_path / "store.db")
-    for allowed, kept in ((0, 0), (50_000, 2)):
+    for allowed, kept in ((0, 0), (12_000, 2)):
         with Engine(path, clock=VirtualClock(T0), config=EngineConfig(resident_bytes=allowed)) as engine:
             for number in range(4):
                 engine.start(CHAIN, workflow_id=f"{allowed}-{number}")
@@ -398,13 +398,21 @@ def test_as_many_are_kept_as_their_rows_allow(tmp_path: Path) -> None:
     wait = WorkflowDef.from_json(
         {"name": "w", "tasks": [{"name": "w", "type": "WAIT", "taskReferenceName": "w", "inputParameters": {"duration": "1 day"}}]}
     )
-    with Engine(path, clock=VirtualClock(T0), config=EngineConfig(resident_bytes=1_000_000)) as engine:
+    with Engine(path, clock=VirtualClock(T0), config=EngineConfig(resident_bytes=240_000)) as engine:
         engine.start_many(wait, [{}] * 10)
         assert len(engine.core.turns.residents._held) == 0
         engine.start_many(CHAIN, [{}] * 60)
         assert len(engine.core.turns.residents._held) == 60
         engine.start_many(CHAIN, [{}] * 60)
         assert 60 < len(engine.core.turns.residents._held) < 80
+
+
+def test_long_texts_weigh_more(tmp_path: Path) -> None:
+    """Where each holds texts of a thousand characters, fewer are kept."""
+    config = EngineConfig(resident_bytes=240_000)
+    with Engine(lay_empty_store(tmp_path / "store.db"), clock=VirtualClock(T0), config=config) as engine:
+        engine.start_many(CHAIN, [{"x": "long" * 240}] * 60)
+        assert 20 < len(engine.core.turns.residents._held) < 40
 
 
 @pytest.mark.parametrize("how", ["by an engine", "by a turn of its own"])
