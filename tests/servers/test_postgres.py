@@ -22,8 +22,10 @@ from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
 from conductorlite.errors import AccessDenied, AlreadyExists, InvalidInput, LockUnavailable, SchemaTooNew, StorageUnavailable
 from conductorlite.store.places import open_lock
 from conductorlite.store.ports import Backend, Lock
+from conductorlite.store.sqlite.rows import NULL, task_row
 from conductorlite.testing.conformance import BackendConformance
 from conductorlite.testing.conformance.locks import LockConformance
+from conductorlite.testing.conformance.samples import task
 from conductorlite.testing.faults import FaultyBackend
 
 
@@ -64,6 +66,16 @@ class TestPostgresLock(LockConformance):
         """The server ends the session."""
         (pid,) = lock._connection.execute("SELECT pg_backend_pid()").fetchone()
         ask(self.url, f"SELECT pg_terminate_backend({pid}, 2000)")
+
+
+def test_a_cell_that_is_not_there_is_null() -> None:
+    """Whatever stands for it where rows are written for every store in SQL; no server is asked."""
+    pytest.importorskip("psycopg")
+    from conductorlite.ext.postgres import wire
+
+    cells = task_row(task("a"), NULL)
+    assert any(cell is NULL for cell in cells)
+    assert [wire._cell(cell) is None for cell in cells] == [cell is NULL for cell in cells]
 
 
 def ask(url: str, statement: str) -> None:
