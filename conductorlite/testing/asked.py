@@ -44,10 +44,10 @@ def answered_otherwise(
 ) -> str | None:
     """What an engine that is `opened` now says to a verb, if it is not what was `said` without a write; it cannot write either."""
     fresh = FaultyBackend(inner, keep_open=True, on_write=_refuse)
-    anew = answer(opened(fresh), verb)
+    again = answer(opened(fresh), verb)
     if has_written(fresh, 0):
         return f"would write {fresh.journal}"
-    return None if _words(anew) == _words(said) else f"says {_words(anew)}"
+    return None if _words(again) == _words(said) else f"says {_words(again)}"
 
 
 def _refuse(name: str) -> None:
@@ -81,13 +81,13 @@ class Waiting:
         self._engine = engine
         self._for_long: dict[str, tuple[Callable[[], bool], list[Workflow]]] = {}
 
-    def told_otherwise(self, stored: Sequence[Workflow]) -> Iterator[str]:
-        """Where the end that they are told of is not the one that is stored."""
+    def shown_otherwise(self, stored: Sequence[Workflow]) -> Iterator[str]:
+        """Where the end that they are shown is not the one that is stored."""
         for row in stored:
             rows: list[Workflow] = []
             now = (self._engine.core.queries.ending(row.workflow_id, rows), rows)
             for ended, found in {id(one): one for one in (now, self._for_long.pop(row.workflow_id, now))}.values():
                 if ended() != row.status.terminal or found != [row] * row.status.terminal:
-                    yield f"{found or 'no end'} is told of {row!r}"
+                    yield f"{found or 'no end'} is shown for {row!r}"
             if not row.status.terminal:
                 self._for_long[row.workflow_id] = now

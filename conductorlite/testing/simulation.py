@@ -4,7 +4,7 @@ A seed is a schedule: a list of small numbers, read as actions. Engines take tur
 fails; they read what another one overwrites before they commit, and have clocks that differ and jump. Workers lose their leases,
 report twice, late, several at once, or through another engine; events are relayed late. After every action all laws must hold; a
 report may only count under the lease its task was last given out with, and is stored when it is acknowledged; a turn reads all
-that is due; what an engine answers without a write, or tells who waits for a result, is what one answers that has kept nothing.
+that is due; what an engine answers without a write, or shows who waits for a result, is what one answers that has kept nothing.
 When the faults stop, everything must come to an end with nothing held. What fails is shrunk to the fewest actions that still fail,
 and reported with its seed: the same seed fails the same way on every machine.
 """

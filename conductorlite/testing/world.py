@@ -394,7 +394,7 @@ class World:
         with engine.backend.reading() as view:
             stored = [row for one in view.workflow_ids(None, "", _MANY) if (row := view.workflow(one)) is not None]
         for number, machine in enumerate(self._machines):
-            found += [f"engine {number + 1}: {wrong}" for wrong in machine.waiting.told_otherwise(stored)]
+            found += [f"engine {number + 1}: {wrong}" for wrong in machine.waiting.shown_otherwise(stored)]
         for workflow_id in engine.admin.workflow_ids():
             for task in engine.get(workflow_id).tasks:
                 # What was never with a worker puts out what others have.
