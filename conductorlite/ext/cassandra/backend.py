@@ -432,14 +432,14 @@ class _Split(Block[Any]):
                     if item.cells:
                         backend._partitions.write(one, item.cells)
             with backend.queue.writing() as queue:
-                tx.write_extras(queue, [None])
+                tx.write_extras(queue, None)
                 for one, number in tx.order:
                     if one in stored and one not in taken:
                         try:
                             carry_out(queue, tx.pending[one].items[number])
+                            tx.write_extras(queue, (one, number))
                         except KeyTaken:  # by another one, since it was tried
                             taken[one] = tx.pending[one].head
-                tx.write_extras(queue, [one for one in stored if one not in taken])
         except StorageError as error:
             log_store("what turns have sent is delivered later", error)
             backend._behind.update(stored)

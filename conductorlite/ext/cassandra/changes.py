@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -114,8 +114,13 @@ class SplitWrites(SplitReads):
         self.kept: list[tuple[str, str, str | None]] = []
         #: Definitions that are new: who finds a turn before it is delivered needs them.
         self.embedded: list[tuple[str, str]] = []
-        #: What need not outlive its process, by the execution it is written with; None: what was written before any decision.
-        self._extras: list[tuple[str | None, str, tuple[Any, ...]]] = []
+        #: What need not outlive its process, by the item that it is written after; None: before any.
+        self._extras: list[tuple[tuple[str, int] | None, str, tuple[Any, ...]]] = []
+
+    def _rows(self, workflow_id: str) -> dict[tuple[str, str], Cell | None]:
+        """As before this change: what it has made of them since is asked first."""
+        before = self._before.get(workflow_id)
+        return super()._rows(workflow_id) if before is None else before
 
     def defer(self) -> None:
         """Nothing: what refuses a decision must be known before the partitions are asked."""
@@ -185,23 +190,28 @@ class SplitWrites(SplitReads):
 
     def settled(self) -> None:
         """Put what was written beside decisions into their items; once, when there is no more to come."""
-        numbers = dict.fromkeys(self.pending, -1)
-        owner: str | None = None
-        for verb, given in self.noted.notes:
+        last: tuple[str, int] | None = None
+        for item, verb, given in self._asked():
             if verb == "apply":
-                owner = given[0].workflow.workflow_id
-                numbers[owner] = numbers.get(owner, -1) + 1
+                last = item or last
             elif verb == "embed":
                 self.embedded.append(given)
-            elif owner is None or (text := said(verb, given)) is None:
-                self._extras.append((owner, verb, given))
+            elif last is None or (text := said(verb, given)) is None:
+                self._extras.append((last, verb, given))
             else:
-                self._beside(owner, numbers[owner], [text])
+                items, number = self.pending[last[0]].items, last[1]
+                items[number] = changed(items[number], beside=(*items[number].beside, text))
 
-    def _beside(self, workflow_id: str, number: int, texts: Sequence[tuple[str, Any]]) -> None:
-        if texts and workflow_id in self.pending:
-            items = self.pending[workflow_id].items
-            items[number] = changed(items[number], beside=(*items[number].beside, *texts))
+    def _asked(self) -> Iterator[tuple[tuple[str, int] | None, str, tuple[Any, ...]]]:
+        """What was asked of the queue store, in order; with the item of a decision, unless its execution was removed after it."""
+        gone = {given[0]: number for number, (verb, given) in enumerate(self.noted.notes) if verb == "remove"}
+        counts = dict.fromkeys(self.pending, 0)
+        for number, (verb, given) in enumerate(self.noted.notes):
+            item = None
+            if verb == "apply" and number > gone.get(workflow_id := given[0].workflow.workflow_id, -1):
+                item = (workflow_id, counts[workflow_id])
+                counts[workflow_id] += 1
+            yield item, verb, given
 
     @property
     def limited(self) -> list[Item]:
@@ -224,19 +234,13 @@ class SplitWrites(SplitReads):
 
     def again(self, tx: WritingTransaction) -> None:
         """Ask the queue store once more for all of it; raises what it did when it was tried."""
-        numbers: dict[str, int] = {}
-        for verb, given in self.noted.notes:
-            if verb == "apply":
-                workflow_id = given[0].workflow.workflow_id
-                number = numbers[workflow_id] = numbers.get(workflow_id, -1) + 1
-                pending = self.pending.get(workflow_id)
-                given = given if pending is None else (pending.items[number].decision,)
-            getattr(tx, verb)(*given)
+        for item, verb, given in self._asked():
+            getattr(tx, verb)(*(given if item is None else (self.pending[item[0]].items[item[1]].decision,)))
 
-    def write_extras(self, tx: WritingTransaction, of: Collection[str | None]) -> None:
-        """Write what was written with decisions on some executions, or before any."""
-        for owner, verb, given in self._extras:
-            if owner in of:
+    def write_extras(self, tx: WritingTransaction, after: tuple[str, int] | None) -> None:
+        """Write what was written after an item and before the next one, or before any."""
+        for item, verb, given in self._extras:
+            if item == after:
                 getattr(tx, verb)(*given)
 
     def contradicted(self) -> Collection[str]:
@@ -283,6 +287,7 @@ class SplitWrites(SplitReads):
         self._view.remove(workflow_id)
         head = self._head(workflow_id)
         known = self.pending.pop(workflow_id, None)
+        self._before.pop(workflow_id, None)
         before = head if known is None else known.before
         if before is not None:
             self.removed[workflow_id] = before

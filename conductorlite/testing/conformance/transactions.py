@@ -25,7 +25,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, Capability, JoinableBackend, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
-from conductorlite.testing.conformance.samples import dump, event, large, line, message, started, task, task_id, workflow
+from conductorlite.testing.conformance.samples import dump, event, large, line, message, settle, started, task, task_id, workflow
 
 __all__ = ["STEP", "Act", "TransactionConformance", "run"]
 
@@ -345,6 +345,46 @@ class TransactionConformance:
             assert [one.event_id for one in view.inbox("other")] == ["first"]
             assert [one.worker_id for one in view.poll_data("t")] == ["w"]
             assert view.workflow("second") is not None
+
+    def test_what_is_written_between_decisions_comes_between_them(self, backend: Backend) -> None:
+        """What is released is what was held then, not what the decision after it sends."""
+        row = started(backend)
+        sent = event("later", workflow_id="v", held=True)
+        with backend.writing() as tx:
+            tx.post([event("before", workflow_id="v", held=True)])
+            tx.apply(Decision(workflow=row))
+            tx.release("v", 3)
+            row = tx.workflow("w") or row
+            tx.apply(Decision(workflow=row, outgoing=Outgoing(posted=(sent,))))
+        settle(backend)
+        with backend.reading() as view:
+            assert {one.event_id: one.held for one in view.inbox("v")} == {"before": False, "later": True}
+
+    def test_a_later_decision_contradicts_what_was_stored_before(self, backend: Backend) -> None:
+        """The second one on an execution is refused as the first would be, and it alone."""
+        row = started(backend, inserted=(task("a"),))
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=row, inserted=(task("b", seq=1),)))
+            again = tx.workflow("w") or row
+            with pytest.raises(InvariantBroken):
+                tx.apply(Decision(workflow=again, inserted=(task("a"),)))
+        with backend.reading() as view:
+            assert [one.ref for one in view.attempts("w")] == ["a", "b"]
+
+    def test_an_execution_that_takes_the_place_of_another_has_nothing_of_it(self, backend: Backend) -> None:
+        """Removed and made again in one transaction, it may make the same rows, now and later."""
+        row = started(backend, inserted=(task("a"), task("b", seq=1)))
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=row))
+            tx.remove("w")
+            tx.apply(Decision(workflow=workflow("w"), created=True, inserted=(task("a"),)))
+        with backend.reading() as view:
+            again = view.workflow("w")
+        assert again is not None
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=again, inserted=(task("b", seq=1),)))
+        with backend.reading() as view:
+            assert [one.ref for one in view.attempts("w")] == ["a", "b"]
 
     def test_capabilities(self, backend: Backend, tmp_path: Path) -> None:
         """It can do what it says; what it does not say is refused by name, with nothing done."""
