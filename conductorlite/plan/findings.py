@@ -24,7 +24,16 @@ from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingE
 from conductorlite.model.later import pattern
 from conductorlite.model.scalars import property_name, step_path
 from conductorlite.model.texts import did_you_mean
-from conductorlite.plan.tree import OPERATOR_TYPES, SHIPPED_TYPES, TreePosition, branches, holds_tasks, walk, where_parted
+from conductorlite.plan.tree import (
+    OPERATOR_TYPES,
+    SHIPPED_TYPES,
+    TreePosition,
+    branches,
+    holds_tasks,
+    other_case,
+    walk,
+    where_parted,
+)
 
 __all__ = [
     "Findings",
@@ -408,8 +417,7 @@ def _unreachable(join: TreePosition, target: TreePosition) -> str | None:
         return "is not in the join's loop"
     mine_at, other_at = where_parted(join, target)
     if mine_at.branch != other_at.branch:
-        apart = mine_at.branch is not None and mine_at.branch.excludes(other_at.branch)
-        return "is in another case of the same switch" if apart else None
+        return other_case(mine_at, other_at)
     return "comes after the join" if other_at.index > mine_at.index else None
 
 

@@ -14,7 +14,7 @@ from conductorlite.model.later import pattern
 from conductorlite.model.scalars import step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, is_expression
-from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, where_parted
+from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, other_case, where_parted
 
 __all__ = ["check_references", "check_secrets", "templates_of", "texts_of"]
 
@@ -190,8 +190,7 @@ def _out_of_reach(reader: TreePosition, target: TreePosition) -> str | None:
         return None  # an earlier round has been there
     mine, other = where_parted(reader, target)
     if mine.branch != other.branch:
-        apart = mine.branch is not None and mine.branch.excludes(other.branch)
-        return "is in another case of the same switch" if apart else None
+        return other_case(mine, other)
     if mine.index != other.index:
         return "comes later" if other.index > mine.index else None
     if reader.depth == target.depth:

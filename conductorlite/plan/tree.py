@@ -28,6 +28,7 @@ __all__ = [
     "changed_branches",
     "holds_tasks",
     "levels",
+    "other_case",
     "positions",
     "walk",
     "where_parted",
@@ -160,6 +161,12 @@ class TreePosition:
     def following(self) -> WorkflowTask | None:
         """The sibling just after, if any."""
         return self.siblings[self.index + 1] if self.index + 1 < len(self.siblings) else None
+
+
+def other_case(one: TreePosition, other: TreePosition) -> str | None:
+    """What messages say of two that `where_parted` finds in different lists, if only one of these is run; None: both may be."""
+    apart = one.branch is not None and one.branch.excludes(other.branch)
+    return "is in another case of the same switch" if apart else None
 
 
 def where_parted(one: TreePosition, other: TreePosition) -> tuple[TreePosition, TreePosition]:

@@ -50,6 +50,19 @@ def forked(fork_ref: str, join_ref: str, branches: list[list[Json]], join_on: li
     ]
 
 
+def switched(case: str, **cases: Json) -> Json:
+    """A SWITCH on a value."""
+    return {
+        "name": "switch",
+        "taskReferenceName": "switch",
+        "type": "SWITCH",
+        "evaluatorType": "value-param",
+        "expression": "case",
+        "inputParameters": {"case": case},
+        **cases,
+    }
+
+
 def loop(count: int) -> WorkflowDef:
     """One task in a loop, each round reading the round before."""
     return workflow("loop", looped("loop", count, simple("t", x="${t.output.x}", n="${loop.output.iteration}")))
@@ -57,15 +70,7 @@ def loop(count: int) -> WorkflowDef:
 
 def sorted_loop(count: int) -> WorkflowDef:
     """The same with a SWITCH behind the task, of which no case has anything to do."""
-    switch = {
-        "name": "switch",
-        "taskReferenceName": "switch",
-        "type": "SWITCH",
-        "evaluatorType": "value-param",
-        "expression": "case",
-        "inputParameters": {"case": "${t.output.x}"},
-        "decisionCases": {"1": [], "2": [simple("other")]},
-    }
+    switch = switched("${t.output.x}", decisionCases={"1": [], "2": [simple("other")]})
     return workflow("sorted", looped("loop", count, simple("t", x="${t.output.x}", n="${loop.output.iteration}"), switch))
 
 
@@ -84,16 +89,8 @@ def looped(ref: str, rounds: int, *body: Json) -> Json:
 def mix(count: int) -> WorkflowDef:
     """Rounds of five tasks: a SWITCH that takes turns, a fork of two in one case, a NOOP and a task that reads them all."""
     pair = [[simple("left", x="${head.output.x}")], [simple("right", x="${head.output.x}"), simple("right2")]]
-    switch = {
-        "name": "switch",
-        "taskReferenceName": "switch",
-        "type": "SWITCH",
-        "evaluatorType": "value-param",
-        "expression": "case",
-        "inputParameters": {"case": "${head.output.even}"},
-        "decisionCases": {"true": forked("fork", "join", pair, ["left", "right2"])},
-        "defaultCase": [simple("a"), simple("b"), simple("c")],
-    }
+    cases = {"true": forked("fork", "join", pair, ["left", "right2"])}
+    switch = switched("${head.output.even}", decisionCases=cases, defaultCase=[simple("a"), simple("b"), simple("c")])
     noop = {"name": "noop", "taskReferenceName": "noop", "type": "NOOP"}
     head = simple("head", n="${loop.output.iteration}")
     tail = simple("tail", x="${head.output.x}", case="${switch.output.selectedCase}", left="${left.output.x}")
