@@ -132,7 +132,7 @@ def test_a_start_in_a_file_takes_so_many_calls(tmp_path: Path) -> None:
         started = partial(engine.start, definition, {"x": 1})
         started()
         started()
-        taken = _counted(started)
+        taken = min(_counted(started) for _ in range(3))  # a millisecond that ends meanwhile is read again
     assert taken <= STARTED, f"{taken} calls"
 
 
