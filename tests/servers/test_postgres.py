@@ -11,8 +11,9 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,12 +21,12 @@ from places import dropped, own_schema
 
 from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
 from conductorlite.errors import AccessDenied, AlreadyExists, InvalidInput, LockUnavailable, SchemaTooNew, StorageUnavailable
+from conductorlite.model.decisions import Decision
 from conductorlite.store.places import open_lock
 from conductorlite.store.ports import Backend, Lock
-from conductorlite.store.sqlite.rows import NULL, task_row
 from conductorlite.testing.conformance import BackendConformance
 from conductorlite.testing.conformance.locks import LockConformance
-from conductorlite.testing.conformance.samples import task
+from conductorlite.testing.conformance.samples import event, task, workflow
 from conductorlite.testing.faults import FaultyBackend
 
 
@@ -68,14 +69,34 @@ class TestPostgresLock(LockConformance):
         ask(self.url, f"SELECT pg_terminate_backend({pid}, 2000)")
 
 
-def test_a_cell_that_is_not_there_is_null() -> None:
-    """Whatever stands for it where rows are written for every store in SQL; no server is asked."""
-    pytest.importorskip("psycopg")
-    from conductorlite.ext.postgres import wire
+class _Sent:
+    """In the place of a connection: keeps what is sent."""
 
-    cells = task_row(task("a"), NULL)
-    assert any(cell is NULL for cell in cells)
-    assert [wire._cell(cell) is None for cell in cells] == [cell is NULL for cell in cells]
+    def __init__(self) -> None:
+        self.cells: list[object] = []
+
+    def execute(self, _statement: str, row: Sequence[object] = ()) -> Any:
+        """Keep a row."""
+        self.cells += row
+        return SimpleNamespace()
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> Any:
+        """Keep rows."""
+        return [self.execute(statement, row) for row in rows] and SimpleNamespace()
+
+
+def test_an_empty_cell_is_sent_as_none() -> None:
+    """What SQLite binds in the place of None is SQLite's own; no server is asked."""
+    pytest.importorskip("psycopg")
+    from conductorlite.ext.postgres.presence import Peers
+    from conductorlite.ext.postgres.rows import PostgresWrites
+
+    sent: Any = _Sent()
+    tx = PostgresWrites(sent, "", {"w": 1}, Peers(b""), schema="shop", alone=True)
+    tx.defer()
+    tx.apply(Decision(workflow=workflow("w"), updated=(task("a"),), inserted=(task("b"),), timers=(event("timeout", 9),)))
+    assert None in sent.cells
+    assert not [cell for cell in sent.cells if isinstance(cell, float)]
 
 
 def ask(url: str, statement: str) -> None:

@@ -33,7 +33,6 @@ from conductorlite.model.errors import (
     StorageReadOnly,
     StorageUnavailable,
 )
-from conductorlite.store.sqlite.rows import NULL
 
 __all__ = ["Connection", "Cursor", "connect", "parted"]
 
@@ -77,8 +76,8 @@ _READ: Final[dict[int, Callable[[bytes], Any]]] = {16: b"t".__eq__, 17: _hex, 20
 
 
 def _cell(value: Any) -> bytes | None:
-    """A parameter as text: what is kept in bytes elsewhere is kept as hex digits here, and the NaN of a row as NULL."""
-    if value is None or value is NULL:
+    """A parameter as text: what is kept in bytes elsewhere is kept as hex digits here."""
+    if value is None:
         return None
     if isinstance(value, str):
         data = value.encode()

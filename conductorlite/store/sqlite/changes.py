@@ -186,6 +186,8 @@ class SQLiteReads(RowReads):
 class SQLiteWrites(SQLiteReads, RowWrites):
     """One atomic change of the store; sees its own writes. Valid until its block ends."""
 
+    _null = NULL
+
     def __init__(self, connection: sqlite3.Connection, path: str, known: dict[str, Known]) -> None:
         super().__init__(connection, path)
         #: What is known of executions as they were once: each is compared before it is used.

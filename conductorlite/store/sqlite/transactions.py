@@ -20,7 +20,6 @@ from conductorlite.store.sqlite.history import history_of, history_rows
 from conductorlite.store.sqlite.limits import LimitReads, LimitWrites
 from conductorlite.store.sqlite.own_rows import OwnRows
 from conductorlite.store.sqlite.rows import (
-    NULL,
     STATUS,
     Row,
     event_of,
@@ -278,6 +277,8 @@ class RowWrites(RowReads, LimitWrites, TableWrites):
 
     #: What an application writes in the same transaction.
     own: OwnRows | None = None
+    #: What a store binds for an empty cell.
+    _null: float | None = None
 
     def own_rows(self) -> OwnRows:
         """See `JoinedTransaction`."""
@@ -308,16 +309,16 @@ class RowWrites(RowReads, LimitWrites, TableWrites):
             )
 
     def _rows(self, decision: Decision, execution: int) -> None:
-        fence = decision.workflow.fence + 1
+        fence, null = decision.workflow.fence + 1, self._null
         if decision.dropped:
             self._executemany(sql.DELETE_TASK, [(execution, ref) for ref in decision.dropped])
         if decision.updated:
             self._updated(
                 decision,
-                self._executemany(sql.UPDATE_TASK, [(fence, *task_row(task, NULL), execution) for task in decision.updated]),
+                self._executemany(sql.UPDATE_TASK, [(fence, *task_row(task, null), execution) for task in decision.updated]),
             )
         if decision.inserted:
-            self._executemany(sql.INSERT_TASK, [(execution, fence, *task_row(task, NULL)) for task in decision.inserted])
+            self._executemany(sql.INSERT_TASK, [(execution, fence, *task_row(task, null)) for task in decision.inserted])
         if decision.renamed:
             names = [
                 (one.new_ref, None if one.new_base_ref == one.new_ref else one.new_base_ref, execution, one.ref)
