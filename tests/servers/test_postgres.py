@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 from places import dropped, own_schema
 
-from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
+from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.errors import AccessDenied, AlreadyExists, InvalidInput, LockUnavailable, SchemaTooNew, StorageUnavailable
 from conductorlite.model.decisions import Decision
 from conductorlite.store.places import open_lock
 from conductorlite.store.ports import Backend, Lock
+from conductorlite.store.sqlite import statements as sql
 from conductorlite.testing.conformance import BackendConformance
 from conductorlite.testing.conformance.locks import LockConformance
 from conductorlite.testing.conformance.samples import event, task, workflow
@@ -254,6 +255,62 @@ def test_a_newer_schema_is_refused(url: str) -> None:
         connection.execute(f"UPDATE {schema}.schema_version SET version = 99")
     with pytest.raises(SchemaTooNew, match="schema 99"):
         Engine(url)
+
+
+#: What a store is made of, by names.
+_BUILT = (
+    "SELECT table_name, column_name, data_type, is_nullable FROM information_schema.columns WHERE table_schema = %s",
+    "SELECT tablename, indexname, replace(indexdef, schemaname || '.', '') FROM pg_indexes WHERE schemaname = %s",
+    "SELECT event_object_table, trigger_name, event_manipulation FROM information_schema.triggers WHERE trigger_schema = %s",
+)
+
+
+def _built(url: str) -> list[Any]:
+    """The columns, indexes and triggers of a store."""
+    import psycopg
+
+    place, _, schema = url.partition("?schema=")
+    with psycopg.connect(place) as connection:
+        return [sorted(connection.execute(asked.encode(), (schema,)).fetchall()) for asked in _BUILT]
+
+
+def test_a_store_of_each_older_schema_becomes_one_of_today(url: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tables and indexes are those of a new one, and what had failed in it is found by them and retried."""
+    pytest.importorskip("psycopg")
+    from conductorlite.ext.postgres import backend
+    from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, numbered
+
+    Engine(url).close()
+    failed = TaskStatus.FAILED_WITH_TERMINAL_ERROR
+    for version in range(1, VERSION):
+        old = own_schema(postgres_url)
+        try:
+            with monkeypatch.context() as then:
+                then.setattr(backend, "MIGRATIONS", MIGRATIONS[:version])
+                then.setattr(backend, "VERSION", version)
+                with Engine(old) as engine:
+                    engine.start(CHAIN, workflow_id="w")
+                    (taken,) = engine.poll("a", worker_id="me")
+                    engine.update_task(TaskResult(workflow_id="w", task_id=taken.task_id, status=failed, lease=taken.lease))
+            assert _built(old) != _built(url)
+            with Engine(old, workers=workers()) as engine:
+                assert engine.run("w").status is WorkflowStatus.FAILED
+                engine.retry("w")
+                assert engine.run("w").result("30s") == {"done": True}
+            assert _built(old) == _built(url)
+            assert "tasks_failed" in _plan(old, numbered(sql.TASKS_FAILED))
+        finally:
+            dropped(old)
+
+
+def _plan(url: str, statement: str) -> str:
+    """How the server answers, of many rows."""
+    import psycopg
+
+    place, _, schema = url.partition("?schema=")
+    options = f"-c search_path={schema} -c enable_seqscan=off -c enable_sort=off"
+    with psycopg.connect(place, options=options) as connection:
+        return str(connection.execute(f"EXPLAIN {statement.replace('$1', chr(39) + 'w' + chr(39))}".encode()).fetchall())
 
 
 def test_many_open_at_once(url: str) -> None:

@@ -200,6 +200,12 @@ CREATE INDEX {table}_texts_long ON {table}_texts (id) WHERE lexemes IS NULL;
     for table in ("search_workflows", "search_tasks")
 )
 
+#: What has failed is indexed by the bounds that it is asked for by, as in a file.
+_V3: Final = """
+DROP INDEX tasks_failed;
+CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status BETWEEN 5 AND 7;
+"""
+
 #: A column that is a text.
 _TEXT: Final = re.compile(r"\btext\b(?=( NOT NULL)?( PRIMARY KEY| UNIQUE)?[,\n)])")
 
@@ -212,7 +218,7 @@ def _texts(script: str) -> list[str]:
 
 
 #: What takes a store from version n to n + 1.
-MIGRATIONS: Final = (_texts(_V1), _texts(_V2))
+MIGRATIONS: Final = (_texts(_V1), _texts(_V2), _texts(_V3))
 
 #: The version this conductorlite writes.
 VERSION: Final = len(MIGRATIONS)

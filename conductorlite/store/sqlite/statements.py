@@ -177,10 +177,9 @@ TASK_LATEST_IN_LOOP: Final = (
 )
 #: Only who ends an execution, or what is around many tasks, asks for all that are live: its tasks are looked through.
 TASKS_LIVE: Final = f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} AND live = 1"
-#: FAILED, FAILED_WITH_TERMINAL_ERROR, TIMED_OUT: by bounds, as the index of them has it, and by a list, as that of PostgreSQL.
+#: FAILED, FAILED_WITH_TERMINAL_ERROR, TIMED_OUT: by bounds, as the index of them has it.
 TASKS_FAILED: Final = (
-    f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} AND retried = 0 AND status BETWEEN 5 AND 7 AND status IN (5, 6, 7)"
-    " ORDER BY seq"
+    f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} AND retried = 0 AND status BETWEEN 5 AND 7 ORDER BY seq"
 )
 TASKS_ALL: Final = f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} ORDER BY ref, attempt"
 _TASKS_OF: Final = f"SELECT w.workflow_id, {', '.join('t.' + column for column in TASK_COLUMNS)} FROM"
