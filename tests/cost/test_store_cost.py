@@ -62,6 +62,13 @@ def used(engine: Engine) -> int:
     return int(found)
 
 
+def written_pages(engine: Engine) -> list[int]:
+    """The pages in the log since it began, by their numbers."""
+    log = Path(f"{backend_of(engine).path}-wal").read_bytes()
+    (page_size,) = struct.unpack(">I", log[8:12])
+    return [struct.unpack(">I", log[at : at + 4])[0] for at in range(32, len(log), page_size + 24)]
+
+
 @pytest.mark.parametrize(("kept", "most", "read"), [(0, 11.4, 2), (2**25, 5.4, 0)], ids=["read again", "kept in memory"])
 def test_statements_of_a_step(tmp_path: Path, kept: int, most: float, read: int) -> None:
     """A task more is so many statements, rows and commits more; with rows kept in memory between turns none is read."""
@@ -93,9 +100,7 @@ def test_pages_and_trees_of_a_step(engine: Engine) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = backend.commits()
     carry_out(engine, 5, TEN)
-    log = Path(f"{backend.path}-wal").read_bytes()
-    (page_size,) = struct.unpack(">I", log[8:12])
-    frames = [struct.unpack(">I", log[at : at + 4])[0] for at in range(32, len(log), page_size + 24)]
+    frames = written_pages(engine)
     assert backend.commits() - before <= 1.2 * 5 * STEPS
     assert len(frames) <= 5.2 * 5 * STEPS
     try:
@@ -105,6 +110,26 @@ def test_pages_and_trees_of_a_step(engine: Engine) -> None:
     per_step = Counter(trees.get(page, "") for page in frames)
     usual = {name for name, n in per_step.items() if n >= 5 * STEPS}
     assert usual == {"workflows", "tasks", "tasks_live"}
+
+
+def test_pages_of_many_starts(tmp_path: Path) -> None:
+    """Beside many that wait, what begins is appended everywhere but in the index of heads, by which ids of attempts are found."""
+    with closing(engine_on(tmp_path / "store.db")) as engine:
+        engine.start_many(WAIT, [{"x": n} for n in range(6_000)])
+        connection = backend_of(engine)._writer
+        assert connection is not None
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        engine.start_many(WAIT, [{"x": n} for n in range(50)])
+        pages = written_pages(engine)
+        try:
+            trees = dict(connection.execute("SELECT pageno, name FROM dbstat").fetchall())
+        except sqlite3.OperationalError:
+            pytest.skip("an SQLite without dbstat")
+        written = Counter(trees.get(page, "") for page in set(pages))
+        assert written.pop("workflows_head") > 10
+        assert written["tasks_live"] <= 2
+        assert sum(written.values()) <= 28, written
 
 
 @pytest.mark.parametrize(("definition", "most"), [(TEN, 1_495), (WAIT, 546)], ids=["finished", "waiting"])

@@ -130,6 +130,18 @@ def test_it_comes_to_the_same_ends(engine: Engine, schema: int) -> None:
     assert engine.admin.check() == []
 
 
+def test_an_attempt_that_is_live_is_found_by_its_id(engine: Engine, schema: int) -> None:
+    """Also one of a schema in which ids did not begin as those of other attempts of the same execution."""
+    live = 0
+    with engine.backend.reading() as view:
+        for workflow_id in engine.admin.workflow_ids():
+            for task in view.live(workflow_id):
+                found = view.task_by_id(task.task_id)
+                assert found is not None and (found.workflow_id, found.ref, found.attempt) == (workflow_id, task.ref, task.attempt)
+                live += 1
+    assert live > 10, schema
+
+
 def test_what_stands_beside_executions_is_kept(engine: Engine) -> None:
     """Registry, idempotency keys, logs, polls, large payloads, events that are held, tasks of a domain."""
     assert engine.definitions.workflows() == [("keyed", 1), ("mourn", 1)]

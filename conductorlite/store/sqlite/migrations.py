@@ -392,8 +392,14 @@ DROP INDEX tasks_failed;
 CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status BETWEEN 5 AND 7;
 """
 
+#: What is live is indexed by execution, so that what is new stands side by side: by their ids they would be all over the index.
+V11: Final = """
+DROP INDEX tasks_live;
+CREATE INDEX tasks_live ON tasks (holder, execution, task_id) WHERE live = 1 OR holder <> '';
+"""
+
 #: What takes a store from schema n to n + 1.
-MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7, V8, V9, V10)
+MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11)
 
 #: How cells of older schemas are written since the seventh.
 OF_OLD: Final[dict[str, Callable[..., str | bytes | int]]] = {

@@ -61,7 +61,7 @@ CREATE TABLE tasks (
     response_timeout_at INTEGER, timeout_at INTEGER, retried INTEGER NOT NULL, executed INTEGER NOT NULL,
     live INTEGER NOT NULL, fence INTEGER NOT NULL, rest TEXT, PRIMARY KEY (execution, ref, attempt)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX tasks_live ON tasks (holder, task_id) WHERE live = 1 OR holder <> '';
+CREATE INDEX tasks_live ON tasks (holder, execution, task_id) WHERE live = 1 OR holder <> '';
 CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status BETWEEN 5 AND 7;
 CREATE INDEX tasks_loop ON tasks (execution, base_ref, seq, attempt, ref) WHERE iterations <> '';
 CREATE TABLE history (place INTEGER PRIMARY KEY, at INTEGER NOT NULL, lines ANY NOT NULL) STRICT;
@@ -183,7 +183,7 @@ CREATE INDEX pending_feed ON pending (feed, workflow_id);
 APPLICATION_ID: Final = 0x434C5445
 
 #: The schema this conductorlite writes.
-VERSION: Final = 10
+VERSION: Final = 11
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:

@@ -184,10 +184,10 @@ TASKS_FAILED: Final = (
 TASKS_ALL: Final = f"SELECT {_TASK} FROM tasks WHERE execution = {_NUMBER} ORDER BY ref, attempt"
 _TASKS_OF: Final = f"SELECT w.workflow_id, {', '.join('t.' + column for column in TASK_COLUMNS)} FROM"
 _OPEN: Final = "(t.live = 1 OR t.holder <> '')"
-#: Among what nobody holds and what each holder has.
+#: Of the executions whose attempts' ids begin so, among what nobody holds and what each holder has; among all of their attempts.
 LIVE_TASK_BY_ID: Final = (
-    f"{_TASKS_OF} (SELECT '' AS name UNION ALL SELECT holder FROM holders) AS h CROSS JOIN tasks AS t CROSS JOIN workflows AS w"
-    f" WHERE t.holder = h.name AND t.task_id = ? AND {_OPEN} AND w.execution = t.execution"
+    f"{_TASKS_OF} workflows AS w CROSS JOIN (SELECT '' AS name UNION ALL SELECT holder FROM holders) AS h CROSS JOIN tasks AS t"
+    f" WHERE w.head = ? AND t.holder = h.name AND t.execution = w.execution AND t.task_id = ? AND {_OPEN}"
 )
 TASK_BY_ID: Final = (
     f"{_TASKS_OF} workflows AS w CROSS JOIN tasks AS t WHERE w.head = ? AND t.execution = w.execution AND t.task_id = ?"

@@ -115,10 +115,10 @@ class RowReads(LimitReads, TableReads, FeedReads):
         return sorted(self._tasks(sql.TASKS_ALL, workflow_id), key=lambda task: (task.seq, task.attempt))
 
     def task_by_id(self, task_id: str) -> Task | None:
-        kept = packed_hex(task_id)
-        row = self._execute(sql.LIVE_TASK_BY_ID, (kept,)).fetchone()
-        if row is None and _HEAD.match(task_id):
-            row = self._execute(sql.TASK_BY_ID, (int(task_id[:8], 16), kept)).fetchone()
+        if not _HEAD.match(task_id):
+            return None
+        place = (int(task_id[:8], 16), packed_hex(task_id))
+        row = self._execute(sql.LIVE_TASK_BY_ID, place).fetchone() or self._execute(sql.TASK_BY_ID, place).fetchone()
         return None if row is None else task_of(row[1:], row[0])
 
     def history(self, workflow_id: str, after: int = 0) -> Sequence[HistoryEvent]:
