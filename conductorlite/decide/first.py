@@ -1,4 +1,4 @@
-"""The first turn: an execution begins, its first task is offered, and handed to the worker that is free for it.
+"""The first turn: an execution begins, its first task is offered, and handed to the worker that is free for it; or it waits.
 
 Every execution has one, so it is written out as a whole, as a step is: the Decision is made of the rows themselves. What is decided
 is what the general way would decide, field by field and in its order; whatever is not as it mostly is, is left to that way.
@@ -8,11 +8,13 @@ tests/oracle/test_plain.py compares.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from conductorlite.decide.changeset.mailboxes import REPLIES
+from conductorlite.decide.changeset.mailboxes import REPLIES, timer_event
 from conductorlite.decide.changeset.rows import attempt_id
 from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.operators import wait_until
 from conductorlite.decide.plain import polled_by
 from conductorlite.decide.step import (
     Following,
@@ -32,20 +34,39 @@ from conductorlite.decide.step import (
 from conductorlite.model.attrs import copied, new
 from conductorlite.model.canonical import Payload, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Outgoing
-from conductorlite.model.errors import InvalidInput
-from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.errors import InvalidExpression, InvalidInput
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.plan.compile import Plan
+from conductorlite.plan.compile import Node, Plan
 
 __all__ = ["first"]
 
 #: What is asked for in each of them: Python finds a global faster than a member of an enumeration.
 _RUNNING, _WORKFLOW, _WORKFLOW_TIMEOUT = WorkflowStatus.RUNNING, HistoryKind.WORKFLOW, EventKind.WORKFLOW_TIMEOUT
 _SCHEDULED, _IN_PROGRESS, _DONE = TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS, REPLIES[Outcome.DONE]
-_START, _NOTHING = str(EventKind.START), Outgoing()
+_START, _WAIT_ENDS, _NOTHING = str(EventKind.START), EventKind.WAIT_ENDS, Outgoing()
 
 #: Where a plan keeps what is known of it: no task has a name that is empty.
 _NAME = "first:"
+
+
+class _Waiting:
+    """What is known of a WAIT that an execution begins with when its definition is."""
+
+    __slots__ = ("blank", "node", "timer")
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.timer = node, f"{_WAIT_ENDS!s}:{node.ref}"
+        #: Its row, as far as it is the same in each execution.
+        self.blank = new[Task](
+            workflow_id="",
+            ref=node.ref,
+            base_ref=node.ref,
+            task_id="",
+            task_type=node.task_type,
+            name=node.task.name,
+            status=_IN_PROGRESS,
+        )
 
 
 def first(
@@ -61,7 +82,7 @@ def first(
     row = reader.workflow
     known = plan.steps[_NAME] if _NAME in plan.steps else _known(plan)
     if (
-        not isinstance(known, Following)
+        not isinstance(known, Following | _Waiting)
         or row.history_seq
         or row.started_at
         or event.data.text != "{}"
@@ -72,70 +93,55 @@ def first(
         return None
     task_id = attempt_id(row, known.node.ref, 0, row.generation)
     try:
-        given = Payload.of(known.node.template.render(Seen(plan, reader, environment, None, task_id)))
-    except (Unusual, InvalidInput):
+        values = known.node.template.render(Seen(plan, reader, environment, None, task_id))
+        until = wait_until(values, now) if isinstance(known, _Waiting) else None
+        given = Payload.of(values)
+    except (Unusual, InvalidInput, InvalidExpression):
         return None
     if not stands(bounds, "task_input", given):
         return None
+    if isinstance(known, _Waiting):
+        if hand_out is not None and hand_out((), never):
+            return None
+        return _waiting(row, plan, known, task_id, given, until, event, now)
     message = message_at(row, known, task_id, now)
     polls = () if hand_out is None else hand_out((message,), never)
     if polls and (len(polls) > 1 or not takes_at_once(polls[0], message, row, now)):
         return None
-    return _decided(row, plan, known, message, given, event, polls[0] if polls else None)
+    return _offered(row, plan, known, message, given, event, polls[0] if polls else None)
 
 
-def _known(plan: Plan) -> Following | None:
+def _known(plan: Plan) -> Following | _Waiting | None:
     """The first task of an execution that nothing keeps from beginning, if it reads no other one."""
     node = plan.nodes[plan.first]
     held = plan.limited or plan.foreign or plan.rate_limit_key or plan.input_check
-    alone = node.plain and not (node.scopes or any(root in plan.nodes for root, _ in node.template.reads.members))
-    found = plan.steps[_NAME] = Following("", node, plan) if alone and not held else None
+    alone = not (held or node.scopes or any(root in plan.nodes for root, _ in node.template.reads.members))
+    found: Following | _Waiting | None = None
+    if alone and node.plain:
+        found = Following("", node, plan)
+    elif alone and node.task.type == "WAIT" and not (node.policy.timeout_ms or node.policy.total_timeout_ms > 0):
+        found = _Waiting(node)
+    plan.steps[_NAME] = found
     return found
 
 
-def _decided(
+def _offered(
     row: Workflow, plan: Plan, known: Following, message: Message, given: Payload, event: Event, poll: Event | None
 ) -> Decision:
-    now, sequence, after, span = message.due_at, row.sequence, copied[Workflow](row), plan.definition.timeout_ms
-    written: Any = after
-    timers: list[Event] = []
-    if span > 0:
-        sequence += 1
-        written.timeout_at = now + span
-        timers.append(
-            new[Event](
-                workflow_id=row.workflow_id,
-                event_id=_WORKFLOW_TIMEOUT,
-                kind=_WORKFLOW_TIMEOUT,
-                due_at=now + span,
-                posted_at=now,
-                sender=row.workflow_id,
-                sender_seq=sequence,
-                stored=True,
-            )
-        )
+    now = message.due_at
+    timers, sequence = _dated(row, plan, now)
     if known.node.policy.poll_timeout_ms > 0:
         sequence += 1  # of its timer, whether or not it is polled at once
     made = made_row(row, known, message, given, sequence, poll)
     own = timers_for(row, known, made, sequence)
-    cause = {"kind": _START, "definition": row.definition_hash}
-    if row.correlation_id is not None:
-        cause["correlationId"] = row.correlation_id
-    history: tuple[HistoryEvent, ...] = (
-        new[HistoryEvent](n=1, at=now, kind=_WORKFLOW, status=_RUNNING, payload=row.input, cause=encoded(cause)),
-        line(2, made, _SCHEDULED, given, None),
-    )
+    history: tuple[HistoryEvent, ...] = (_begun(row, now), line(2, made, _SCHEDULED, given, None))
     replies = {event.event_id: _DONE}
     if poll is not None:
         replies[poll.event_id] = _DONE
         history = (*history, line(3, made, _IN_PROGRESS, None, polled_by(made.worker_id)))
         sequence = made.lease + len(own)
-    written.task_seq, written.last_ref, written.sequence, written.open = made.seq, made.ref, sequence, row.open + 1
-    written.history_seq, written.started_at = len(history), now
-    written.updated_at, written.broken_turns, written.parked = now, 0, None
-    written.__class__ = Workflow
     return new[Decision](
-        workflow=after,
+        workflow=_after(row, plan, made, sequence, len(history)),
         created=True,
         inserted=(made,),
         history=history,
@@ -144,3 +150,72 @@ def _decided(
         outgoing=_NOTHING if poll is not None else new[Outgoing](put=(message,)),
         replies=replies,
     )
+
+
+def _waiting(
+    row: Workflow, plan: Plan, known: _Waiting, task_id: str, given: Payload, until: int | None, event: Event, now: int
+) -> Decision:
+    timers, sequence = _dated(row, plan, now)
+    made = copied[Task](known.blank)
+    task: Any = made
+    task.workflow_id, task.task_id, task.generation, task.seq = row.workflow_id, task_id, row.generation, row.task_seq + 1
+    task.input, task.wait_until = given, until
+    task.scheduled_at = task.first_scheduled_at = task.started_at = task.updated_at = now
+    task.__class__ = Task
+    if until is not None:
+        sequence += 1
+        timer = (made.ref, 0, row.generation, _WAIT_ENDS, until, 0, sequence, now)
+        timers = (*timers, timer_event(row, known.timer, timer))
+    return new[Decision](
+        workflow=_after(row, plan, made, sequence, 2),
+        created=True,
+        inserted=(made,),
+        history=(_begun(row, now), line(2, made, _IN_PROGRESS, given, None)),
+        timers=timers,
+        released_at=now,
+        outgoing=_NOTHING,
+        replies={event.event_id: _DONE},
+    )
+
+
+def _dated(row: Workflow, plan: Plan, now: int) -> tuple[tuple[Event, ...], int]:
+    """The timer of the execution as a whole, if it has one, and the number of its last event so far."""
+    span, sequence = plan.definition.timeout_ms, row.sequence
+    if span <= 0:
+        return (), sequence
+    timer = new[Event](
+        workflow_id=row.workflow_id,
+        event_id=_WORKFLOW_TIMEOUT,
+        kind=_WORKFLOW_TIMEOUT,
+        due_at=now + span,
+        posted_at=now,
+        sender=row.workflow_id,
+        sender_seq=sequence + 1,
+        stored=True,
+    )
+    return (timer,), sequence + 1
+
+
+def _begun(row: Workflow, now: int) -> HistoryEvent:
+    """The first line of the journal."""
+    cause = _started_by(row.definition_hash, row.correlation_id)
+    return new[HistoryEvent](n=1, at=now, kind=_WORKFLOW, status=_RUNNING, payload=row.input, cause=cause)
+
+
+@lru_cache(maxsize=256)
+def _started_by(definition: str, correlation: str | None) -> str:
+    cause = {"kind": _START, "definition": definition}
+    return encoded(cause if correlation is None else {**cause, "correlationId": correlation})
+
+
+def _after(row: Workflow, plan: Plan, made: Task, sequence: int, lines: int) -> Workflow:
+    """The row of an execution that has begun with an attempt, after so many lines of its journal."""
+    now, span, after = made.scheduled_at, plan.definition.timeout_ms, copied[Workflow](row)
+    written: Any = after
+    written.task_seq, written.last_ref, written.sequence, written.open = made.seq, made.ref, sequence, row.open + 1
+    written.history_seq, written.started_at = lines, now
+    written.updated_at, written.broken_turns, written.parked = now, 0, None
+    if span > 0:
+        written.timeout_at = now + span
+    written.__class__ = Workflow
+    return after

@@ -137,7 +137,8 @@ def test_an_attempt_that_is_live_is_found_by_its_id(engine: Engine, schema: int)
         for workflow_id in engine.admin.workflow_ids():
             for task in view.live(workflow_id):
                 found = view.task_by_id(task.task_id)
-                assert found is not None and (found.workflow_id, found.ref, found.attempt) == (workflow_id, task.ref, task.attempt)
+                assert found is not None
+                assert (found.workflow_id, found.ref, found.attempt) == (workflow_id, task.ref, task.attempt)
                 live += 1
     assert live > 10, schema
 

@@ -517,7 +517,8 @@ def test_what_a_first_turn_would_do_wrong_is_found(spoil: Callable[[Decision], D
         ({"taskDefinition": {"name": "n0", "pollTimeoutSeconds": 7, "timeoutSeconds": 9, "responseTimeoutSeconds": 5}}, {}, {}, 1),
         ({"taskDefinition": {"name": "n0", "concurrentExecLimit": 1}}, {}, {}, 0),
         ({"taskDefinition": {"name": "n0", "totalTimeoutSeconds": 20}}, {}, {}, 0),
-        ({"type": "WAIT", "inputParameters": {"duration": "1s"}}, {}, {}, 0),
+        ({"type": "WAIT", "inputParameters": {"duration": "1s"}}, {}, {}, 1),
+        ({"type": "NOOP"}, {}, {}, 0),
         ({}, {"timeoutSeconds": 60, "timeoutPolicy": "TIME_OUT_WF"}, {}, 1),
         ({}, {"variables": {"v": 1}, "inputTemplate": {"m": 2}}, {}, 1),
         ({}, {"variables": {"v": "long " * 300}}, {}, 0),
@@ -547,6 +548,61 @@ def test_a_beginning_is_decided_alike(
             assert engine.start(definition, **given).result() == {"x": 1}
     assert ways.differences == []
     assert ways.taken["first"] == firsts
+
+
+@pytest.mark.parametrize(
+    ("given", "fields", "options", "firsts"),
+    [
+        ({"duration": "30 days"}, {}, {}, 1),
+        ({"duration": "${workflow.input.n} s", "note": "of ${CPEWF_TASK_ID}"}, {"timeoutSeconds": 60}, {"correlation_id": "c"}, 1),
+        ({"duration": " "}, {"variables": {"v": 1}}, {}, 1),
+        ({}, {}, {}, 1),
+        ({"until": "2020-02-03 04:05"}, {}, {}, 1),
+        ({"until": "${workflow.input.n}"}, {}, {}, 0),
+        ({"duration": "${workflow.input.n} moons"}, {}, {}, 0),
+        ({"duration": "${workflow.workflowId}"}, {}, {}, 0),
+        ({"duration": "1s", "note": "long " * 300}, {}, {}, 0),
+        ({"duration": "1s"}, {}, {"task_to_domain": {"*": "d"}}, 0),
+    ],
+)
+@pytest.mark.parametrize("policy", [None, {"timeoutSeconds": 5}, {"totalTimeoutSeconds": 5}, {"retryCount": 1}])
+def test_a_wait_at_the_beginning_is_decided_alike(
+    given: Any, fields: Any, options: Any, firsts: int, policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until whichever instant, or a report; one with a deadline besides goes the general way."""
+    ways, task = Ways(monkeypatch), {"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": given}
+    if policy is not None:
+        task["taskDefinition"] = {"name": "w", **policy}
+    definition = WorkflowDef.from_json({"name": "waiting", "tasks": [task, {**task, "taskReferenceName": "x"}], **fields})
+    with Engine(clock=VirtualClock()) as engine:
+        engine.start(definition, {"n": 3}, **options)
+        engine.start_many(definition, [{"n": 4}, {"n": 5}])
+    assert ways.differences == []
+    # Domains are given to the first alone.
+    expected = 2 + firsts if firsts or options else 0
+    assert ways.taken["first"] == (0 if policy and "retryCount" not in policy else expected)
+
+
+WAIT_BUGS = [
+    *map(steps_without, ("timers", "history", "inserted")),
+    *(steps_with_other("inserted", **other) for other in ({"seq": 0}, {"started_at": 0}, {"wait_until": None}, {"due_at": 1})),
+    *(steps_with_other("workflow", **other) for other in ({"open": 0}, {"started_at": 0}, {"last_ref": None}, {"sequence": 0})),
+    steps_with_other("timers", sender_seq=0),
+]
+
+
+@pytest.mark.parametrize("spoil", WAIT_BUGS)
+def test_what_a_wait_at_the_beginning_would_do_wrong_is_found(
+    spoil: Callable[[Decision], Decision], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is for what begins an execution that waits."""
+    ways = spoilt(monkeypatch, "first", spoil)
+    task = {"name": "w", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": "1s"}}
+    with Engine(clock=VirtualClock()) as engine:
+        engine.start(WorkflowDef.from_json({"name": "waiting", "tasks": [task]}))
+    assert ways.taken["first"] == 1
+    with pytest.raises(AssertionError, match="assert Decision"):
+        ways.check()
 
 
 LAST_BUGS = [

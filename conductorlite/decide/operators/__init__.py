@@ -58,7 +58,7 @@ else:
     )
     parse_duration, parse_until = functions("conductorlite.language.durations", "parse_duration", "parse_until")
 
-__all__ = ["VARIABLES_LIMIT", "begin_retry", "reschedule", "schedule", "scope_is_empty"]
+__all__ = ["VARIABLES_LIMIT", "begin_retry", "reschedule", "schedule", "scope_is_empty", "wait_until"]
 
 
 def schedule_wait(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
@@ -72,7 +72,7 @@ def schedule_wait(changeset: Changeset, node: Node, iterations: tuple[int, ...],
         until = previous.wait_until
     else:
         try:
-            until = _until(values, changeset.now)
+            until = wait_until(values, changeset.now)
         except InvalidExpression as error:
             problem = str(error)
     given = changeset.payload(values)
@@ -110,7 +110,8 @@ def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...]
     start_deadlines(changeset, node, task, previous)
 
 
-def _until(values: dict[str, object], now: int) -> int | None:
+def wait_until(values: Mapping[str, object], now: int) -> int | None:
+    """The instant that the input of a WAIT names, if it does; raises InvalidExpression."""
     duration, until = (_as_text(values.get(name)) for name in ("duration", "until"))
     if duration.strip() and until.strip():
         raise InvalidExpression("Both 'duration' and 'until' specified. Please provide only one input")
