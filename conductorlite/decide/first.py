@@ -8,6 +8,7 @@ tests/oracle/test_plain.py compares.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -31,6 +32,7 @@ from conductorlite.decide.step import (
     timers_for,
     usual,
 )
+from conductorlite.language.values import Source
 from conductorlite.model.attrs import copied, new
 from conductorlite.model.canonical import Payload, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Outgoing
@@ -50,13 +52,25 @@ _START, _WAIT_ENDS, _NOTHING = str(EventKind.START), EventKind.WAIT_ENDS, Outgoi
 _NAME = "first:"
 
 
+class _Blind:
+    """What is a constant asks nothing of this `Source`."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise Unusual
+
+
 class _Waiting:
     """What is known of a WAIT that an execution begins with when its definition is."""
 
-    __slots__ = ("blank", "node", "timer")
+    __slots__ = ("blank", "node", "same", "timer")
 
     def __init__(self, node: Node) -> None:
         self.node, self.timer = node, f"{_WAIT_ENDS!s}:{node.ref}"
+        #: Its input, where no expression makes another one of it each time.
+        self.same: Payload | None = None
+        blind: Any = _Blind()
+        with suppress(Unusual, InvalidInput):
+            self.same = Payload.of(node.template.render(blind))
         #: Its row, as far as it is the same in each execution.
         self.blank = new[Task](
             workflow_id="",
@@ -92,18 +106,16 @@ def first(
     ):
         return None
     task_id = attempt_id(row, known.node.ref, 0, row.generation)
+    source = Seen(plan, reader, environment, None, task_id)
+    if isinstance(known, _Waiting):
+        nothing_taken = hand_out is None or not hand_out((), never)
+        return _waiting(row, plan, known, task_id, source, event, now, bounds) if nothing_taken else None
     try:
-        values = known.node.template.render(Seen(plan, reader, environment, None, task_id))
-        until = wait_until(values, now) if isinstance(known, _Waiting) else None
-        given = Payload.of(values)
-    except (Unusual, InvalidInput, InvalidExpression):
+        given = Payload.of(known.node.template.render(source))
+    except (Unusual, InvalidInput):
         return None
     if not stands(bounds, "task_input", given):
         return None
-    if isinstance(known, _Waiting):
-        if hand_out is not None and hand_out((), never):
-            return None
-        return _waiting(row, plan, known, task_id, given, until, event, now)
     message = message_at(row, known, task_id, now)
     polls = () if hand_out is None else hand_out((message,), never)
     if polls and (len(polls) > 1 or not takes_at_once(polls[0], message, row, now)):
@@ -129,19 +141,22 @@ def _offered(
     row: Workflow, plan: Plan, known: Following, message: Message, given: Payload, event: Event, poll: Event | None
 ) -> Decision:
     now = message.due_at
-    timers, sequence = _dated(row, plan, now)
+    after, begun, timers = _begun(row, plan, now)
+    sequence = after.sequence
     if known.node.policy.poll_timeout_ms > 0:
         sequence += 1  # of its timer, whether or not it is polled at once
     made = made_row(row, known, message, given, sequence, poll)
     own = timers_for(row, known, made, sequence)
-    history: tuple[HistoryEvent, ...] = (_begun(row, now), line(2, made, _SCHEDULED, given, None))
+    history: tuple[HistoryEvent, ...] = (begun, line(2, made, _SCHEDULED, given, None))
     replies = {event.event_id: _DONE}
     if poll is not None:
         replies[poll.event_id] = _DONE
         history = (*history, line(3, made, _IN_PROGRESS, None, polled_by(made.worker_id)))
         sequence = made.lease + len(own)
+    after.task_seq, after.last_ref, after.sequence, after.history_seq = made.seq, made.ref, sequence, len(history)
+    after.__class__ = Workflow
     return new[Decision](
-        workflow=_after(row, plan, made, sequence, len(history)),
+        workflow=after,
         created=True,
         inserted=(made,),
         history=history,
@@ -153,24 +168,36 @@ def _offered(
 
 
 def _waiting(
-    row: Workflow, plan: Plan, known: _Waiting, task_id: str, given: Payload, until: int | None, event: Event, now: int
-) -> Decision:
-    timers, sequence = _dated(row, plan, now)
-    made = copied[Task](known.blank)
-    task: Any = made
+    row: Workflow, plan: Plan, known: _Waiting, task_id: str, source: Source, event: Event, now: int, bounds: Bounds
+) -> Decision | None:
+    try:
+        if known.same is None:
+            values = known.node.template.render(source)
+            given = Payload.of(values)
+        else:
+            given, values = known.same, known.same.value
+        until = wait_until(values, now)
+    except (Unusual, InvalidInput, InvalidExpression):
+        return None
+    if not stands(bounds, "task_input", given):
+        return None
+    after, begun, timers = _begun(row, plan, now)
+    task: Any = copied[Task](known.blank)
     task.workflow_id, task.task_id, task.generation, task.seq = row.workflow_id, task_id, row.generation, row.task_seq + 1
     task.input, task.wait_until = given, until
     task.scheduled_at = task.first_scheduled_at = task.started_at = task.updated_at = now
     task.__class__ = Task
     if until is not None:
-        sequence += 1
-        timer = (made.ref, 0, row.generation, _WAIT_ENDS, until, 0, sequence, now)
+        after.sequence += 1
+        timer = (task.ref, 0, row.generation, _WAIT_ENDS, until, 0, after.sequence, now)
         timers = (*timers, timer_event(row, known.timer, timer))
+    after.task_seq, after.last_ref, after.history_seq = task.seq, task.ref, 2
+    after.__class__ = Workflow
     return new[Decision](
-        workflow=_after(row, plan, made, sequence, 2),
+        workflow=after,
         created=True,
-        inserted=(made,),
-        history=(_begun(row, now), line(2, made, _IN_PROGRESS, given, None)),
+        inserted=(task,),
+        history=(begun, line(2, task, _IN_PROGRESS, given, None)),
         timers=timers,
         released_at=now,
         outgoing=_NOTHING,
@@ -178,44 +205,32 @@ def _waiting(
     )
 
 
-def _dated(row: Workflow, plan: Plan, now: int) -> tuple[tuple[Event, ...], int]:
-    """The timer of the execution as a whole, if it has one, and the number of its last event so far."""
-    span, sequence = plan.definition.timeout_ms, row.sequence
-    if span <= 0:
-        return (), sequence
-    timer = new[Event](
-        workflow_id=row.workflow_id,
-        event_id=_WORKFLOW_TIMEOUT,
-        kind=_WORKFLOW_TIMEOUT,
-        due_at=now + span,
-        posted_at=now,
-        sender=row.workflow_id,
-        sender_seq=sequence + 1,
-        stored=True,
-    )
-    return (timer,), sequence + 1
-
-
-def _begun(row: Workflow, now: int) -> HistoryEvent:
-    """The first line of the journal."""
+def _begun(row: Workflow, plan: Plan, now: int) -> tuple[Any, HistoryEvent, tuple[Event, ...]]:
+    """The row of an execution that begins with an attempt, to be written on; the first line of its journal; its own timer."""
+    span, after = plan.definition.timeout_ms, copied[Workflow](row)
+    written: Any = after
+    written.open, written.started_at = row.open + 1, now
+    written.updated_at, written.broken_turns, written.parked = now, 0, None
+    timers: tuple[Event, ...] = ()
+    if span > 0:
+        written.timeout_at, written.sequence = now + span, row.sequence + 1
+        timer = new[Event](
+            workflow_id=row.workflow_id,
+            event_id=_WORKFLOW_TIMEOUT,
+            kind=_WORKFLOW_TIMEOUT,
+            due_at=now + span,
+            posted_at=now,
+            sender=row.workflow_id,
+            sender_seq=written.sequence,
+            stored=True,
+        )
+        timers = (timer,)
     cause = _started_by(row.definition_hash, row.correlation_id)
-    return new[HistoryEvent](n=1, at=now, kind=_WORKFLOW, status=_RUNNING, payload=row.input, cause=cause)
+    return after, new[HistoryEvent](n=1, at=now, kind=_WORKFLOW, status=_RUNNING, payload=row.input, cause=cause), timers
 
 
 @lru_cache(maxsize=256)
 def _started_by(definition: str, correlation: str | None) -> str:
+    """What a line of the journal says of a start."""
     cause = {"kind": _START, "definition": definition}
     return encoded(cause if correlation is None else {**cause, "correlationId": correlation})
-
-
-def _after(row: Workflow, plan: Plan, made: Task, sequence: int, lines: int) -> Workflow:
-    """The row of an execution that has begun with an attempt, after so many lines of its journal."""
-    now, span, after = made.scheduled_at, plan.definition.timeout_ms, copied[Workflow](row)
-    written: Any = after
-    written.task_seq, written.last_ref, written.sequence, written.open = made.seq, made.ref, sequence, row.open + 1
-    written.history_seq, written.started_at = lines, now
-    written.updated_at, written.broken_turns, written.parked = now, 0, None
-    if span > 0:
-        written.timeout_at = now + span
-    written.__class__ = Workflow
-    return after

@@ -16,9 +16,10 @@ storage.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final
 
 from conductorlite.decide.changeset.reader import Barriers
@@ -71,6 +72,10 @@ class PayloadsRequired(Exception):
         super().__init__(self.externals)
 
 
+#: What most turns keep of documents.
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
 class TurnMemo:
     """What a turn keeps however often it begins again: what was asked for beside its events (see `Turns.run_turn`), documents of
     the payload storage, why others cannot be read, by hash, and what scripts have answered.
@@ -99,11 +104,12 @@ class TurnMemo:
         self.unoffered: int | None = None
         #: Of the lock under which the turn is taken.
         self.token = token
-        self.payloads: dict[str, Payload] = {}
-        self.lost: dict[str, PayloadLost] = {}
-        self.put: set[str] = set()
+        #: Mostly none: what adds to them makes its own.
+        self.payloads: Mapping[str, Payload] = _NONE
+        self.lost: Mapping[str, PayloadLost] = _NONE
+        self.put: Set[str] = frozenset()
         #: By seed: values and instant, and what came of them. Kept when a turn is rehearsed, for the instant at which it was.
-        self.answers: dict[str, tuple[Mapping[str, Any], int, Any]] = {}
+        self.answers: dict[str, tuple[Mapping[str, Any], int, Any]] | None = None
         #: What the clocks read then.
         self.readings: tuple[int, tuple[str, int] | None] | None = None
         self.rehearsals = 0
@@ -144,13 +150,14 @@ class PayloadStore:
         known = self._known(workflow_id, placed, inside)
         new = [text for text in heavy if text.digest not in known]
         self._loosen([OrphanPayload(key=placed[text.digest].key, workflow_id=workflow_id, at=now) for text in new], inside)
+        memo.put = put = set(memo.put)
         for text in new:
             key = placed[text.digest].key
-            if key not in memo.put:
+            if key not in put:
                 data = text.whole().encode()
                 with as_unavailable(f"payload {key} could not be stored"):
                     self.storage.put(key, data if self.codec is None else self.codec.encode(data))
-                memo.put.add(key)
+                put.add(key)
         rest = tuple(text for text in decision.texts if text.digest not in placed)
         externals = tuple(one for digest, one in placed.items() if digest not in known)
         shown = {placed[text.digest].key: Payload(text.text, external=placed[text.digest]) for text in new}
@@ -206,11 +213,12 @@ class PayloadStore:
 
     def fetch(self, memo: TurnMemo, externals: Iterable[ExternalPayload]) -> None:
         """Have documents at hand, or why they cannot be read; raises PayloadUnavailable."""
+        memo.payloads, memo.lost = payloads, lost = {**memo.payloads}, {**memo.lost}
         for external in externals:
             try:
-                memo.payloads[external.digest] = Payload(self.text(external), external=external)
-            except PayloadLost as lost:
-                memo.lost[external.digest] = lost
+                payloads[external.digest] = Payload(self.text(external), external=external)
+            except PayloadLost as error:
+                lost[external.digest] = error
 
     # ------------------------------------------------------------------ away
 

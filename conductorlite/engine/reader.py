@@ -64,7 +64,7 @@ class StoreReader:
         self.now, self._read_at = memo.readings or ((clock.now(), None) if clock.virtual else readings(clock))
         self._resident = resident
         self._tasks: dict[str, Task | None] = {} if resident is None else resident.tasks
-        self._payloads: dict[str, Payload] = dict(memo.payloads)
+        self._payloads: dict[str, Payload] = {**memo.payloads} if memo.payloads else {}
         self._lines: dict[str, tuple[int, Line]] = {}
         self._embedded: dict[str, Embedding] = {}
         #: The row of a reference of the definition that was scheduled last, as it was read; else, where rows are kept, its name.
@@ -414,6 +414,6 @@ class StoreReader:
             answer = error
             raise
         finally:
-            if self._memo.readings is not None:
+            if self._memo.answers is not None:
                 self._memo.answers[seed] = (values, now, answer)
         return answer

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_not
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from conductorlite.engine.turn_types import Joined
@@ -134,6 +135,10 @@ class Plans:
         self._plans.put((digest, plan.semantics), plan)
 
 
+#: Texts of a definition that is stored.
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 def _stored(view: ReadingTransaction, workflow: Workflow, digest: str) -> str:
     text = view.definition(digest)
     if text is None:
@@ -208,8 +213,10 @@ class Registry:
 
     # ------------------------------------------------------------------ embedding
 
-    def not_stored(self, embedded: Embedded) -> dict[str, str]:
+    def not_stored(self, embedded: Embedded) -> Mapping[str, str]:
         """The texts of a definition that the store may not have yet, by hash; see `now_stored`."""
+        if self._stored.issuperset(embedded.texts):
+            return _NONE
         return {digest: text for digest, text in embedded.texts.items() if digest not in self._stored}
 
     def now_stored(self, texts: Iterable[str]) -> None:

@@ -21,6 +21,7 @@ from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.turn_types import LASTING, Start, Taking, TurnResult, new_event, refuse_rejected
 from conductorlite.model import attrs
+from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import AlreadyExists, ConductorliteError, FencedOut, InvariantBroken
 from conductorlite.model.threads import Mutex
@@ -120,8 +121,10 @@ class StartTurns(GroupTurns):
         )
 
     def _begin_together(self, firsts: Sequence[_First]) -> None:
-        now = self.clock.now()
+        now, _ = read = readings(self.clock)
         try:
+            for first in firsts:
+                first.memo.readings = read
             decisions = [self._decided_first(first) for first in firsts]
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, now)
@@ -131,7 +134,7 @@ class StartTurns(GroupTurns):
                     self._write_extras(tx, decision, first.memo)
             self.quiet.committed(number)
             for decision, first in pairs:
-                if decision.outgoing.put:  # else it waits
+                if first.memo.known is not None:
                     self._keep(decision, first.memo, number)
         except FencedOut as error:
             begun = [each for each in zip(firsts, decisions, strict=True) if each[0].event.workflow_id in error.stored]
@@ -153,7 +156,10 @@ class StartTurns(GroupTurns):
                 self.fetch(first.memo, far.externals)
             finally:
                 self._leaving(first.memo)
-        return self.store_payloads(_begun(decision, first), first.memo)
+        decision = _begun(decision, first)
+        if not decision.outgoing.put:  # it waits, and nothing is kept of it
+            first.memo.known = None
+        return self.store_payloads(decision, first.memo)
 
     def _one_after_another(self, firsts: Sequence[_First]) -> list[Decision]:
         for first in firsts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from typing import Final
 
 from conductorlite.model.errors import InvalidExpression
@@ -51,6 +52,7 @@ _ZONES: Final = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=256)
 def parse_duration(text: str) -> int:
     """Milliseconds of `N d N h N m N s` (each part optional, in this order, whole numbers, any case); blank is 0.
 

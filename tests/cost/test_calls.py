@@ -36,6 +36,9 @@ DEFINITIONS: Final = {"chain": (chain, 232), "fork": (fork, 297)}
 #: The same in a SQLite file, in real time.
 STARTED: Final = 345
 
+#: The same of one of many that wait, begun together in a file.
+WAITING: Final = 150
+
 #: The most calls that a retry takes which comes due later, and how many times those of a step a virtual attempt of `what_if` does.
 RETRY: Final = 390
 VIRTUAL: Final = 1.2
@@ -134,6 +137,18 @@ def test_a_start_in_a_file_takes_so_many_calls(tmp_path: Path) -> None:
         started()
         taken = min(_counted(started) for _ in range(3))  # a millisecond that ends meanwhile is read again
     assert taken <= STARTED, f"{taken} calls"
+
+
+def test_many_that_wait_take_so_many_calls_each(tmp_path: Path) -> None:
+    """Begun together in a file: each of a hundred more."""
+    task = {"name": "wait", "taskReferenceName": "w", "type": "WAIT", "inputParameters": {"duration": "30 days"}}
+    definition = WorkflowDef.from_json({"name": "waits", "tasks": [task]})
+    with Engine(SQLiteBackend(tmp_path / "s.db")) as engine:
+        few, many = (partial(engine.start_many, definition, [{"x": n} for n in range(count)]) for count in (100, 200))
+        few()
+        few()
+        taken = (_counted(many) - _counted(few)) / 100
+    assert taken <= WAITING, f"{taken} calls"
 
 
 @pytest.mark.parametrize("shape", DEFINITIONS)

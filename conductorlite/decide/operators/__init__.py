@@ -112,13 +112,14 @@ def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...]
 
 def wait_until(values: Mapping[str, object], now: int) -> int | None:
     """The instant that the input of a WAIT names, if it does; raises InvalidExpression."""
-    duration, until = (_as_text(values.get(name)) for name in ("duration", "until"))
-    if duration.strip() and until.strip():
+    duration, until = _as_text(values.get("duration")).strip(), _as_text(values.get("until"))
+    dated = bool(until.strip())
+    if duration and dated:
         raise InvalidExpression("Both 'duration' and 'until' specified. Please provide only one input")
-    if duration.strip():
-        return now + parse_duration(duration.strip())
+    if duration:
+        return now + parse_duration(duration)
     # Conductor reads the text as it is: blanks around a date are an error.
-    return parse_until(until, "UTC") if until.strip() else None
+    return parse_until(until, "UTC") if dated else None
 
 
 def _as_text(value: object) -> str:

@@ -252,24 +252,28 @@ class SQLiteWrites(SQLiteReads, RowWrites):
 
     def _begin_all(self, decisions: Sequence[Decision]) -> None:
         first = self._execute(sql.LAST_NUMBER).fetchone()[0] + 1
-        executions: list[Row] = []
-        tasks: list[Row] = []
         history: list[Row] = []
         put: list[Message] = []
         late: list[tuple[Decision, int, Others]] = []
-        for number, decision in enumerate(decisions, first):
-            workflow = decision.workflow
-            alarm, cell, _ = self._settled(decision, None, None, {})
-            lines, _ = self._journaled(decision, None, None)
-            row = (number, *workflow_row(workflow, NULL), int(attempt_head(workflow.workflow_id), 16), alarm, cell, lines)
-            executions.append(row)
-            self._know(workflow.workflow_id, (number, alarm, cell, lines, None, None))
-            tasks += [(number, workflow.fence + 1, *task_row(task, NULL)) for task in decision.inserted]
-            history += packed_rows(number, self._leaving)
-            put += decision.outgoing.put
-            if any(self._others) or decision.outgoing.posted or decision.texts or decision.externals:
-                late.append((decision, number, self._others))
-        self._executemany(sql.INSERT_NUMBERED, executions)
+
+        def executions() -> Iterator[Row]:
+            for number, decision in enumerate(decisions, first):
+                workflow = decision.workflow
+                alarm, cell, _ = self._settled(decision, None, None, {})
+                lines, _ = self._journaled(decision, None, None)
+                self._know(workflow.workflow_id, (number, alarm, cell, lines, None, None))
+                if self._leaving:
+                    history.extend(packed_rows(number, self._leaving))
+                put.extend(decision.outgoing.put)
+                gone, events = self._others
+                if gone or events or decision.outgoing.posted or decision.texts or decision.externals:
+                    late.append((decision, number, self._others))
+                yield (number, *workflow_row(workflow, NULL), int(attempt_head(workflow.workflow_id), 16), alarm, cell, lines)
+
+        # Row by row: of many, lists would be more for the collector to look at.
+        self._executemany(sql.INSERT_NUMBERED, executions())
+        numbered = enumerate(decisions, first)
+        tasks = ((number, one.workflow.fence + 1, *task_row(task, NULL)) for number, one in numbered for task in one.inserted)
         self._executemany(sql.INSERT_TASK, tasks)
         if history:
             self._executemany(sql.INSERT_HISTORY, history)
