@@ -436,6 +436,11 @@ class Store:
         # A killed process loses nothing that NORMAL has committed; only a power cut could.
         return SQLiteBackend(lay_empty_store(self._file), synchronous="NORMAL")
 
+    def close(self) -> None:
+        """Let go what a store in memory holds; a handle on it answers no more. Files stay."""
+        if self._memory is not None:
+            self._memory.close()
+
     @property
     def _file(self) -> Path:
         return self._folder() / ("store.db" if not self._deaths else f"store-{self._deaths}.db")

@@ -130,6 +130,7 @@ def make_engine(
     yield make
     for made in opened:
         made.close()
+    store.close()
 
 
 @pytest.fixture

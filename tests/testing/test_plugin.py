@@ -162,6 +162,38 @@ def test_another():
     result.assert_outcomes(passed=2)
 
 
+def test_what_a_test_stored_in_memory_goes_with_it(pytester: pytest.Pytester) -> None:
+    """It is not left to the garbage collector, which would have to look at all of it first. A fixture that ends before may read it."""
+    result = run(
+        pytester,
+        """
+import gc
+from conductorlite.errors import EngineClosed
+from conductorlite.model.executions import Workflow
+gc.disable()
+
+def stored():
+    return [row for row in gc.get_objects() if isinstance(row, Workflow) and row.name == ONE.name]
+
+@pytest.fixture
+def late(make_engine):
+    yield
+    assert len(make_engine().get("wf-1").tasks) == 1
+
+@pytest.mark.parametrize("engine_store", ["memory", "relay"], indirect=True)
+def test_one(engine, late):
+    assert not stored()
+    engine.start(ONE)
+    assert stored()
+
+def test_another():
+    assert not stored()
+    gc.enable()
+""",
+    )
+    result.assert_outcomes(passed=3)
+
+
 def test_nobody_is_surprised(pytester: pytest.Pytester) -> None:
     """Fixtures of the same names win over the plugin's, and tests without them are untouched."""
     result = run(
