@@ -145,7 +145,7 @@ def _known(plan: Plan, name: str, node: Node) -> _Retried | None:
 
 
 def _made(row: Workflow, known: _Retried, task: Task, task_id: str, given: Payload, now: int) -> Task:
-    """The row of the attempt after one that has failed: offered after its delay."""
+    """The row of the attempt after one that has failed: offered after its delay. It can be written still."""
     made = copied[Task](known.blank)
     new_row: Any = made
     delay, wait = delay_after(row, known.node, task), known.node.policy.poll_timeout_ms
@@ -158,5 +158,4 @@ def _made(row: Workflow, known: _Retried, task: Task, task_id: str, given: Paylo
     new_row.due_at, new_row.start_delay_ms = now + delay, delay
     if wait > 0:
         new_row.poll_timeout_at = now + delay + wait
-    new_row.__class__ = Task
     return made

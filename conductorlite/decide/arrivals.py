@@ -14,7 +14,7 @@ from typing import Any
 from conductorlite.decide.changeset.mailboxes import REPLIES
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.plain import polled_by, reported_with
-from conductorlite.decide.poll import taken_row
+from conductorlite.decide.poll import take_row
 from conductorlite.decide.step import STEPS, Handing, Rows, ended_row, ends, line, never, stands, timers_of
 from conductorlite.model.attrs import copied, new
 from conductorlite.model.canonical import Payload
@@ -145,7 +145,8 @@ class _Turn:
         self._number = number = self._number + 1
         if task.poll_timeout_at is not None:
             self._cancelled.append(f"POLL_TIMEOUT:{task.ref}")
-        taken, timers = taken_row(plan, self.after, task, poll, now)
+        taken: Any = copied[Task](task)
+        timers = take_row(plan, self.after, taken, poll, now)
         taken.__class__ = Task
         self._updated.append(taken)
         self._timers += timers

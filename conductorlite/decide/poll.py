@@ -18,7 +18,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Work
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Plan
 
-__all__ = ["poll", "taken_row"]
+__all__ = ["poll", "take_row"]
 
 #: What is asked for in each turn: Python finds a global faster than a member of an enumeration.
 _SCHEDULED, _IN_PROGRESS, _RUNNING = TaskStatus.SCHEDULED, TaskStatus.IN_PROGRESS, WorkflowStatus.RUNNING
@@ -57,7 +57,8 @@ def poll(plan: Plan, reader: Rows, event: Event, now: int) -> Decision | None:
     ):
         return None
     workflow: Any = copied[Workflow](row)
-    taken, timers = taken_row(plan, workflow, task, event, now)
+    taken: Any = copied[Task](task)
+    timers = take_row(plan, workflow, taken, event, now)
     workflow.history_seq = number = row.history_seq + 1
     workflow.updated_at, workflow.broken_turns, workflow.parked = now, 0, None
     taken.__class__, workflow.__class__ = Task, Workflow
@@ -84,27 +85,26 @@ def poll(plan: Plan, reader: Rows, event: Event, now: int) -> Decision | None:
     )
 
 
-def taken_row(plan: Plan, workflow: Any, task: Task, event: Event, now: int) -> tuple[Any, tuple[Event, ...]]:
-    """The row as it is in its worker's hands, to be written still, and the timers that are set for it."""
-    said, policy, ref = event.data.value, plan.nodes[task.base_ref].policy, task.ref
-    row: Any = copied[Task](task)
-    row.status, row.poll_count = _IN_PROGRESS, task.poll_count + 1
+def take_row(plan: Plan, workflow: Any, row: Any, event: Event, now: int) -> tuple[Event, ...]:
+    """Write into a row, which can be written still, that it is in its worker's hands; the timers that are set for it."""
+    said, policy, ref, before = event.data.value, plan.nodes[row.base_ref].policy, row.ref, row.started_at
+    row.status, row.poll_count = _IN_PROGRESS, row.poll_count + 1
     row.worker_id, row.holder = said.get("workerId"), said.get("holder")
     row.lease = workflow.sequence = workflow.sequence + 1
-    row.started_at, row.updated_at = task.started_at or now, now
+    row.started_at, row.updated_at = before or now, now
     row.callback_after_ms, row.poll_timeout_at = 0, None
     timers: list[Event] = []
-    if task.timeout_at is None and policy.timeout_ms > 0 and not task.started_at:
+    if row.timeout_at is None and policy.timeout_ms > 0 and not before:
         row.timeout_at = row.started_at + policy.timeout_ms
         workflow.sequence = number = workflow.sequence + 1
         default = policy.defaults.get("timeout_ms", 0)
-        timer = (ref, task.attempt, task.generation, _TASK_TIMEOUT, row.timeout_at, default, number, now)
+        timer = (ref, row.attempt, row.generation, _TASK_TIMEOUT, row.timeout_at, default, number, now)
         timers.append(timer_event(workflow, f"TASK_TIMEOUT:{ref}", timer))
     row.response_timeout_at = None
     if policy.response_timeout_ms > 0:
         row.response_timeout_at = now + policy.response_timeout_ms
         workflow.sequence = number = workflow.sequence + 1
         default = policy.defaults.get("response_timeout_ms", 0)
-        timer = (ref, task.attempt, task.generation, _RESPONSE_TIMEOUT, row.response_timeout_at, default, number, now)
+        timer = (ref, row.attempt, row.generation, _RESPONSE_TIMEOUT, row.response_timeout_at, default, number, now)
         timers.append(timer_event(workflow, f"RESPONSE_TIMEOUT:{ref}", timer))
-    return row, tuple(timers)
+    return tuple(timers)

@@ -170,7 +170,7 @@ def _goes_on(known: _Looped, loop: Task, task: Task) -> bool:
 
 
 def _made(row: Workflow, known: _Looped, number: int, ref: str, task_id: str, given: Payload, now: int) -> Task:
-    """The row of the first attempt of the round, which is offered."""
+    """The row of the first attempt of the round, which is offered. It can be written still."""
     made, wait = copied[Task](known.blank), known.node.policy.poll_timeout_ms
     written: Any = made
     written.workflow_id, written.ref, written.task_id, written.iterations = row.workflow_id, ref, task_id, (number,)
@@ -178,5 +178,4 @@ def _made(row: Workflow, known: _Looped, number: int, ref: str, task_id: str, gi
     written.scheduled_at = written.first_scheduled_at = written.due_at = written.updated_at = now
     if wait > 0:
         written.poll_timeout_at = now + wait
-    written.__class__ = Task
     return made

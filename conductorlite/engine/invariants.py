@@ -7,6 +7,7 @@ the journal: each is compared with what the rows say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from conductorlite.model import attrs
@@ -37,6 +38,9 @@ __all__ = [
 ]
 
 
+_ATTEMPT: Final = attrgetter("attempt")
+
+
 @attrs.frozen(kw_only=True, slots=False)
 class ExecutionAudit:
     """One execution, whole, as it is stored. What more than one law asks for is worked out once."""
@@ -62,7 +66,7 @@ class ExecutionAudit:
     @cached_property
     def last(self) -> Mapping[str, Task]:
         """The last attempt at each printed reference."""
-        return {task.ref: task for task in sorted(self.attempts, key=lambda task: task.attempt)}
+        return {task.ref: task for task in sorted(self.attempts, key=_ATTEMPT)}
 
     def placed(self, task: Task) -> Node | None:
         """The node a row was made from; None when the execution has moved to a definition without it."""
@@ -87,7 +91,7 @@ def one_live_attempt(audit: ExecutionAudit) -> Iterator[str]:
     for task in audit.attempts:
         by_ref.setdefault(task.ref, []).append(task)
     for ref, tasks in by_ref.items():
-        tasks.sort(key=lambda task: task.attempt)
+        tasks.sort(key=_ATTEMPT)
         if [task.attempt for task in tasks] != list(range(len(tasks))):
             yield f"{ref}: attempts are numbered {[task.attempt for task in tasks]}"
         for task in tasks[:-1]:
@@ -151,14 +155,18 @@ def nothing_of_the_ended(audit: ExecutionAudit) -> Iterator[str]:
             yield f"{message.ref} is still offered in queue {message.queue!r}"
     for task in audit.attempts:
         if task.status.terminal:
-            held = [name for name in DEADLINES if getattr(task, name) is not None]
-            if held or task.lease or task.holder:
+            if task.lease or task.holder or _DEADLINES(task) != _NO_DEADLINES:
+                held = [name for name in DEADLINES if getattr(task, name) is not None]
                 yield f"{task.ref} attempt {task.attempt} is {task.status} with lease {task.lease} and {held}"
         elif task.holder is not None and not (task.status is TaskStatus.IN_PROGRESS and task.lease):
             yield f"{task.ref} is {task.status} with lease {task.lease}, and {task.holder} holds it"
         elif ended:
             yield f"{task.ref} is {task.status} in a {audit.workflow.status} workflow"
 
+
+#: All deadlines of a task at once, and none.
+_DEADLINES: Final = attrgetter(*DEADLINES)
+_NO_DEADLINES: Final = (None,) * len(DEADLINES)
 
 #: What others send may come at any time; it is void in an ended workflow, and removed by the next turn.
 _EVENTS: Final = frozenset(
@@ -259,12 +267,13 @@ class _Journal:
         self.amiss: list[str] = []
         self._reopened = False
         for line in history:
-            self._read(line)
+            if line.kind is HistoryKind.TASK:
+                self._task(line)
+            else:
+                self._read(line)
 
     def _read(self, line: HistoryEvent) -> None:
-        if line.kind is HistoryKind.TASK:
-            self._task(line)
-        elif line.kind is HistoryKind.WORKFLOW:
+        if line.kind is HistoryKind.WORKFLOW:
             self._workflow(WorkflowStatus(line.status), line.n)
         elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
             gone = set(line.dropped)

@@ -178,9 +178,11 @@ def _kept(result: TaskResult) -> TaskResult:
         and (result.reason, result.traceback, result.worker_id, result.logs, result.error_types) == _NO_TEXTS
     ):
         return result
-    reason, trace, worker = _raw(result.reason), _raw(result.traceback), _raw(result.worker_id)
-    logs = raw_lines(result.logs)
-    types = tuple([printable(name, TYPE_LENGTH) for name in islice(result.error_types, TYPES)])
+    reason = None if result.reason is None else _raw(result.reason)
+    trace = None if result.traceback is None else _raw(result.traceback)
+    worker = None if result.worker_id is None else _raw(result.worker_id)
+    logs = raw_lines(result.logs) if result.logs else ()
+    types = tuple([printable(name, TYPE_LENGTH) for name in islice(result.error_types, TYPES)]) if result.error_types else ()
     if (
         type(status) is TaskStatus
         and (reason is result.reason and trace is result.traceback and worker is result.worker_id)
@@ -229,7 +231,7 @@ def cut_line(line: str) -> str:
 
 
 def _raw(text: object) -> str | None:
-    return None if text is None or text == "" else printable(text, RAW_LENGTH)
+    return None if text == "" else printable(text, RAW_LENGTH)
 
 
 @attrs.define(slots=True, kw_only=True, eq=False)

@@ -163,7 +163,7 @@ def test_another():
 
 
 def test_what_a_test_stored_in_memory_goes_with_it(pytester: pytest.Pytester) -> None:
-    """It is not left to the garbage collector, which would have to look at all of it first. A fixture that ends before may read it."""
+    """It is not left to the garbage collector, which would look at all of it first. A fixture that ends before may read it."""
     result = run(
         pytester,
         """

@@ -330,7 +330,7 @@ class MemoryReads(LimitReads, TableReads):
         return None if place is None else self._of(place[0]).attempts[place[1], place[2]]
 
     def history(self, workflow_id: str, after: int = 0) -> Sequence[HistoryEvent]:
-        return unpacked(sorted(line for line in self._of(workflow_id).history if line[0] > after))
+        return unpacked(sorted([line for line in self._of(workflow_id).history if line[0] > after]))
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         return list(self._store.logs.get(task_id, ()))
@@ -402,7 +402,7 @@ class MemoryReads(LimitReads, TableReads):
     def upcoming_events(self, limit: int, owner: str | None = None) -> Sequence[Event]:
         executions = self._store.executions
         due = self._due_of(owner)
-        places = islice(due[0] if len(due) == 1 else merge(*due), limit)
+        places = due[0].head(limit) if len(due) == 1 else islice(merge(*due), limit)
         return [executions[place[1]].inbox[place[-1]] for place in places]
 
     # -- messages ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ A sorted set: add, discard, first and ordered walks that stay cheap when it hold
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from conductorlite.model.attrs import new
@@ -93,6 +94,11 @@ class Ordered(Generic[Key]):
     def first(self) -> Key | None:
         """The least key, or None."""
         return self._blocks[0][0] if self._blocks else None
+
+    def head(self, limit: int) -> Sequence[Key]:
+        """The least keys, up to so many, ascending."""
+        blocks = self._blocks
+        return [] if not blocks else blocks[0][:limit] if blocks[0] is blocks[-1] else list(islice(self, limit))
 
     def last(self) -> Key | None:
         """The greatest key, or None."""
@@ -283,7 +289,7 @@ class Store:
     def forget(self) -> None:
         """Let all rows go: nobody looks at them any more."""
         for rows in vars(self).values():
-            if isinstance(rows, dict | list):
+            if rows and isinstance(rows, dict | list):
                 rows.clear()
 
     # -- changes that can be undone ------------------------------------------------------------------------------------
