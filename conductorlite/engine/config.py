@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import wraps
+from functools import cache, wraps
 from types import FunctionType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -99,7 +99,12 @@ def intercepted(interceptors: Iterable[Interceptor], subject: T) -> Iterator[T]:
 
 
 def _bounds(given: Bounds | None) -> Bounds:
-    return given or Bounds()
+    return given or _usual_bounds()
+
+
+@cache
+def _usual_bounds() -> Bounds:
+    return Bounds()  # which looks at each of its numbers
 
 
 @attrs.frozen(kw_only=True, slots=True)

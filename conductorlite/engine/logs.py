@@ -109,7 +109,7 @@ def _warn(workflow: Workflow, decision: Decision) -> None:
         logged.add(line.reason or "")
         trace = f"\n{row.traceback.rstrip()}" if row is not None and row.traceback else ""
         text = f"{_name(workflow)}: {line.ref}, attempt {(line.attempt or 0) + 1}, {line.status}{_why(line.reason)}{trace}"
-        _TASKS.warning("%s", text, extra=_about(workflow, line.ref, line.attempt))
+        _TASKS.warning(text, extra=_about(workflow, line.ref, line.attempt))
     for line in decision.history:
         if line.kind is HistoryKind.ALERT:
             of = "" if line.ref is None else f"{line.ref}, attempt {(line.attempt or 0) + 1}, "

@@ -178,9 +178,8 @@ def _kept(result: TaskResult) -> TaskResult:
         and (result.reason, result.traceback, result.worker_id, result.logs, result.error_types) == _NO_TEXTS
     ):
         return result
-    reason = None if result.reason is None else _raw(result.reason)
-    trace = None if result.traceback is None else _raw(result.traceback)
-    worker = None if result.worker_id is None else _raw(result.worker_id)
+    reason, rest = _raw(result.reason), (result.traceback, result.worker_id)
+    trace, worker = rest if rest == (None, None) else map(_raw, rest)
     logs = raw_lines(result.logs) if result.logs else ()
     types = tuple([printable(name, TYPE_LENGTH) for name in islice(result.error_types, TYPES)]) if result.error_types else ()
     if (
@@ -231,7 +230,7 @@ def cut_line(line: str) -> str:
 
 
 def _raw(text: object) -> str | None:
-    return None if text == "" else printable(text, RAW_LENGTH)
+    return None if text is None or text == "" else printable(text, RAW_LENGTH)
 
 
 @attrs.define(slots=True, kw_only=True, eq=False)

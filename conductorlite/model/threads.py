@@ -284,14 +284,19 @@ class Cache(Generic[K, V]):
     def put(self, key: K, value: V) -> None:
         """Keep a value."""
         weight = 0 if self._weigh is None else self._weigh(value)
-        with self._changing.held():
-            self._held[key] = _Held(value, weight, next(self._uses))
-            # Added up each time: a sum that is kept would go wrong with the first change that is interrupted.
-            while len(self._held) > self._size or (self._weigh is not None and len(self._held) > 1 and self._heavy()):
-                del self._held[min(self._held, key=lambda known: self._held[known].used)]
+        self._held[key] = _Held(value, weight, next(self._uses))
+        if self._weigh is not None or len(self._held) > self._size:
+            with self._changing.held():
+                self._trim()
+
+    def _trim(self) -> None:
+        """Forget what is too much, looking at copies: a value is put without a lock."""
+        # Added up each time: a sum that is kept would go wrong with the first change that is interrupted.
+        while len(self._held) > self._size or (self._weigh is not None and len(self._held) > 1 and self._heavy()):
+            del self._held[min(self._held.copy().items(), key=lambda known: known[1].used)[0]]
 
     def _heavy(self) -> bool:
-        return sum(held.weight for held in self._held.values()) > self._budget
+        return sum(held.weight for held in self._held.copy().values()) > self._budget
 
     def drop(self, key: K) -> None:
         """Forget a value."""

@@ -276,10 +276,16 @@ class _Undisturbed(FaultyBackend):
         self._disturb()
         super().die_at(write, after=after)
 
-    def __setattr__(self, name: str, value: object) -> None:
-        if name == "on_writing" and value is not None:
+    @property
+    def on_writing(self) -> Callable[[], None] | None:
+        """See `FaultyBackend`."""
+        return self._called_on_writing
+
+    @on_writing.setter
+    def on_writing(self, called: Callable[[], None] | None) -> None:
+        if called is not None:
             self._disturb()
-        super().__setattr__(name, value)
+        self._called_on_writing = called
 
     def close(self) -> None:
         """Release the handle, not the store."""
@@ -465,7 +471,8 @@ class Store:
 
 def counted(backend: Backend, config: EngineConfig | None) -> EngineConfig:
     """A configuration whose ids of executions are counted in the store, unless it has others."""
-    config = config or EngineConfig()
+    if config is None:
+        return EngineConfig(ids=CountedIds(backend))
     return attrs.evolve(config, ids=config.ids or CountedIds(backend))
 
 
