@@ -200,13 +200,15 @@ def reread(limit: Limit, now: int, steady: tuple[str, int] | None, dated: int | 
     machine, instants stand as they are.
     """
     jump = 0
-    if steady is not None and limit.boot == steady[0]:
+    if known := steady is not None and limit.boot == steady[0]:
         jump = (now - limit.read_at) - (steady[1] - limit.steady)
         if abs(jump) <= _ROUNDING_MS:
             jump = 0
     log = limit.log
     if jump or dated is not None:
         log = tuple(sorted(max(at + jump, now) if at == dated else at + jump for at in log))
+    if known and not jump:  # by the readings that were kept: with new ones, what each is cut by would add up
+        return attrs.evolve(limit, log=log)
     boot, instant = steady or ("", 0)
     return attrs.evolve(limit, log=log, read_at=now if steady else 0, boot=boot, steady=instant)
 

@@ -10,6 +10,8 @@ from typing import Any
 import attrs
 import pytest
 from engine_kit import T0, Bench, flow, fork, join, simple, task_def, wait
+from hypothesis import given
+from hypothesis import strategies as st
 from limits_kit import limited, verify
 
 from conductorlite import Engine, SystemClock, Task, TaskStatus, VirtualClock, WorkflowDef
@@ -432,3 +434,18 @@ def test_instants_are_reread() -> None:
     assert reread(limit, 10_300, ("elsewhere", 800)).log == (1_000, 1_500)
     assert reread(limit, 2_300, ("here", 800), dated=1_500).log == (1_000, 2_300)
     assert reread(limit, 2_300, None, dated=1_500) == attrs.evolve(limit, log=(1_000, 2_300), read_at=0, boot="", steady=0)
+
+
+@given(
+    offsets=st.tuples(st.integers(0, 999), st.integers(0, 999)),
+    waits=st.lists(st.tuples(st.integers(0, 2_500), st.sampled_from([0, 900, -1_000, 7_200_000_000])), max_size=12),
+)
+def test_what_readings_are_cut_by_does_not_add_up(offsets: tuple[int, int], waits: list[tuple[int, int]]) -> None:
+    """However often a clock jumps and is read: what began is found by the clock that never jumps, to the millisecond of a cut."""
+    # In microseconds: the machine's clock and the one that never jumps; each reading is cut to milliseconds.
+    wall, running = offsets[0] + 1_000_000_000, offsets[1]
+    begun, limit = running, reread(Limit(key="k", log=(wall // 1_000,)), wall // 1_000, ("here", running // 1_000))
+    for passed, jump in waits:
+        wall, running = wall + passed + jump, running + passed
+        limit = reread(limit, wall // 1_000, ("here", running // 1_000))
+        assert abs((running - begun) - 1_000 * (wall // 1_000 - limit.log[0])) < 2_000
