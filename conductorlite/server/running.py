@@ -56,7 +56,7 @@ class _HeadInTime(asyncio.Protocol):
         before = self.cycle
         super().data_received(data)
         cycle = self.cycle
-        self._head = self._head + len(data) if cycle is before and (cycle is None or not cycle.more_body) else 0
+        self._head = self._head + len(data) if cycle is before and (cycle is None or not cycle.more_body) else self.begun()
         if self._head > (self.config.h11_max_incomplete_event_size or 0) and not self.transport.is_closing():
             self.send_400_response("The head of the request is too long.")
         answering = cycle is not None and not cycle.response_complete
@@ -65,6 +65,16 @@ class _HeadInTime(asyncio.Protocol):
             self._deadline = None
         elif not answering and self._deadline is None:
             self._deadline = self.loop.call_later(_HEADER_S, self.transport.close)
+
+    def on_response_complete(self) -> None:
+        """A request is answered: the rest of a head that came together with it is due in time, as no other part may come."""
+        super().on_response_complete()  # type: ignore[misc]
+        if self._deadline is None and self.cycle.response_complete and self.begun():
+            self._deadline = self.loop.call_later(_HEADER_S, self.transport.close)
+
+    def begun(self) -> int:
+        """About how many bytes there are of a head that has begun and is not whole."""
+        raise NotImplementedError
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
@@ -75,6 +85,10 @@ class _HeadInTime(asyncio.Protocol):
 
 class _H11(_HeadInTime, H11Protocol):
     """In Python."""
+
+    def begun(self) -> int:
+        """What is left; while a request is being answered, whole ones may be among it."""
+        return len(self.conn.trailing_data[0]) if self.cycle is None or self.cycle.response_complete else 0
 
 
 #: How requests are read, the fastest way that is there first.
@@ -88,6 +102,12 @@ else:
 
     class _HttpTools(_HeadInTime, HttpToolsProtocol):
         """In C."""
+
+        def begun(self) -> int:
+            """What is parsed: a request has a scope from its first byte on, and a cycle when its head is whole."""
+            if self.scope is None or (self.cycle is not None and self.cycle.scope is self.scope):
+                return 0
+            return sum((len(name) + len(value) for name, value in self.headers), 1 + len(self.url))
 
     _PROTOCOLS.insert(0, _HttpTools)
 

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
@@ -64,6 +65,19 @@ def test_grpc_over_tls(certified: tuple[str, str]) -> None:
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
+#: A request that is answered.
+WHOLE: Final = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def _said(connection: socket.socket) -> bytes:
+    """What comes until the other side closes."""
+    said = b""
+    with suppress(ConnectionError):
+        while part := connection.recv(65_536):
+            said += part
+    return said
+
+
 @pytest.fixture(params=running._PROTOCOLS, ids=lambda one: one.__name__)
 def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each way of reading requests that is there."""
@@ -71,15 +85,22 @@ def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("protocol")
+@pytest.mark.parametrize("before", [0, 1, 2], ids="{} whole".format)
 @pytest.mark.parametrize("sent", [b"", b"GET /health HT", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: 1\r\n"])
-def test_who_does_not_send_its_headers_is_cut_off(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    """Nothing, a part of a line, headers without an end: the connection is closed when the time for them is over."""
+def test_who_does_not_send_its_headers_is_cut_off(monkeypatch: pytest.MonkeyPatch, sent: bytes, before: int) -> None:
+    """Nothing, a part of a line, headers without an end: the connection is closed when the time for them is over.
+
+    So it is when they came together with requests that are answered.
+    """
     monkeypatch.setattr(running, "_HEADER_S", 0.05)
+    if not sent:
+        monkeypatch.setattr(running, "_IDLE_S", 0)
     safety = Safety(anonymous=Role.ADMIN)
     with Engine() as engine, served(rest_app(engine, safety=safety), safety) as url:
         with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=20) as half_open:
-            half_open.sendall(sent)
-            assert half_open.recv(100) == b""
+            half_open.sendall(before * WHOLE + sent)
+            assert _said(half_open).count(b"HTTP/1.1 200") <= before
+        monkeypatch.undo()
         assert httpx.get(f"{url}/health", trust_env=False).status_code == 200
 
 
@@ -93,20 +114,19 @@ def test_headers_are_bounded() -> None:
 
 
 @pytest.mark.usefixtures("protocol")
-def test_a_head_in_many_parts_is_bounded() -> None:
-    """However small its parts are, and also behind a request that is answered."""
+@pytest.mark.parametrize("parts", [1_001, 1], ids=["in many parts", "in one"])
+def test_a_head_is_bounded_before_it_is_whole(parts: int) -> None:
+    """However small its parts are, and also behind requests that are answered."""
     safety = Safety(anonymous=Role.ADMIN, max_headers=2_000)
     with Engine() as engine, served(rest_app(engine, safety=safety), safety) as url:
-        whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-        for begun in (b"", 2 * whole):
+        headers = [b"X-%d: %s\r\n" % (number, b"y" * 50) for number in range(1_000)]
+        for before in (0, 2):
+            sent = [before * WHOLE + b"GET /health HTTP/1.1\r\nHost: localhost\r\n", *headers]
             with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=20) as slow:
                 slow.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                slow.sendall(begun + b"GET /health HTTP/1.1\r\nHost: localhost\r\n")
-                said = b""
                 with suppress(ConnectionError):
-                    for number in range(1_000):
-                        slow.sendall(b"X-%d: %s\r\n" % (number, b"y" * 50))
-                    while part := slow.recv(65_536):
-                        said += part
-                assert said.count(b"HTTP/1.1 200") <= 2
+                    for part in sent if parts > 1 else [b"".join(sent)]:
+                        slow.sendall(part)
+                said = _said(slow)
+                assert said.count(b"HTTP/1.1 200") <= before
         assert httpx.get(f"{url}/health", trust_env=False).status_code == 200
