@@ -21,11 +21,13 @@ from conductorlite.decide.rounds import next_round
 from conductorlite.decide.step import Handing, Rows, Seen, Unusual, ended_row, ends, stands, step, timers_of, usual
 from conductorlite.decide.whole import message_of, takes, whole
 from conductorlite.model.attrs import copied
-from conductorlite.model.canonical import Payload
+from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind
+from conductorlite.model.definitions import RetryLogic, Semantics
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.later import functions
+from conductorlite.model.policies import retry_delay
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node, Plan
 
@@ -43,10 +45,13 @@ _FAILED, _POLL, _REPORT, _START = TaskStatus.FAILED, EventKind.POLL, EventKind.R
 class _Retried:
     """What is known of a retry when its definition is."""
 
-    __slots__ = ("blank", "node", "reads")
+    __slots__ = ("blank", "delay", "node", "reads")
 
     def __init__(self, node: Node, plan: Plan) -> None:
         self.node = node
+        #: How long each retry is delayed, ms; None where that depends on the attempt.
+        fixed = node.policy.retry_logic is RetryLogic.FIXED and not node.policy.backoff_jitter_ms
+        self.delay = retry_delay(node.policy, 0, Semantics.ORKES) if fixed else None
         #: The next row, as far as it is the same in each execution.
         self.blank = Task(
             workflow_id="",
@@ -111,7 +116,7 @@ def again(
         or task.input.text is None
         or task.attempt - task.first_attempt >= known.node.policy.retry_count
         or not ends(said, event, task, row)
-        or not stands(bounds, "task_output", output)
+        or not (output is EMPTY or stands(bounds, "task_output", output))
     ):
         return None
     failed = ended_row(task, said, output, now, _FAILED)
@@ -124,7 +129,7 @@ def again(
         given = Payload.of(values if task.input.text == "{}" else {**task.input.value, **values})
     except (Unusual, InvalidInput):
         return None
-    if not stands(bounds, "task_input", given):
+    if not (given is EMPTY or stands(bounds, "task_input", given)):
         return None
     made = _made(row, known, task, task_id, given, now)
     message, cancelled = message_of(row, made), timers_of(task)
@@ -148,7 +153,9 @@ def _made(row: Workflow, known: _Retried, task: Task, task_id: str, given: Paylo
     """The row of the attempt after one that has failed: offered after its delay. It can be written still."""
     made = copied[Task](known.blank)
     new_row: Any = made
-    delay, wait = delay_after(row, known.node, task), known.node.policy.poll_timeout_ms
+    delay, wait = known.delay, known.node.policy.poll_timeout_ms
+    if delay is None:
+        delay = delay_after(row, known.node, task)
     new_row.workflow_id, new_row.task_id, new_row.generation = row.workflow_id, task_id, row.generation
     new_row.attempt, new_row.first_attempt, new_row.retried_task_id = task.attempt + 1, task.first_attempt, task.task_id
     new_row.domain, new_row.seq, new_row.input = task.domain, row.task_seq + 1, given

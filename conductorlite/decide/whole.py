@@ -102,7 +102,7 @@ def whole(
         inserted=(made,),
         updated=(ended,) if around is None else (ended, around[0]),
         history=tuple(history),
-        cancelled=tuple([one for one in cancelled if one not in fresh]),
+        cancelled=() if cancelled == fresh else tuple([one for one in cancelled if one not in fresh]),
         timers=timers,
         released_at=now,
         outgoing=outgoing,

@@ -377,7 +377,7 @@ class Reports(Part):
         scrubber = None if self._secrecy is None else self._scrubber(task)
         if scrubber is not None:
             result = _scrubbed(task, result, scrubber)
-        if result.reason or result.traceback or result.worker_id:
+        if result.traceback or result.worker_id or len(result.reason or "") > REASON_LENGTH:
             result = cut_result(result)
         status, lease = result.status, result.lease
         given: dict[str, Any] = {"taskId": task.task_id, "status": str(status)}

@@ -183,7 +183,7 @@ class Script:
                 new[Call](
                     task_type=self.task_type,
                     at=task.updated_at,
-                    input=task.input_data,
+                    input=task.input.fresh(),
                     workflow_id=task.workflow_id,
                     ref=task.ref,
                     attempt=task.attempt,

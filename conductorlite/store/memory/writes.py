@@ -229,7 +229,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
                 execution.last[new.ref] = new.attempt
         # An open attempt is live as long as no other one has followed it, and has not failed.
         live, failed = not new.retried, False
-        if new.status not in _OPEN:
+        if live and new.status not in _OPEN:
             live, failed = (False, False) if new.executed and new.status is _COMPLETED else (new.live, new.failed)
         if live is not (key in execution.live):
             self._list(execution.live, key)
