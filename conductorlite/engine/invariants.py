@@ -325,7 +325,8 @@ def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
             continue
         if status is not task.status:
             yield f"{task.ref} attempt {task.attempt} is {task.status}, the journal says {status}"
-        if task.status.terminal and recorded.payload is not None and recorded.payload != task.output:
+        said = recorded.payload
+        if task.status.terminal and said is not None and said is not task.output and said != task.output:
             yield f"{task.ref} attempt {task.attempt}: the journal has another output"
         if task.round != (rounds.get(task.ref) or 0):
             yield f"{task.ref} is in round {task.round}, the journal says {rounds.get(task.ref)}"

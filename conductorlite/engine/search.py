@@ -190,6 +190,8 @@ class Comparison:
         """Every difference, of one execution or of all that are stored, archived, or known to the index; raises StorageErrors."""
         look = self._own_differences if self.index is None else partial(self._differences, self.index)
         try:
+            if self._stands_alone():
+                return
             for one in self._ids() if workflow_id is None else [workflow_id]:
                 found = look(one)
                 if found is None:
@@ -221,6 +223,13 @@ class Comparison:
             raise
         except Exception as error:
             raise _Hidden(error) from error
+
+    def _stands_alone(self) -> bool:
+        """Whether there is no index, here or elsewhere."""
+        if self.index is not None:
+            return False
+        with self.backend.reading() as view:
+            return view.index() is None
 
     def _own_differences(self, workflow_id: str) -> list[str] | None:
         with self.backend.reading() as view:

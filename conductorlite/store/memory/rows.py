@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from conductorlite.model.attrs import new
-from conductorlite.model.canonical import ExternalPayload, Payload
+from conductorlite.model.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.model.decisions import Event, Message
 from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Task, TaskLog, Workflow
 from conductorlite.model.handlers import EventExecution
@@ -186,7 +186,7 @@ def unpacked(lines: Iterable[KeptLine]) -> list[HistoryEvent]:
             attempt=attempt,
             number=number,
             reason=reason,
-            payload=Payload(kept) if kept.__class__ is str else kept,  # type: ignore[arg-type]
+            payload=kept if kept.__class__ is not str else EMPTY if kept == "{}" else Payload(kept),  # type: ignore[arg-type]
             cause=cause,
         )
         for n, at, kind, status, ref, attempt, number, reason, kept, cause in lines
