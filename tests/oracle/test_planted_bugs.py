@@ -12,7 +12,7 @@ import pytest
 from test_oracle import Tally, live
 
 import conductorlite.decide as progress
-from conductorlite.decide import endings, reports
+from conductorlite.decide import endings, plain, reports
 from conductorlite.decide import retries as reopening
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import join
@@ -153,7 +153,7 @@ def journal_line_missing(patch: Patch) -> None:
 def drawn_jitter(patch: Patch) -> None:
     """Jitter is drawn instead of derived."""
     chance = random.Random(1)
-    patch.setattr(progress, "jitter", lambda policy, *_: chance.randrange(policy.backoff_jitter_ms + 1))
+    patch.setattr(plain, "jitter", lambda policy, *_: chance.randrange(policy.backoff_jitter_ms + 1))
 
 
 def unread_payloads_are_empty(patch: Patch) -> None:
