@@ -20,6 +20,7 @@ from test_oracle import Tally, live
 
 import conductorlite.decide as decider
 import conductorlite.decide.again as written_out
+import conductorlite.decide.progress as progress
 from conductorlite import (
     Bounds,
     ConductorliteError,
@@ -74,7 +75,7 @@ class Ways:
         self.differences: list[tuple[Any, Any]] = []
         #: How many of them each way that is written out has decided; a step that nothing follows counts as "last".
         self.taken: Counter[str] = Counter()
-        read, scheduled = (vars(decider)[name] for name in ("_read_plain", "scheduled"))
+        read, scheduled = progress.read_plain, vars(progress)["scheduled"]
         answer, payload, joined = Changeset.answer, do_while.loop_payload, join.joined_payload
 
         def read_plain(changeset: Any, event: Any) -> int | None:
@@ -82,11 +83,11 @@ class Ways:
             self.short += steps is not None
             return steps
 
-        patch.setattr(decider, "_read_plain", read_plain)
+        patch.setattr(decider, "read_plain", read_plain)
         for way in ("poll", "first", "step", "again", "next_round", "arrivals"):
             patch.setattr(written_out, way, self._counted(way, vars(written_out)[way]))
-        patch.setattr(decider, "scheduled", lambda *given: not self.off and scheduled(*given))
-        patch.setattr(decider, "passed", self._counted("passed", vars(decider)["passed"]))
+        patch.setattr(progress, "scheduled", lambda *given: not self.off and scheduled(*given))
+        patch.setattr(progress, "passed", self._counted("passed", vars(progress)["passed"]))
         patch.setattr(Changeset, "answer", lambda *given: (asked if self.off else answer)(*given))
         patch.setattr(do_while, "loop_payload", lambda *given: (rounds if self.off else payload)(*given))
         patch.setattr(join, "joined_payload", lambda *given: (branches if self.off else joined)(*given))
@@ -342,14 +343,14 @@ BUGS = {
 @pytest.mark.parametrize(("name", "spoil"), [(name, spoil) for name, bugs in BUGS.items() for spoil in bugs])
 def test_what_the_short_way_would_do_wrong_is_found(name: str, spoil: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bugs that are planted in it make the two decide differently, in one chain already, which no step takes."""
-    real = getattr(decider, name)
+    real = getattr(progress, name)
 
     def spoilt(changeset: Any, *given: Any) -> Any:
         said = real(changeset, *given)
         spoil(changeset, said)
         return said
 
-    monkeypatch.setattr(decider, name, spoilt)
+    monkeypatch.setattr(progress, name, spoilt)
     ways = Ways(monkeypatch)
     steps = [{"name": "n0", "taskReferenceName": ref, "inputParameters": {"n": "${workflow.status}"}} for ref in ("a", "b", "c")]
     drive({"name": "chain", "tasks": steps}, {"n": 1}, Tape(b""))
@@ -1024,14 +1025,14 @@ def test_a_turn_that_passes_a_switch_is_cut_alike(bounds: Bounds, monkeypatch: p
 @pytest.mark.parametrize("spoil", [other_rows("seq"), other_rows("ended_at")])
 def test_what_passing_a_switch_would_do_wrong_is_found(spoil: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """So it is for what takes a SWITCH and its end at once."""
-    real = vars(decider)["passed"]
+    real = vars(progress)["passed"]
 
     def spoilt(changeset: Any, *given: Any) -> Any:
         said = real(changeset, *given)
         spoil(changeset, said)
         return said
 
-    monkeypatch.setattr(decider, "passed", spoilt)
+    monkeypatch.setattr(progress, "passed", spoilt)
     ways = Ways(monkeypatch)
     choose({})
     assert ways.taken["passed"]

@@ -11,8 +11,7 @@ import attrs
 import pytest
 from test_oracle import Tally, live
 
-import conductorlite.decide as progress
-from conductorlite.decide import endings, plain, reports
+from conductorlite.decide import endings, plain, progress, reports
 from conductorlite.decide import retries as reopening
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import join
