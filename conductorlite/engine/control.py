@@ -29,6 +29,7 @@ from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, Ke
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
+from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction
 
 if TYPE_CHECKING:
@@ -112,14 +113,33 @@ def ascending_ids(clock: Clock) -> Callable[[], str]:
     return new_id
 
 
+#: Definitions that were started as objects, by their ids; from the second time on with what was in them and their texts. For all
+#: engines of the process: that of a test is a new one, its definition is not.
+_TEXTS: Final[Cache[int, tuple[ref[WorkflowDef], Contents | None, str]]] = Cache(_DEFINITIONS)
+
+
+def _text(definition: WorkflowDef) -> str:
+    """The text of a definition, which is not written again as long as nothing in the same object has changed."""
+    known, contents, text = _TEXTS.get(id(definition)) or (None, None, "")
+    seen = known is not None and known() is definition
+    if seen and contents is not None and contents.hold():
+        return text
+    contents = None
+    if seen:  # for the second time; before it is written, so that a change until then is seen
+        from conductorlite.model.contents import Contents
+
+        contents = Contents.of(definition)
+    text = definition_text(definition)
+    _TEXTS.put(id(definition), (ref(definition), contents, "" if contents is None else text))
+    return text
+
+
 class Control(Part):
     """What the verbs that start and change executions have in common."""
 
     def __init__(self, turns: StartTurns, config: EngineConfig) -> None:
         super().__init__(turns, config)
         self._starting = turns
-        #: Definitions that were started as objects, by their ids; from the second time on with what was in them and their texts.
-        self._texts: dict[int, tuple[ref[WorkflowDef], Contents | None, str]] = {}
         #: Definitions as they were started last, and after how many commits: they hold while nobody else has written.
         self._last: dict[tuple[str, bool, int | None], tuple[int, Embedded]] = {}
         self.new_id = config.ids or ascending_ids(turns.clock)
@@ -233,7 +253,7 @@ class Control(Part):
         """
         key, quiet = checked_key(request.idempotency_key), self._turns.quiet
         wanted = request.workflow_def or request.name
-        text = wanted if isinstance(wanted, str) else self._text(wanted)
+        text = wanted if isinstance(wanted, str) else _text(wanted)
         asked = (text, wanted is request.name, request.version)
         last = self._last.get(asked) if key is None and absent is None else None
         if last is not None and quiet.is_same_since(last[0]):
@@ -248,23 +268,6 @@ class Control(Part):
             self._last.clear()
         self._last[asked] = (commits, embedded)
         return embedded
-
-    def _text(self, definition: WorkflowDef) -> str:
-        """The text of a definition, which is not written again as long as nothing in the same object has changed."""
-        known, contents, text = self._texts.get(id(definition), (None, None, ""))
-        seen = known is not None and known() is definition
-        if seen and contents is not None and contents.hold():
-            return text
-        contents = None
-        if seen:  # for the second time; before it is written, so that a change until then is seen
-            from conductorlite.model.contents import Contents
-
-            contents = Contents.of(definition)
-        if len(self._texts) > _DEFINITIONS:
-            self._texts.clear()
-        text = definition_text(definition)
-        self._texts[id(definition)] = (ref(definition), contents, "" if contents is None else text)
-        return text
 
     def _begins(
         self,
