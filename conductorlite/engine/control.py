@@ -251,7 +251,9 @@ class Control(Part):
 
         Raises AlreadyExists when there is an execution of the id that is to be `absent`.
         """
-        key, quiet = checked_key(request.idempotency_key), self._turns.quiet
+        key, quiet = request.idempotency_key, self._turns.quiet
+        if key is not None:
+            checked_key(key)
         wanted = request.workflow_def or request.name
         text = wanted if isinstance(wanted, str) else _text(wanted)
         asked = (text, wanted is request.name, request.version)
