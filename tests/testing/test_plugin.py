@@ -172,8 +172,13 @@ from conductorlite.errors import EngineClosed
 from conductorlite.model.executions import Workflow
 gc.disable()
 
-def stored():
+def rows():
     return [row for row in gc.get_objects() if isinstance(row, Workflow) and row.name == ONE.name]
+
+BEFORE = rows()  # of other tests in this process, held
+
+def stored():
+    return len(rows()) - len(BEFORE)
 
 @pytest.fixture
 def late(make_engine):
