@@ -99,12 +99,13 @@ def _is_heard(log: Any) -> bool:
 
 
 def _warn(workflow: Workflow, decision: Decision) -> None:
-    failed = [line for line in decision.history if line.kind is HistoryKind.TASK and line.status in _FAILED]
-    rows = {(row.ref, row.attempt): row for row in (*decision.inserted, *decision.updated)} if failed else {}
+    rows = {(row.ref, row.attempt): row for row in (*decision.inserted, *decision.updated)}
     logged: set[str] = set()
-    for line in failed:
+    for line in decision.history:
+        if line.kind is not HistoryKind.TASK or line.status not in _FAILED:
+            continue
         row = rows.get((line.ref or "", line.attempt or 0))
-        if row is not None and _follows(row, logged):
+        if row is not None and row.task_type in _CONTAINERS and _follows(row, logged):
             continue
         logged.add(line.reason or "")
         trace = f"\n{row.traceback.rstrip()}" if row is not None and row.traceback else ""
@@ -120,9 +121,7 @@ def _warn(workflow: Workflow, decision: Decision) -> None:
 
 
 def _follows(row: Task, logged: set[str]) -> bool:
-    """Whether an attempt failed only because something that was logged has."""
-    if row.task_type not in _CONTAINERS:
-        return False
+    """Whether an attempt of a container failed only because something that was logged has."""
     return bool(logged) or (row.sub_workflow_id is not None and row.status is not TaskStatus.TIMED_OUT)
 
 

@@ -12,7 +12,8 @@ have a worker; tasks of any other type stay in their queue.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, Final
 
 from conductorlite.model import attrs
@@ -51,22 +52,37 @@ class Call:
         return idempotency_key(self.workflow_id, self.ref)
 
 
+class _Playing:
+    """Steps, and how far they were used, by several threads at once: each call that asks a step has a number of its own there."""
+
+    __slots__ = ("asked", "place", "steps")
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.asked: list[Iterator[int]] = []
+        #: Of the first step that may not be used up.
+        self.place = 0
+
+
 class Script:
     """What the calls of one task type do. Every method returns the script, so that steps can be chained."""
 
     def __init__(self, task_type: str, log: list[Call]) -> None:
         self.task_type = task_type
-        self.steps: list[Step] = []
         self._log = log
         self._takes_ms = 0
-        self._place = 0
-        self._used = 0
+        self._playing = _Playing()
         self._given_back: list[Call] = []
         #: Scripts of calls that are alike in something, the last one first.
         self._cases: list[tuple[Callable[[Task], bool], Script]] = []
         self._mutex = Mutex()
 
     # ---------------------------------------------------------------- writing it
+
+    @property
+    def steps(self) -> list[Step]:
+        """All steps, used or not."""
+        return self._playing.steps
 
     @property
     def then(self) -> Script:
@@ -143,9 +159,8 @@ class Script:
     def forget(self) -> Script:
         """Drop all steps, those of `when` too; calls made so far stay in `calls`."""
         with self._mutex.held():
-            self.steps.clear()
             self._cases.clear()
-            self._place = self._used = self._takes_ms = 0
+            self._playing, self._takes_ms = _Playing(), 0
         return self
 
     def _add(self, kind: StepKind, times: int | None, **fields: Any) -> Script:
@@ -177,20 +192,19 @@ class Script:
         for fits, script in self._cases:
             if fits(task):
                 return script.play(context)
-        with self._mutex.held():
-            step = self._next(task)
-            self._log.append(
-                new[Call](
-                    task_type=self.task_type,
-                    at=task.updated_at,
-                    input=task.input.fresh(),
-                    workflow_id=task.workflow_id,
-                    ref=task.ref,
-                    attempt=task.attempt,
-                    lease=task.lease,
-                    step=step,
-                )
+        step = (self._again(task) if self._given_back else None) or self._next()
+        self._log.append(
+            new[Call](
+                task_type=self.task_type,
+                at=task.updated_at,
+                input=task.input.fresh(),
+                workflow_id=task.workflow_id,
+                ref=task.ref,
+                attempt=task.attempt,
+                lease=task.lease,
+                step=step,
             )
+        )
         if step.kind is StepKind.HANGS or step.kind is StepKind.CRASHES:
             return Deferred(after_ms=None, silent=step.kind is StepKind.CRASHES)
         outcome = _outcome(step, context)
@@ -202,19 +216,25 @@ class Script:
             raise outcome
         return outcome
 
-    def _next(self, task: Task) -> Step:
-        for lost in self._given_back:
-            if (lost.workflow_id, lost.ref) == (task.workflow_id, task.ref):
-                self._given_back.remove(lost)
-                return lost.step
-        while self._place < len(self.steps):
-            step = self.steps[self._place]
-            last = self._place == len(self.steps) - 1
-            if (step.times is None and (last or not self._used)) or (step.times is not None and self._used < step.times):
-                self._used += 1
+    def _again(self, task: Task) -> Step | None:
+        """The step of a call for the same reference that was lost."""
+        with self._mutex.held():
+            for lost in self._given_back:
+                if (lost.workflow_id, lost.ref) == (task.workflow_id, task.ref):
+                    self._given_back.remove(lost)
+                    return lost.step
+        return None
+
+    def _next(self) -> Step:
+        playing = self._playing
+        steps, asked, place = playing.steps, playing.asked, playing.place
+        while place < len(steps):
+            if place >= len(asked):
+                asked.append(count())  # more of them than steps do no harm
+            step, used = steps[place], next(asked[place])
+            if used < step.times if step.times is not None else place == len(steps) - 1 or not used:
                 return step
-            self._place += 1
-            self._used = 0
+            playing.place = place = place + 1
         return attrs.evolve(_NOTHING_MORE, takes_ms=self._takes_ms)
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from kit import T0, flow, task
 
@@ -295,3 +300,23 @@ def test_virtual_time_needs_a_virtual_clock() -> None:
         run = engine.start(flow(task("charge", retry_count=0)))
         with pytest.raises(WorkflowFailed, match="the engine's clock is real"):
             run.result(timeout="20s")
+
+
+@pytest.fixture
+def hasty() -> Iterator[None]:
+    """Threads that take turns all the time."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_threads_use_each_step_as_often_as_it_says(workers: ScriptedWorkers) -> None:
+    """Together: none is used once more, or once less, because two calls came at the same time."""
+    script = workers.charge
+    with ThreadPoolExecutor(8) as pool:
+        for _ in range(5):
+            script.forget().fails(300).then.returns(1).then.crashes(90).then.returns(2)
+            used = Counter(pool.map(lambda _: (step := script._next()).kind + str(step.output or ""), range(500)))
+            assert used == {"FAILS": 300, "RETURNS1": 1, "CRASHES": 90, "RETURNS2": 109}
