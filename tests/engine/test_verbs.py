@@ -706,7 +706,14 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     return switch_to
 
 
-UNLUCKY = {"retry_count": 3, "retry_delay_s": 13, "poll_timeout_s": 20, "timeout_policy": "RETRY"}
+#: A delay that grows with the attempts is worked out for each; a fixed one is, once for a definition.
+UNLUCKY = {
+    "retry_count": 3,
+    "retry_delay_s": 13,
+    "retry_logic": "LINEAR_BACKOFF",
+    "poll_timeout_s": 20,
+    "timeout_policy": "RETRY",
+}
 
 
 @pytest.mark.trap("tasks-58")
