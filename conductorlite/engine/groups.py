@@ -17,7 +17,8 @@ from functools import partial
 from conductorlite.decide.again import written_out
 from conductorlite.engine.decisions import polls_in_vain
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
-from conductorlite.engine.residents import Remembered, Resident
+from conductorlite.engine.reader import Remembered
+from conductorlite.engine.residents import Resident
 from conductorlite.engine.turn_types import LASTING, Asked, Deadly, TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.model.attrs import new

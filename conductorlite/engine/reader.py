@@ -4,18 +4,20 @@ While the view is open in which the turn began, it answers from that. A turn tha
 no other process waits for the store meanwhile: then each batch has a view of its own, in which the fence must be the one that was
 read; else another engine was first, and the turn begins again. Every answer is kept, and is the same for the whole turn. What an
 execution that has not begun has in the store is nothing, and is not looked for.
+
+What a turn asks that is written out as a whole is less, and mostly known: that has readers of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, final
 
 from conductorlite.engine.keys import last_polls
 from conductorlite.engine.lookups import Lookups
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
-from conductorlite.engine.residents import Resident
+from conductorlite.engine.residents import Quiet, Resident
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
@@ -27,7 +29,7 @@ from conductorlite.model.limits import Line, Member, reread
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["StoreReader"]
+__all__ = ["Near", "Remembered", "StoreReader"]
 
 V = TypeVar("V")
 
@@ -417,3 +419,65 @@ class StoreReader:
             if self._memo.answers is not None:
                 self._memo.answers[seed] = (values, now, answer)
         return answer
+
+
+@final
+class Near:
+    """What a step, or a retry, asks of an execution in a store in memory, in a write that has been entered."""
+
+    __slots__ = ("_now", "_quiet", "_view", "workflow")
+
+    def __init__(self, quiet: Quiet, view: ReadingTransaction, workflow: Workflow, now: int) -> None:
+        self._quiet, self._view, self.workflow, self._now = quiet, view, workflow, now
+
+    def task(self, ref: str) -> Task | None:
+        """See `Reader.task`."""
+        return self._view.tasks(self.workflow.workflow_id, (ref,))[ref]
+
+    def prefetch(self, *, refs: Iterable[str]) -> None:
+        """Nothing: all is at hand."""
+
+    def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
+        """See `StoreReader.first_offered`."""
+        if self._now < self._quiet.offered_at(queue):
+            return ()
+        return self._quiet.first_offered(self._view, self._quiet.written, queue, self._now, limit)
+
+    def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
+        """See `Quiet.alone_until`."""
+        return self._quiet.alone_until(self._view, self.workflow, at, queue, queues)
+
+
+@final
+class Remembered:
+    """The same of an execution whose rows are resident, and what its write compares: a `Known` and a `Memo`."""
+
+    __slots__ = ("_now", "_quiet", "latest", "tasks_known", "unoffered", "version", "workflow")
+    resident = at_hand = True
+
+    def __init__(self, quiet: Quiet, resident: Resident, now: int) -> None:
+        self.workflow, self.tasks_known, self.latest, self.version = resident.row, resident.tasks, resident.latest, resident.version
+        self._quiet, self._now = quiet, now
+        self.unoffered: int | None = None
+
+    def latest_known(self) -> dict[str, str]:
+        """See `Known`."""
+        return self.latest
+
+    def task(self, ref: str) -> Task | None:
+        """See `Reader.task`; raises KeyError for what would have to be read."""
+        return self.tasks_known[ref]
+
+    def prefetch(self, *, refs: Iterable[str]) -> None:
+        """Nothing: all is at hand, or the turn is another one."""
+
+    def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
+        """See `StoreReader.first_offered`."""
+        if self._now < self._quiet.offered_at(queue):
+            self.unoffered = self._quiet.version
+            return ()
+        return self._quiet.look_offered(queue, self._now, limit)
+
+    def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
+        """See `Quiet.alone_until`."""
+        return self._quiet.look_alone(self.workflow, at, queue, queues)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
-from typing import Final, Protocol, final
+from typing import Final, Protocol
 
 from conductorlite.engine.turn_types import Joined, Taking
 from conductorlite.model import attrs
@@ -23,10 +23,10 @@ from conductorlite.model.attrs import new
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision, Message
 from conductorlite.model.errors import FencedOut
-from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow, weight_of
+from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
 from conductorlite.store.ports import Backend, Capability, ReadingTransaction, WritingTransaction
 
-__all__ = ["TASKS", "Near", "Quiet", "Remembered", "Resident", "Residents"]
+__all__ = ["TASKS", "Quiet", "Resident", "Residents"]
 
 #: Rows of tasks kept of one execution, if its turns do not write more, and how many more before some are forgotten.
 TASKS: Final = 16
@@ -36,6 +36,10 @@ _SPARE: Final = 8
 _ROW: Final = 4 * INLINE_LIMIT + 4_000
 _TASK: Final = 2 * INLINE_LIMIT + 2_500
 _WEIGHED: Final = 64
+
+#: About what a row in memory takes without its texts, and a character of these, which may be there parsed too: bytes.
+_BARE: Final = 1_500
+_CHARACTER: Final = 4
 
 
 class Known(Protocol):
@@ -142,7 +146,7 @@ class Residents:
         held = [*self._held.copy().values()]
         some, weight = held[:: len(held) // _WEIGHED or 1], sum([resident.weight for resident in held])
         try:
-            self._share = sum([weight_of(one.row, [*one.tasks.values()]) for one in some]) / sum([one.weight for one in some])
+            self._share = sum([_weight_of(one.row, [*one.tasks.values()]) for one in some]) / sum([one.weight for one in some])
             most = self._budget / self._share
             most -= most / 8 if weight > most else 0
             while weight > most:
@@ -150,6 +154,15 @@ class Residents:
         except (KeyError, RuntimeError, StopIteration, ZeroDivisionError):
             return  # another thread was first
         self._weight = weight
+
+
+def _weight_of(row: Workflow, tasks: Iterable[Task | None]) -> int:
+    """About how many bytes the rows of an execution take in memory."""
+    texts = [row.input.text, row.output.text, row.variables.text, row.task_to_domain.text, row.reason]
+    rows = [task for task in tasks if task is not None]
+    for task in rows:
+        texts += (task.input.text, task.output.text, task.reason, task.traceback)
+    return _BARE * (1 + len(rows)) + _CHARACTER * sum([len(text) for text in texts if text])
 
 
 #: What is known of a queue that nobody has looked at.
@@ -436,65 +449,3 @@ class Quiet:
             if taking is not None and taking.at is not None:
                 self._next_due = (number, taking.at + 1)
             self._commits = number
-
-
-@final
-class Near:
-    """What a step, or a retry, asks of an execution in a store in memory, in a write that has been entered."""
-
-    __slots__ = ("_now", "_quiet", "_view", "workflow")
-
-    def __init__(self, quiet: Quiet, view: ReadingTransaction, workflow: Workflow, now: int) -> None:
-        self._quiet, self._view, self.workflow, self._now = quiet, view, workflow, now
-
-    def task(self, ref: str) -> Task | None:
-        """See `Reader.task`."""
-        return self._view.tasks(self.workflow.workflow_id, (ref,))[ref]
-
-    def prefetch(self, *, refs: Iterable[str]) -> None:
-        """Nothing: all is at hand."""
-
-    def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
-        """See `StoreReader.first_offered`."""
-        if self._now < self._quiet.offered_at(queue):
-            return ()
-        return self._quiet.first_offered(self._view, self._quiet.written, queue, self._now, limit)
-
-    def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
-        """See `Quiet.alone_until`."""
-        return self._quiet.alone_until(self._view, self.workflow, at, queue, queues)
-
-
-@final
-class Remembered:
-    """The same of an execution whose rows are resident, and what its write compares: a `Known` and a `Memo`."""
-
-    __slots__ = ("_now", "_quiet", "latest", "tasks_known", "unoffered", "version", "workflow")
-    resident = at_hand = True
-
-    def __init__(self, quiet: Quiet, resident: Resident, now: int) -> None:
-        self.workflow, self.tasks_known, self.latest, self.version = resident.row, resident.tasks, resident.latest, resident.version
-        self._quiet, self._now = quiet, now
-        self.unoffered: int | None = None
-
-    def latest_known(self) -> dict[str, str]:
-        """See `Known`."""
-        return self.latest
-
-    def task(self, ref: str) -> Task | None:
-        """See `Reader.task`; raises KeyError for what would have to be read."""
-        return self.tasks_known[ref]
-
-    def prefetch(self, *, refs: Iterable[str]) -> None:
-        """Nothing: all is at hand, or the turn is another one."""
-
-    def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
-        """See `StoreReader.first_offered`."""
-        if self._now < self._quiet.offered_at(queue):
-            self.unoffered = self._quiet.version
-            return ()
-        return self._quiet.look_offered(queue, self._now, limit)
-
-    def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
-        """See `Quiet.alone_until`."""
-        return self._quiet.look_alone(self.workflow, at, queue, queues)

@@ -32,8 +32,9 @@ from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_decision
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
+from conductorlite.engine.reader import Near, Remembered
 from conductorlite.engine.registry import Registry
-from conductorlite.engine.residents import Near, Quiet, Remembered, Resident, Residents
+from conductorlite.engine.residents import Quiet, Resident, Residents
 from conductorlite.engine.turn_types import (
     Asked,
     Caller,

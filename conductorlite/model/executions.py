@@ -5,7 +5,7 @@ That is its history, the log lines, polls and reports of workers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final, Literal
 
@@ -31,7 +31,6 @@ __all__ = [
     "printed_ref",
     "stored_task",
     "stored_workflow",
-    "weight_of",
 ]
 
 
@@ -470,17 +469,3 @@ def stored_workflow(workflow: Workflow) -> Workflow:
     row.__class__ = Workflow
     stored: Workflow = row
     return stored
-
-
-#: About what a row in memory takes without its texts, and a character of these, which may be there parsed too: bytes.
-_BARE: Final = 1_500
-_CHARACTER: Final = 4
-
-
-def weight_of(row: Workflow, tasks: Iterable[Task | None]) -> int:
-    """About how many bytes the rows of an execution take in memory."""
-    texts = [row.input.text, row.output.text, row.variables.text, row.task_to_domain.text, row.reason]
-    rows = [task for task in tasks if task is not None]
-    for task in rows:
-        texts += (task.input.text, task.output.text, task.reason, task.traceback)
-    return _BARE * (1 + len(rows)) + _CHARACTER * sum([len(text) for text in texts if text])
