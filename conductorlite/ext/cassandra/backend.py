@@ -11,12 +11,10 @@ from typing import Any, Final, final
 
 from conductorlite.engine.logs import log_store
 from conductorlite.ext.cassandra.changes import SplitWrites
-from conductorlite.ext.cassandra.delivery import apply_merged, carry_out, give_back_of_the_gone, merged, put_back
+from conductorlite.ext.cassandra.delivery import bring_up, carry_out, put_back
 from conductorlite.ext.cassandra.limits import Undelivered, announce, confirm, forget_unused
 from conductorlite.ext.cassandra.partitions import (
     REMOVED,
-    SHARDS,
-    Asked,
     Head,
     Item,
     Partitions,
@@ -25,15 +23,12 @@ from conductorlite.ext.cassandra.partitions import (
     item_of,
     item_text,
     marked,
-    member_of,
-    shard_of,
     thin,
-    workflow_from,
 )
-from conductorlite.ext.cassandra.rows import HELD, Memory, SplitReads
+from conductorlite.ext.cassandra.rows import Memory, SplitReads
 from conductorlite.model.attrs import changed
-from conductorlite.model.canonical import ExternalPayload, attempt_head
-from conductorlite.model.decisions import Decision, Outgoing
+from conductorlite.model.canonical import attempt_head
+from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import (
     ConductorliteError,
     EngineClosed,
@@ -45,11 +40,9 @@ from conductorlite.model.errors import (
     StorageError,
 )
 from conductorlite.model.executions import Workflow
-from conductorlite.model.limits import Limit, LimitChange
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.threads import Block, within
 from conductorlite.store.ports import Backend, Capability, Marks, PayloadStorage, Presence, WritingTransaction
-from conductorlite.store.sqlite.rows import event_of
 from conductorlite.store.tables import Life
 
 __all__ = ["SplitBackend"]
@@ -157,7 +150,7 @@ class SplitBackend:
                     self._keep_on(tx, listed, head)
             elif listed is None or delivered(listed) < head.fence:
                 try:
-                    self._carry_out(tx, listed, head, items, again=again)
+                    bring_up(tx, self._partitions, listed, head, items, again=again)
                 except KeyTaken:  # a start that nobody was answered for, whose key another one has taken since
                     over = head
         if over is not None:
@@ -168,23 +161,6 @@ class SplitBackend:
         head = self._partitions.heads([workflow_id], items=True).get(workflow_id)
         sent = head is not None and head.turn != REMOVED
         return head, item_of(self._partitions.whole(workflow_id, head)) if sent and head is not None else []
-
-    def _carry_out(self, tx: WritingTransaction, listed: Workflow | None, head: Head, items: list[Item], *, again: bool) -> None:
-        workflow_id = items[0].decision.workflow.workflow_id
-        known = 0 if listed is None else delivered(listed)
-        if listed is None and items[0].decision.created and not again:
-            first = items[0]
-            row = changed(first.decision.workflow, fence=first.fence - 1)
-            items[0] = changed(first, decision=changed(first.decision, workflow=row))
-        elif listed is None or known + len(items) < head.fence:
-            self._restore(tx, head, items)
-        for item in items if listed is not None or not again else ():
-            if carry_out(tx, item):
-                keys = [("task", one.ref[1:]) for one in item.decision.outgoing.put if one.queue.startswith(HELD)]
-                shards = {shard_of(key) for _, key in keys} | {0} if keys else ()
-                asked = [Asked(workflow_id=workflow_id, shard=shard, keys=tuple(keys)) for shard in shards]
-                cells = [cell for found in self._partitions.read(asked) for cell in found] if asked else []
-                give_back_of_the_gone(tx, item, {cell.key: cell.text for cell in cells if cell.text is not None})
 
     def _keep_on(self, tx: WritingTransaction, listed: Workflow, head: Head) -> None:
         """Have an execution go on whose removal a process has begun that died: one that lives lets nobody write its row."""
@@ -198,38 +174,6 @@ class SplitBackend:
         mark = changed(head, fence=head.fence + 1, turn=REMOVED, item="")
         self._partitions.take([Turn(workflow_id=workflow_id, expected=head.fence, head=mark)])
         self._partitions.forget(workflow_id, head.fence)
-
-    def _restore(self, tx: WritingTransaction, head: Head, items: Sequence[Item]) -> None:
-        """Put an execution back into a queue store that has lost it, or knows an older one; its inbox there is kept."""
-        row, wide, _ = workflow_from(head.text)
-        workflow_id = row.workflow_id
-        inbox = tx.inbox(workflow_id)
-        tx.remove(workflow_id)
-        last = items[-1].decision
-        holder = None if row.idempotency_key is None else tx.key_holder(row.name, row.idempotency_key)
-        other = None if holder is None else tx.workflow(holder)
-        if other is not None and other.created_at > row.created_at:
-            row, holder = changed(row, idempotency_key=None), None
-        shards = range(SHARDS + 1) if wide else (0,)
-        asked = [Asked(workflow_id=workflow_id, shard=shard, entity=name) for name in ("far", "sent", "slot") for shard in shards]
-        cells = [cell for found in self._partitions.read(asked) for cell in found if cell.text]
-        far = [json.loads(cell.text or "") for cell in cells if cell.entity == "far"]
-        children = self._partitions.heads([cell.key for cell in cells if cell.entity == "sent"])
-        sent = [json.loads(cell.text or "") for cell in cells if cell.entity == "sent" and cell.key not in children]
-        decision = Decision(
-            workflow=changed(row, fence=head.fence - 1),
-            created=True,
-            replaces=holder,
-            externals=tuple(ExternalPayload(digest=digest, size=size, key=key) for digest, size, key in far),
-            timers=last.timers,
-            outgoing=Outgoing(put=last.outgoing.put, posted=last.outgoing.posted),
-        )
-        apply_merged(tx, marked(thin(decision), head.fence))
-        tx.post([*inbox, *(event_of(tuple(event)) for event in sent)])
-        for cell in cells:
-            if cell.entity == "slot":
-                member = member_of(json.loads(cell.text or ""))
-                tx.put_limit(merged(tx, LimitChange(limit=Limit(key=member.key, number=member.number), put=(member,))))
 
     def _taken(self, tx: SplitWrites, asked: Collection[str]) -> list[str]:
         """Write what turns refer to, and take their transactions, all at once; those that were not refused."""

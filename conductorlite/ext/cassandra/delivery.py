@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 from conductorlite.engine.holders import give_back_event
 from conductorlite.engine.invariants import slots_taken
-from conductorlite.ext.cassandra.partitions import Item, delivered, task_from
+from conductorlite.ext.cassandra.partitions import (
+    SHARDS,
+    Asked,
+    Head,
+    Item,
+    Partitions,
+    delivered,
+    marked,
+    member_of,
+    shard_of,
+    task_from,
+    thin,
+    workflow_from,
+)
 from conductorlite.ext.cassandra.rows import HELD
 from conductorlite.model.attrs import changed
-from conductorlite.model.canonical import Payload
+from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Decision, Message, Outgoing, queue_prefix
 from conductorlite.model.errors import FencedOut
-from conductorlite.model.executions import TaskLog
+from conductorlite.model.executions import TaskLog, Workflow
 from conductorlite.model.handlers import EventExecution, EventStatus
-from conductorlite.model.limits import LimitChange
+from conductorlite.model.limits import Limit, LimitChange
 from conductorlite.store.ports import WritingTransaction
 from conductorlite.store.sqlite.rows import event_of, event_row
 from conductorlite.store.tables import FeedKind, ScheduleRow
 
-__all__ = ["apply_merged", "carry_out", "give_back_of_the_gone", "merged", "put_back", "said"]
+__all__ = ["bring_up", "carry_out", "put_back", "said"]
 
 
 def carry_out(tx: WritingTransaction, item: Item) -> bool:
@@ -38,7 +53,7 @@ def carry_out(tx: WritingTransaction, item: Item) -> bool:
             decision = changed(decision, outgoing=_moved(decision.outgoing, row.owner, listed.owner))
             row = changed(row, owner=listed.owner)
         decision = changed(decision, created=False)
-    apply_merged(tx, changed(decision, workflow=row))
+    _apply_merged(tx, changed(decision, workflow=row))
     for verb, given in item.beside:
         _BESIDE[verb](tx, *given)
     return True
@@ -73,7 +88,7 @@ def said(verb: str, given: tuple[Any, ...]) -> tuple[str, Any] | None:
     return (verb, [given[0].value, list(given[1])]) if verb == "mark_pending" else None
 
 
-def give_back_of_the_gone(tx: WritingTransaction, item: Item, text_of: dict[str, str]) -> None:
+def _give_back_of_the_gone(tx: WritingTransaction, item: Item, text_of: dict[str, str]) -> None:
     """Have what an item has just given to holders that are no more given back; `text_of` are its tasks, by their keys."""
     row = item.decision.workflow
     present = {holder.holder for holder in tx.task_holders()}
@@ -83,18 +98,75 @@ def give_back_of_the_gone(tx: WritingTransaction, item: Item, text_of: dict[str,
             tx.post([give_back_event(task_from(text, row.workflow_id), "died", row.updated_at)])
 
 
+# -- executions that it does not know as they are ----------------------------------------------------------------------
+
+
+def bring_up(
+    tx: WritingTransaction, partitions: Partitions, listed: Workflow | None, head: Head, items: list[Item], *, again: bool
+) -> None:
+    """Bring what the queue store knows of an execution up to its head; with `again` one that it has lost."""
+    workflow_id = items[0].decision.workflow.workflow_id
+    known = 0 if listed is None else delivered(listed)
+    if listed is None and items[0].decision.created and not again:
+        first = items[0]
+        row = changed(first.decision.workflow, fence=first.fence - 1)
+        items[0] = changed(first, decision=changed(first.decision, workflow=row))
+    elif listed is None or known + len(items) < head.fence:
+        _restore(tx, partitions, head, items)
+    for item in items if listed is not None or not again else ():
+        if carry_out(tx, item):
+            keys = [("task", one.ref[1:]) for one in item.decision.outgoing.put if one.queue.startswith(HELD)]
+            shards = {shard_of(key) for _, key in keys} | {0} if keys else ()
+            asked = [Asked(workflow_id=workflow_id, shard=shard, keys=tuple(keys)) for shard in shards]
+            cells = [cell for found in partitions.read(asked) for cell in found] if asked else []
+            _give_back_of_the_gone(tx, item, {cell.key: cell.text for cell in cells if cell.text is not None})
+
+
+def _restore(tx: WritingTransaction, partitions: Partitions, head: Head, items: Sequence[Item]) -> None:
+    """Put an execution back into a queue store that has lost it, or knows an older one; its inbox there is kept."""
+    row, wide, _ = workflow_from(head.text)
+    workflow_id = row.workflow_id
+    inbox = tx.inbox(workflow_id)
+    tx.remove(workflow_id)
+    last = items[-1].decision
+    holder = None if row.idempotency_key is None else tx.key_holder(row.name, row.idempotency_key)
+    other = None if holder is None else tx.workflow(holder)
+    if other is not None and other.created_at > row.created_at:
+        row, holder = changed(row, idempotency_key=None), None
+    shards = range(SHARDS + 1) if wide else (0,)
+    asked = [Asked(workflow_id=workflow_id, shard=shard, entity=name) for name in ("far", "sent", "slot") for shard in shards]
+    cells = [cell for found in partitions.read(asked) for cell in found if cell.text]
+    far = [json.loads(cell.text or "") for cell in cells if cell.entity == "far"]
+    children = partitions.heads([cell.key for cell in cells if cell.entity == "sent"])
+    sent = [json.loads(cell.text or "") for cell in cells if cell.entity == "sent" and cell.key not in children]
+    decision = Decision(
+        workflow=changed(row, fence=head.fence - 1),
+        created=True,
+        replaces=holder,
+        externals=tuple(ExternalPayload(digest=digest, size=size, key=key) for digest, size, key in far),
+        timers=last.timers,
+        outgoing=Outgoing(put=last.outgoing.put, posted=last.outgoing.posted),
+    )
+    _apply_merged(tx, marked(thin(decision), head.fence))
+    tx.post([*inbox, *(event_of(tuple(event)) for event in sent)])
+    for cell in cells:
+        if cell.entity == "slot":
+            member = member_of(json.loads(cell.text or ""))
+            tx.put_limit(_merged(tx, LimitChange(limit=Limit(key=member.key, number=member.number), put=(member,))))
+
+
 # -- limits --------------------------------------------------------------------------------------------------------------
 
 
-def apply_merged(tx: WritingTransaction, decision: Decision) -> None:
+def _apply_merged(tx: WritingTransaction, decision: Decision) -> None:
     """Carry out a thin decision that is committed already; its changes of limits count from what those are now."""
     try:
         tx.apply(decision)
     except FencedOut:
-        tx.apply(changed(decision, limits=tuple(merged(tx, change) for change in decision.limits)))
+        tx.apply(changed(decision, limits=tuple(_merged(tx, change) for change in decision.limits)))
 
 
-def merged(tx: WritingTransaction, change: LimitChange) -> LimitChange:
+def _merged(tx: WritingTransaction, change: LimitChange) -> LimitChange:
     """A change of a limit that others have changed since: who is in and who is gone counts, and is counted again."""
     key = change.limit.key
     stored = tx.line(key, 0).limit
