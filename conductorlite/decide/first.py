@@ -25,10 +25,9 @@ from conductorlite.decide.step import (
     Unusual,
     line,
     made_row,
-    message_at,
     never,
+    offered_at_once,
     stands,
-    takes_at_once,
     timers_for,
     usual,
 )
@@ -114,13 +113,10 @@ def first(
         given = Payload.of(known.node.template.render(source))
     except (Unusual, InvalidInput):
         return None
-    if not stands(bounds, "task_input", given):
+    if not stands(bounds, "task_input", given) or (offer := offered_at_once(row, known, task_id, now, hand_out)) is None:
         return None
-    message = message_at(row, known, task_id, now)
-    polls = () if hand_out is None else hand_out((message,), never)
-    if polls and (len(polls) > 1 or not takes_at_once(polls[0], message, row, now)):
-        return None
-    return _offered(row, plan, known, message, given, event, polls[0] if polls else None)
+    message, poll = offer
+    return _offered(row, plan, known, message, given, event, poll)
 
 
 def _known(plan: Plan) -> Following | _Waiting | None:

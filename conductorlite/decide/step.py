@@ -35,11 +35,10 @@ __all__ = [
     "ends",
     "line",
     "made_row",
-    "message_at",
     "never",
+    "offered_at_once",
     "stands",
     "step",
-    "takes_at_once",
     "timers_for",
     "timers_of",
     "usual",
@@ -196,13 +195,10 @@ def step(
         given = Payload.of(node.template.render(Seen(plan, reader, environment, ended, task_id)))
     except (Unusual, InvalidInput):
         return None
-    if not stands(bounds, "task_input", given):
+    if not stands(bounds, "task_input", given) or (offer := offered_at_once(row, known, task_id, now, hand_out)) is None:
         return None
-    message = message_at(row, known, task_id, now)
-    polls = () if hand_out is None else hand_out((message,), never)
-    if polls and (len(polls) > 1 or not takes_at_once(polls[0], message, row, now)):
-        return None
-    return _decided(row, task, ended, known, message, given, event, polls[0] if polls else None)
+    message, poll = offer
+    return _decided(row, task, ended, known, message, given, event, poll)
 
 
 def _following(plan: Plan, ref: str) -> Following | _Last | None:
@@ -318,10 +314,12 @@ def stands(bounds: Bounds, place: str, payload: Payload) -> bool:
     return text is not None and not payload.large and (len(text) <= SMALL or bounds.barriers.refusal(place, payload) is None)
 
 
-def message_at(row: Workflow, known: Following, task_id: str, now: int) -> Message:
-    """What is put into the queue of an attempt that is offered at once."""
+def offered_at_once(
+    row: Workflow, known: Following, task_id: str, now: int, hand_out: Handing | None
+) -> tuple[Message, Event | None] | None:
+    """What is put into the queue of the attempt that follows, and the poll that takes it; None for what is handed out otherwise."""
     node = known.node
-    return new[Message](
+    message = new[Message](
         queue=queue_name(node.task_type, None, row.owner) if row.owner else node.task_type,
         workflow_id=row.workflow_id,
         ref=node.ref,
@@ -331,12 +329,13 @@ def message_at(row: Workflow, known: Following, task_id: str, now: int) -> Messa
         due_at=now,
         priority=row.priority,
     )
-
-
-def takes_at_once(poll: Event, message: Message, row: Workflow, now: int) -> bool:
-    """Whether a poll takes what the turn offers, at its own instant."""
-    return (
-        poll.ref == message.ref
+    polls = () if hand_out is None else hand_out((message,), never)
+    if not polls:
+        return message, None
+    poll = polls[0]
+    takes = (
+        len(polls) == 1
+        and poll.ref == message.ref
         and poll.attempt == 0
         and poll.generation == message.generation
         and poll.owner == row.owner
@@ -344,6 +343,7 @@ def takes_at_once(poll: Event, message: Message, row: Workflow, now: int) -> boo
         and poll.posted_at <= now
         and poll.data.text is not None
     )
+    return (message, poll) if takes else None
 
 
 def never(at: int, due: Iterable[str]) -> bool:
