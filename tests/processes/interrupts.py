@@ -128,7 +128,7 @@ class Fuzz:
         """As many programs, each interrupted once."""
         draw = random.Random(f"{self.seed}:{self.store}")
         for name, program, virtual, _ in PROGRAMS:
-            for _ in range(2):  # what is imported and compiled on first use is so from the second time on
+            for _ in range(3):  # what is imported and compiled on first use is known from then on, a definition's text after two
                 self._instructions[name] = self._life(program, virtual, None, KeyboardInterrupt, "")
         weights = [weight for *_, weight in PROGRAMS]
         for number in range(interrupts):
