@@ -79,12 +79,17 @@ class Feeding:
         return False
 
     def is_done(self) -> bool:
-        """Whether no thread is about to index what has changed; if one is, the driver is woken when it has, or could not."""
+        """Whether no thread is about to index what has changed; if one is, the driver is woken when it has, or could not.
+
+        Raises what has broken an invariant since the last look.
+        """
         if not self._beside:
             return True
         self._awaited = True
         done = self._fed is self._work
         self._awaited = not done
+        if done:
+            self._raise()
         return done
 
     def close(self) -> None:
@@ -95,10 +100,13 @@ class Feeding:
         if thread is not None and thread.is_alive():
             thread.join(_LEAVES_S)
 
-    def _ask(self) -> None:
+    def _raise(self) -> None:
         error, self._error = self._error, None
         if error is not None:
             raise error
+
+    def _ask(self) -> None:
+        self._raise()
         with self._starting.held():
             self._asked.wake()
             if self._closed or (self._thread is not None and self._thread.is_alive()):

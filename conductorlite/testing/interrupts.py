@@ -22,7 +22,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from itertools import count, pairwise
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -225,6 +225,9 @@ if sys.version_info >= (3, 12):
         sys.monitoring.free_tool_id(_TOOL)
 
 
+#: How often a scenario is run until it takes as many instructions as before, at most.
+_RUNS: Final = 6
+
 #: Seconds in which another writer must have written.
 _PATIENCE: Final = 10.0
 
@@ -254,9 +257,7 @@ def interrupt_everywhere(
     """
     interrupted, rules = 0, rules_of(invariants)
     for kind in some(stores, "store"):
-        for _ in range(2):  # what is imported and compiled on first use is so from the second time on
-            calm = _Life(scenario, script, kind, options, rules)
-            calm.live(None, error)
+        calm = _calm(partial(_Life, scenario, script, kind, options, rules))
         for number in range(instants):
             shaken = _Life(scenario, script, kind, options, rules)
             shaken.live(_drawn(f"{seed}:{getattr(kind, '__name__', kind)}:{number}", calm.number), error)
@@ -265,6 +266,18 @@ def interrupt_everywhere(
                 raise AssertionError(f"{where}: the executions ended {shaken.ends} instead of {calm.ends}")
             interrupted += shaken.where is not None
     return interrupted
+
+
+def _calm(made: Callable[[], _Life]) -> _Life:
+    """A run without an interruption that later ones are like: what is imported, compiled and remembered on first use is so."""
+    number = -1
+    for _ in range(_RUNS):
+        calm = made()
+        calm.live(None, KeyboardInterrupt)
+        if calm.number == number:
+            break
+        number = calm.number
+    return calm
 
 
 def _drawn(text: str, below: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -144,21 +145,40 @@ def test_closing_does_not_wait_for_a_server_that_hangs(tmp_path: Path, index: Ha
         assert one.admin.check() == []
 
 
-def test_a_broken_invariant_ends_the_driver(tmp_path: Path) -> None:
-    """What the thread has found wrong with the store is raised where the engine is driven; then it feeds again."""
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_broken_invariant_ends_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: bool) -> None:
+    """What the thread has found wrong with the store is raised where the engine is driven; then it feeds again.
+
+    So it is when the thread has found it before the driver, which has nothing else to do, asks whether it is done.
+    """
+    look = external.Feeding.look
+
+    def waited(feeding: external.Feeding, *, busy: bool) -> bool:
+        done = look(feeding, busy=busy)
+        until = time.monotonic() + 60
+        while not busy and feeding._fed is not feeding._work:
+            assert time.monotonic() < until
+            time.sleep(0)
+        return done
 
     class Broken(Hanging):
-        """One that is asked to feed what cannot be."""
+        """One that is asked once to feed what cannot be."""
 
         def feed(self, *batch: Any) -> None:
-            """Raise it once."""
-            if not self.asked.is_set():
-                self.asked.set()
+            """Raise it."""
+            if self.free.is_set():
+                self.free.clear()
                 raise InvariantBroken("two of one id")
             self.inner.feed(*batch)
 
-    with real(lay_empty_store(tmp_path / "store.db"), Broken()) as one:
+    with real(lay_empty_store(tmp_path / "store.db"), index := Broken()) as one:
         place(one, 1, 3)
+        assert one.run_until_idle()
+        one.start(ORDER, {"amount": 1, "city": "Oslo"}, workflow_id="o3")
+        one.terminate("o3")
+        index.free.set()
+        if quick:
+            monkeypatch.setattr(external.Feeding, "look", waited)
         with pytest.raises(InvariantBroken, match="two of one id"):
             one.run_until_idle()
         assert one.run_until_idle()

@@ -20,7 +20,7 @@ def test_interrupts(store: str, tmp_path: Path) -> None:
     fuzz = interrupts.Fuzz(store, 7, tmp_path)
     fuzz.run(12)
     assert fuzz.wrong == []
-    assert fuzz.figures["raised"] >= 10
+    assert fuzz.figures["raised"] >= 12 - fuzz.figures["threads"], "in real time a run may be shorter than the one that was counted"
 
 
 def test_cancellations() -> None:
