@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conductorlite.store.ports import Backend
+from conductorlite.testing.faults import Store
 
 #: By server: the variable that has its URL.
 VARIABLES = {
@@ -56,7 +57,7 @@ def store_of(folder: Path) -> Backend:
 
 
 #: Queues of the stores in Cassandra, by the folder they belong to; the keyspace of each is its number modulo this.
-_queues: dict[Path, tuple[int, Backend]] = {}
+_queues: dict[Path, tuple[int, Store]] = {}
 _KEYSPACES = 4
 
 
@@ -64,7 +65,6 @@ def cassandra_of(folder: Path) -> Backend:
     """The store in Cassandra that belongs to a folder, its queue in memory; of one process, and four at a time."""
     from conductorlite.ext.cassandra.backend import SplitBackend
     from conductorlite.ext.cassandra.server import CassandraPartitions
-    from conductorlite.store.memory.backend import MemoryBackend
 
     number, queue = _queues.get(folder) or (len(_queues) % _KEYSPACES, None)
     place = os.environ.get("CONDUCTORLITE_TEST_STORE") or os.environ[VARIABLES["cassandra"]]
@@ -72,10 +72,9 @@ def cassandra_of(folder: Path) -> Backend:
     if queue is None:
         for table in ("workflows", "task_lookup", "definitions", "event_executions"):
             partitions._session.execute(f"TRUNCATE {table}", timeout=60)
-        queue = MemoryBackend()
+        queue = Store("memory", lambda: folder)
     _queues[folder] = (number, queue)
-    queue._closed = False  # type: ignore[attr-defined] # the last process that had it has closed it
-    return SplitBackend(partitions, queue)
+    return SplitBackend(partitions, queue.open())
 
 
 def dropped(url: str) -> None:
