@@ -76,6 +76,7 @@ _BESIDE: Final[dict[str, Any]] = {
     "post": lambda tx, *events: tx.post([event_of(tuple(event)) for event in events]),
     "log": lambda tx, workflow_id, *lines: tx.log(workflow_id, [TaskLog(task_id=one, at=at, text=text) for one, at, text in lines]),
     "mark_pending": lambda tx, kind, workflow_ids: tx.mark_pending(FeedKind(kind), workflow_ids),
+    "release": lambda tx, workflow_id, now: tx.release(workflow_id, now),
 }
 
 
@@ -85,6 +86,8 @@ def said(verb: str, given: tuple[Any, ...]) -> tuple[str, Any] | None:
         return verb, [event_row(event) for event in given[0]]
     if verb == "log":
         return verb, [given[0], *([line.task_id, line.at, line.text] for line in given[1])]
+    if verb == "release":  # of what was held until then, not of what is posted after it
+        return verb, list(given)
     return (verb, [given[0].value, list(given[1])]) if verb == "mark_pending" else None
 
 

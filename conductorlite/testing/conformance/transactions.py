@@ -360,6 +360,17 @@ class TransactionConformance:
         with backend.reading() as view:
             assert {one.event_id: one.held for one in view.inbox("v")} == {"before": False, "later": True}
 
+    def test_what_is_posted_after_a_release_stays_held(self, backend: Backend) -> None:
+        """Both come after a decision, in their order."""
+        row = started(backend)
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=row))
+            tx.release("v", 3)
+            tx.post([event("later", workflow_id="v", held=True)])
+        settle(backend)
+        with backend.reading() as view:
+            assert [one.held for one in view.inbox("v")] == [True]
+
     def test_a_later_decision_contradicts_what_was_stored_before(self, backend: Backend) -> None:
         """The second one on an execution is refused as the first would be, and it alone."""
         row = started(backend, inserted=(task("a"),))
