@@ -1,4 +1,4 @@
-"""What a chain of ten costs in a file, as counts: statements, commits, pages of the log, trees, bytes. Ceilings only fall."""
+"""What a chain of ten costs in a file, as counts: statements, commits, pages of the log, trees, bytes."""
 
 from __future__ import annotations
 
