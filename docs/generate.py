@@ -161,7 +161,7 @@ def errors_page() -> str:
     ]
     for name in sorted(errors.__all__):
         error = getattr(errors, name)
-        bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
+        bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__ if issubclass(base, BaseException))
         lines += [f"## {name}", "", f"A kind of {bases}. {_flat(error.__doc__)}", ""]
     return "\n".join(lines)
 

@@ -20,6 +20,7 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import EngineClosed, InvalidInput
 from conductorlite.model.later import pattern
+from conductorlite.model.pickling import StaysHere
 from conductorlite.model.threads import cached_property
 from conductorlite.store.ports import EventMessage, EventSource, Lock, PayloadCodec
 
@@ -182,8 +183,10 @@ class EngineConfig:
         checked_name(self.name)
 
 
-class Part:
+class Part(StaysHere):
     """What every part of an engine has: the turns, and the settings."""
+
+    _instead = "open an engine on the same store there (a store in memory is this process's own)"
 
     def __init__(self, turns: Turns, config: EngineConfig) -> None:
         self._turns = turns

@@ -17,6 +17,7 @@ from conductorlite.model import attrs
 from conductorlite.model.clock import Instant
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
+from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Span, did_you_mean, to_span
 from conductorlite.model.threads import cached_property
 from conductorlite.runtime.engine import Engine
@@ -46,7 +47,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-class Flow(Generic[P, R]):
+class Flow(Shared, Generic[P, R]):
     """A workflow written as a function. See `flow`.
 
     It is started by `engine.start(booking, to="Rome")`. Called in another flow, it is a SUB_WORKFLOW of that one.
@@ -199,6 +200,16 @@ class Flow(Generic[P, R]):
 
     def _repr_html_(self) -> str | None:
         return self.definition._repr_html_()
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        place = function_name(self.function, repr(self))
+        if find_object(*place[:2]) is self:
+            return place[1]
+        return _flow_again, (place, self._fields, self._options, self._starting)
+
+
+def _flow_again(place: tuple[str, str, int], *rest: Any) -> Flow[..., Any]:
+    return Flow(find_object(*place), *rest)
 
 
 @overload

@@ -16,6 +16,7 @@ from conductorlite.flows.schemas import input_schema, is_whole, output_schema, r
 from conductorlite.model import attrs
 from conductorlite.model.definitions import RetryLogic, TimeoutPolicy, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
+from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Span, to_span
 from conductorlite.runtime.registry import Workers, own_name, signature
 
@@ -87,7 +88,7 @@ class Options:
         return output
 
 
-class TaskFunction(Generic[P, R]):
+class TaskFunction(Shared, Generic[P, R]):
     """A function that carries out tasks of one type. See `task`."""
 
     def __init__(self, function: Callable[P, R], task_type: str, workers: Workers, options: Options | None = None) -> None:
@@ -145,6 +146,16 @@ class TaskFunction(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<task {self.task_type}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        place = function_name(self.function, repr(self))
+        if find_object(*place[:2]) is self:
+            return place[1]
+        return _task_again, (place, self.task_type, self.workers, self._options)
+
+
+def _task_again(place: tuple[str, str, int], *rest: Any) -> TaskFunction[..., Any]:
+    return TaskFunction(find_object(*place), *rest)
 
 
 def _of_inputs(function: Callable[..., Any]) -> inspect.Signature:

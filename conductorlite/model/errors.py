@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from conductorlite.model import attrs
+from conductorlite.model.pickling import Portable
 
 __all__ = [
     "AccessDenied",
@@ -77,7 +78,7 @@ class Problem:
         return f"{self.path}: {self.message}" + (" (warning)" if self.severity is Severity.WARNING else "")
 
 
-class ConductorliteError(Exception):
+class ConductorliteError(Portable, Exception):
     """Root of every exception that conductorlite raises on purpose."""
 
 

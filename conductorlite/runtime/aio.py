@@ -23,6 +23,7 @@ from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, Task
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
 from conductorlite.model.handlers import EventExecution, EventHandler
+from conductorlite.model.pickling import StaysHere
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span
@@ -49,10 +50,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncRun(Generic[R]):
+class AsyncRun(StaysHere, Generic[R]):
     """One execution of an AsyncEngine: `Run` with `await` before what it reads, the two properties included."""
 
     __slots__ = ("_engine", "_run", "workflow_id")
+    _instead = Run._instead
 
     def __init__(self, engine: AsyncEngine, run: Run[R]) -> None:
         self._engine = engine
@@ -131,8 +133,10 @@ class AsyncRun(Generic[R]):
         return await self._engine._bridge.call(self._run.page)
 
 
-class AsyncDefinitions:
+class AsyncDefinitions(StaysHere):
     """`Definitions`, awaited."""
+
+    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Definitions) -> None:
         self._bridge = bridge
@@ -193,8 +197,10 @@ class AsyncDefinitions:
         return await self._bridge.call(self._service.migrate_all, name, from_version, to, refs=refs, dry_run=dry_run)
 
 
-class AsyncTasks:
+class AsyncTasks(StaysHere):
     """`Tasks`, awaited."""
+
+    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Tasks) -> None:
         self._bridge = bridge
@@ -239,8 +245,10 @@ class AsyncTasks:
         return await self._bridge.call(self._service.queue_sizes)
 
 
-class AsyncSchedules:
+class AsyncSchedules(StaysHere):
     """`Schedules`, awaited."""
+
+    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Schedules) -> None:
         self._bridge = bridge
@@ -281,8 +289,10 @@ class AsyncSchedules:
         return await self._bridge.call(self._service.backfill, name, start, end, overlap_policy=overlap_policy)
 
 
-class AsyncEvents:
+class AsyncEvents(StaysHere):
     """`Events`, awaited."""
+
+    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Events) -> None:
         self._bridge = bridge
@@ -319,8 +329,10 @@ class AsyncEvents:
         return await self._bridge.call(self._service.remove_executions, before)
 
 
-class AsyncLimits:
+class AsyncLimits(StaysHere):
     """`Limits`, awaited."""
+
+    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Limits) -> None:
         self._bridge = bridge
@@ -335,8 +347,10 @@ class AsyncLimits:
         return await self._bridge.call(self._service.get, key, limit=limit)
 
 
-class AsyncPayloads:
+class AsyncPayloads(StaysHere):
     """`Payloads`, awaited."""
+
+    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Payloads) -> None:
         self._bridge = bridge
@@ -351,8 +365,10 @@ class AsyncPayloads:
         return await self._bridge.call(self._service.location, path, operation, payload_type)
 
 
-class AsyncAdmin:
+class AsyncAdmin(StaysHere):
     """`Admin`, awaited."""
+
+    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Admin) -> None:
         self._bridge = bridge
@@ -469,7 +485,7 @@ class AsyncAdmin:
 
 
 @one_process
-class AsyncEngine:
+class AsyncEngine(StaysHere):
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb
@@ -477,6 +493,8 @@ class AsyncEngine:
     somebody awaits a result, or for as long as a block of `background()` lasts. The constructor opens the store, and raises
     as `Engine` does; nothing else of this class blocks.
     """
+
+    _instead = Engine._instead
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from conductorlite.engine.turn_types import Observer
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.errors import NotFound, Parked
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.pickling import StaysHere
 from conductorlite.model.policies import derive_id
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ def idempotency_key(workflow_id: str, ref: str) -> str:
     return derive_id("idempotency", workflow_id, ref)
 
 
-class TaskContext:
+class TaskContext(StaysHere):
     """Handed to a worker function that has a parameter annotated with this class."""
 
     __slots__ = ("_engine", "_noted", "interceptors", "lost", "notes", "observers", "task")
+    _instead = "send its `task`, or its `idempotency_key`"
     #: The default of that parameter, for type checkers: flows call the function without it.
     given: ClassVar[TaskContext] = None  # type: ignore[assignment]
 

@@ -17,6 +17,7 @@ from conductorlite.model.clock import Clock, Instant, to_instant
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidInput, StorageError
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
+from conductorlite.model.pickling import StaysHere
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Span, to_span
 from conductorlite.runtime.idle import Notices
@@ -35,10 +36,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Run(InNotebook, Generic[R]):
+class Run(StaysHere, InNotebook, Generic[R]):
     """One execution of an engine. Cheap: it holds the id, everything else is read when asked for."""
 
     __slots__ = ("_engine", "_read", "workflow_id")
+    _instead = "send its workflow_id, and call `run(workflow_id)` of an engine on the same store there"
 
     def __init__(self, engine: Engine, workflow_id: str, read: Callable[[Mapping[str, Any]], R] | None = None) -> None:
         self._engine = engine

@@ -20,6 +20,7 @@ from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
 from conductorlite.model.later import functions, inspect
+from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
 from conductorlite.plan.validate import validate_task_def
 from conductorlite.runtime.context import TaskContext
@@ -268,7 +269,7 @@ _CHOICES: Final[dict[str, Callable[[Any], Any]]] = {"retry_logic": RetryLogic, "
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Worker:
+class Worker(Shared):
     """One function for one task type."""
 
     task_type: str
@@ -288,6 +289,19 @@ class Worker:
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "is_async", self.signature.is_async)
         object.__setattr__(self, "queue", queue_name(self.task_type, self.domain))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = {
+            name: getattr(self, name) for name in ("task_type", "concurrency", "heartbeat", "domain", "task_def", "interceptors")
+        }
+        if type(self.function) is FunctionType:
+            return _worker_again, (given, function_name(self.function, f"the worker for {self.task_type!r}"))
+        return _worker_again, (given, self.function)
+
+
+def _worker_again(given: dict[str, Any], function: Any) -> Worker:
+    function = find_object(*function) if isinstance(function, tuple) else function
+    return Worker(**given, function=function, signature=signature(function))
 
 
 class HasWorkers(Protocol):
@@ -419,7 +433,7 @@ class Workers:
         """
         for other in others:
             for worker in other.workers:
-                if self.by_queue.get(worker.queue, worker) is not worker:
+                if self.by_queue.get(worker.queue, worker) != worker:
                     raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
                 self.by_queue = {**self.by_queue, worker.queue: worker}
         return self

@@ -30,6 +30,7 @@ from conductorlite.model.errors import (
     StaleLease,
     StorageBusy,
 )
+from conductorlite.model.pickling import Portable
 from conductorlite.model.policies import derive_id
 from conductorlite.testing.faults import Store, StoreKind, some
 from conductorlite.testing.world import World, undisturbed
@@ -51,7 +52,7 @@ class Simulated:
     counts: Mapping[str, int]
 
 
-class SimulationFailed(AssertionError):
+class SimulationFailed(Portable, AssertionError):
     """A law was broken. `seed` breaks it again; `schedule` is what is left of it after shrinking, `steps` in words."""
 
     def __init__(self, seed: int, reason: str, schedule: Sequence[int], steps: Sequence[str]) -> None:

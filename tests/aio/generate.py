@@ -33,10 +33,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncRun(Generic[R]):
+class AsyncRun(StaysHere, Generic[R]):
     """One execution of an AsyncEngine: `Run` with `await` before what it reads, the two properties included."""
 
     __slots__ = ("_engine", "_run", "workflow_id")
+    _instead = Run._instead
 
     def __init__(self, engine: AsyncEngine, run: Run[R]) -> None:
         self._engine = engine
@@ -80,7 +81,7 @@ class AsyncRun(Generic[R]):
 _ENGINE: Final = '''
 
 @one_process
-class AsyncEngine:
+class AsyncEngine(StaysHere):
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb
@@ -88,6 +89,8 @@ class AsyncEngine:
     somebody awaits a result, or for as long as a block of `background()` lasts. The constructor opens the store, and raises
     as `Engine` does; nothing else of this class blocks.
     """
+
+    _instead = Engine._instead
 
     def __init__(SIGNATURE) -> None:
         # asyncio is imported by programs that make one of these, not by all that import conductorlite.
@@ -191,6 +194,7 @@ class Writer:
             "asynccontextmanager": "contextlib",
             "partial": "functools",
             "TracebackType": "types",
+            "StaysHere": "conductorlite.model.pickling",
             "one_process": "conductorlite.engine.config",
             "Engine": "conductorlite.runtime.engine",
             "Bridge": "conductorlite.runtime.bridge",
@@ -230,8 +234,10 @@ class Writer:
         self._sources[name] = service.__module__
         head = f'''
 
-class Async{name}:
+class Async{name}(StaysHere):
     """`{name}`, awaited."""
+
+    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: {name}) -> None:
         self._bridge = bridge

@@ -8,6 +8,7 @@ from keyword import iskeyword
 from typing import Any, Final
 
 from conductorlite.model import attrs
+from conductorlite.model.pickling import Portable
 from conductorlite.model.texts import span_in_words
 
 __all__ = ["ExplorationFailed", "Explored", "Problem", "paste"]
@@ -67,7 +68,7 @@ class Explored:
         return "\n".join([*lines, *(f"\n{problem}" for problem in self.problems)])
 
 
-class ExplorationFailed(AssertionError):
+class ExplorationFailed(Portable, AssertionError):
     """A search has found what must not happen: `explored` holds it."""
 
     def __init__(self, explored: Explored) -> None:

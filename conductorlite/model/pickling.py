@@ -1,0 +1,105 @@
+"""How objects cross to another process: errors by their fields, functions by name, handles not at all.
+
+Values (definitions, rows, results) are pickled as classes of `model.attrs` are. An error is made again without its `__init__`,
+which may take other arguments than the error's text. A function that a decorator has replaced is found below what replaced it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["Portable", "Shared", "StaysHere", "find_object", "function_name"]
+
+#: Types of an error's arguments that every process can read.
+_PLAIN: Final = (str, bytes, int, float, bool, type(None))
+
+
+class Portable:
+    """An exception that pickle and copy make again with its text, its fields, its notes, and its cause where that is portable.
+
+    Its `__init__` is not called again, so it may have any signature, in derived classes too.
+    """
+
+    __slots__ = ()
+    args: tuple[Any, ...]
+    __cause__: BaseException | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        state, cause = dict(vars(self)), self.__cause__
+        if isinstance(cause, Portable) or (type(cause).__module__ == "builtins" and _is_plain(cause)):
+            state["__cause__"] = cause
+        return _made_again, (type(self), self.args), state
+
+
+def _is_plain(cause: BaseException | None) -> bool:
+    return cause is not None and all(isinstance(argument, _PLAIN) for argument in cause.args) and not vars(cause)
+
+
+def _made_again(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """An exception by the arguments that Python's own class of it was given."""
+    base: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    error: BaseException = base.__new__(kind, *args)
+    base.__init__(error, *args)
+    return error
+
+
+class Shared:
+    """An object that is never changed: a copy of it is the same object."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: dict[int, object]) -> Self:
+        return self
+
+
+class StaysHere(Shared):
+    """An object of this process: pickle is refused with what to send instead."""
+
+    __slots__ = ()
+    #: What to send to another process, as the rest of a sentence after a colon.
+    _instead: ClassVar[str]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} cannot be sent to another process: {self._instead}")
+
+
+def function_name(function: Any, what: str) -> tuple[str, str, int]:
+    """Where another process finds a function: module, qualified name, and how many decorators are around it.
+
+    Raises TypeError, which begins with `what`, for a function that no module has under its name.
+    """
+    module, name = function.__module__, function.__qualname__
+    found, depth = _named(module, name), 0
+    while found is not None and found is not function:
+        found, depth = getattr(found, "__wrapped__", None), depth + 1
+    if found is None:
+        raise TypeError(
+            f"{what} cannot be sent to another process: it finds a function by module and name, and {module}.{name} is not this "
+            "function; define it at the top of a module under its own name"
+        )
+    return module, name, depth
+
+
+def find_object(module: str, name: str, depth: int = 0) -> Any:
+    """What `function_name` has named, in this process."""
+    found = _named(module, name)
+    for _ in range(depth):
+        found = found.__wrapped__
+    return found
+
+
+def _named(module: str, name: str) -> Any:
+    try:
+        found: Any = import_module(module)
+    except (ImportError, AttributeError, ValueError):  # made by `exec`, or in a module that was never imported
+        return None
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
