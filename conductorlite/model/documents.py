@@ -1,9 +1,9 @@
 """Executions as documents: Conductor's JSON, and the compressed JSON they are archived as.
 
 Conductor's JSON is what its REST API answers for a workflow and a task, in its names and units: instants are epoch ms (0: not yet),
-spans seconds. What is null or unknown is left out, and so is what has no meaning inside one process (network latencies, protobuf
-messages). A document in the payload storage is an empty map here, and the path says where it is. Every call makes a fresh
-document. Source of the rule: Conductor's `Workflow` and `Task` as its JSON mapper writes them.
+spans whole seconds, rounded up. What is null or unknown is left out, and so is what has no meaning inside one process (network
+latencies, protobuf messages). A document in the payload storage is an empty map here, and the path says where it is. Every call
+makes a fresh document. Source of the rule: Conductor's `Workflow` and `Task` as its JSON mapper writes them.
 
 An archive holds an execution with all that belongs to it. Rows are written cell by cell, those that equal their default left out;
 payloads as the text they are, so that nothing about them changes. What a later version adds is left out by an earlier one, and
@@ -28,6 +28,7 @@ from conductorlite.model.decisions import EventKind
 from conductorlite.model.definitions import Semantics, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, TaskLog, Workflow
+from conductorlite.model.scalars import whole_seconds
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus, shown_status
 
 __all__ = [
@@ -124,8 +125,8 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
         "updateTime": task.updated_at,
         "endTime": task.ended_at,
         "queueWaitTime": max(0, task.started_at - task.scheduled_at) if task.started_at else 0,
-        "startDelayInSeconds": _seconds(task.start_delay_ms),
-        "callbackAfterSeconds": _seconds(task.offered_after_ms),
+        "startDelayInSeconds": whole_seconds(task.start_delay_ms),
+        "callbackAfterSeconds": whole_seconds(task.offered_after_ms),
         "callbackFromWorker": True,
         "iteration": task.iteration,
         "loopOverTask": task.iteration > 0,
@@ -133,9 +134,9 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
     }
     if definition is not None:
         document["taskDefinition"] = definition.to_json()
-        document["responseTimeoutSeconds"] = _seconds(definition.response_timeout_ms)
+        document["responseTimeoutSeconds"] = whole_seconds(definition.response_timeout_ms)
         document["rateLimitPerFrequency"] = definition.rate_limit_per_frequency
-        document["rateLimitFrequencyInSeconds"] = _seconds(definition.rate_limit_frequency_ms)
+        document["rateLimitFrequencyInSeconds"] = whole_seconds(definition.rate_limit_frequency_ms)
         document["executionNameSpace"] = definition.execution_name_space
         document["isolationGroupId"] = definition.isolation_group_id
     if node is not None:
@@ -150,12 +151,6 @@ def _shown(payload: Payload) -> Any:
 
 def _path(payload: Payload) -> str | None:
     return None if payload.external is None else payload.external.key
-
-
-def _seconds(milliseconds: int | None) -> int | float | None:
-    if milliseconds is None:
-        return None
-    return milliseconds // 1000 if milliseconds % 1000 == 0 else milliseconds / 1000
 
 
 def _text(document: object, name: str) -> str | None:

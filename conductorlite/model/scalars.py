@@ -20,6 +20,7 @@ __all__ = [
     "DURATION_PROPERTIES",
     "EXTRA",
     "INSTANTS",
+    "LARGEST_VERSION",
     "MAX_INTEGER",
     "MAX_NESTING",
     "REQUIRED_TEXT",
@@ -35,6 +36,7 @@ __all__ = [
     "step_path",
     "strict_text",
     "text",
+    "whole_seconds",
 ]
 
 #: Deepest nesting of tasks within tasks, inline sub-workflow definitions included. Each level costs up to four levels
@@ -139,6 +141,9 @@ E = TypeVar("E", bound=Enum)
 #: Largest integer of Conductor (a Java long) and of every store.
 MAX_INTEGER: Final = 2**63 - 1
 
+#: Largest version of a workflow: 32 bits in Conductor, whose clients cannot read a larger one.
+LARGEST_VERSION: Final = 2**31 - 1
+
 _TRUTH: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
@@ -214,6 +219,11 @@ def duration_ms(value: object) -> int:
     if milliseconds != milliseconds.to_integral_value():
         raise Wrong(f"expected whole seconds or milliseconds, got {shown(value)}")
     return int(milliseconds)
+
+
+def whole_seconds(milliseconds: int | None) -> int | None:
+    """Milliseconds as Conductor's whole seconds, rounded up: a short time must not become 0, which means that there is none."""
+    return None if milliseconds is None else -(-milliseconds // 1000)
 
 
 def _number(value: object) -> decimal.Decimal | None:

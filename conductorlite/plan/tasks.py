@@ -14,7 +14,7 @@ from conductorlite.language.conditions import EVALUATORS, compile_condition, com
 from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import MissingExtra
 from conductorlite.model.later import functions
-from conductorlite.model.scalars import property_name
+from conductorlite.model.scalars import LARGEST_VERSION, property_name
 from conductorlite.plan.findings import (
     Findings,
     Scope,
@@ -272,6 +272,8 @@ def _check_sub_workflow(node: TreePosition, scope: Scope, findings: Findings) ->
         findings.error(f"{path}.workflowDefinition", "is text but not an expression ${…}")
     if params.version is not None and params.version < 0:
         findings.error(f"{path}.version", "is negative")
+    if params.version is not None and params.version > LARGEST_VERSION:
+        findings.error(f"{path}.version", f"is {params.version}, but must be at most {LARGEST_VERSION}")
 
 
 def _check_event(node: TreePosition, scope: Scope, findings: Findings) -> None:

@@ -25,7 +25,7 @@ from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import MAX_KEY, SchemaDef, TaskDef, TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.later import functions, module, pattern
-from conductorlite.model.scalars import MAX_NESTING, property_name, step_path
+from conductorlite.model.scalars import LARGEST_VERSION, MAX_NESTING, property_name, step_path
 from conductorlite.plan.findings import Findings, Scope, blank, check_extras, check_names, check_served
 from conductorlite.plan.references import check_references, check_secrets
 from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_limit
@@ -189,6 +189,8 @@ def _check_workflow(defn: WorkflowDef, path: str, findings: Findings) -> None:
         findings.error(f"{path}.tasks", "is empty")
     if defn.schema_version != 2:
         findings.error(f"{path}.schemaVersion", f"is {defn.schema_version}, but must be 2")
+    if defn.version > LARGEST_VERSION:
+        findings.error(f"{path}.version", f"is {defn.version}, but must be at most {LARGEST_VERSION}")
     if defn.timeout_ms < 0:
         findings.error(f"{path}.timeoutSeconds", "is negative")
     failure = defn.failure_workflow

@@ -146,9 +146,6 @@ _NAMES: Final = {
     "expand_inline_json": "expandInlineJSON",
 }
 
-#: What a status of ours is on the wire, where there is none of its name.
-_STATUSES: Final = {"PENDING": "SCHEDULED"}
-
 
 def _name(field: Any) -> str:
     inside = field.containing_type.full_name == "conductor.proto.EventHandler.Action"
@@ -249,8 +246,7 @@ def filled(message: Any, document: Mapping[str, Any]) -> Any:
 
 def _scalar(field: Any, value: Any) -> Any:
     if field.enum_type is not None:
-        name = str(value).upper()
-        found = field.enum_type.values_by_name.get(_STATUSES.get(name, name))
+        found = field.enum_type.values_by_name.get(str(value).upper())
         return 0 if found is None else found.number
     if isinstance(value, float):
         return int(value)

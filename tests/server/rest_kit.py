@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import httpx
+from decoder import checked
 
 from conductorlite import Engine
 from conductorlite.server.rest import rest_app
@@ -16,7 +17,7 @@ Ask = Callable[..., Awaitable[httpx.Response]]
 
 
 def asking(engine: Engine, test: Callable[[Ask], Coroutine[Any, Any, None]], *, settle: bool = True) -> None:
-    """Run a test that asks the app of an engine; after each answer what is due is done."""
+    """Run a test that asks the app of an engine; each answer is decoded strictly, and then what is due is done."""
 
     async def main() -> None:
         transport = httpx.ASGITransport(rest_app(engine))
@@ -26,6 +27,7 @@ def asking(engine: Engine, test: Callable[[Ask], Coroutine[Any, Any, None]], *, 
                 if body is not None:
                     options["content"] = json.dumps(body)
                 answer = await client.request(method, path, **options)
+                checked(answer)
                 if settle:
                     engine.settle()
                 return answer

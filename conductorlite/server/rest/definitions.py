@@ -14,7 +14,7 @@ from conductorlite.model.handlers import EventHandler
 from conductorlite.model.schedules import Schedule, WorkflowSchedule
 from conductorlite.plan.validate import validate, validate_event_handler
 from conductorlite.runtime.engine import Engine
-from conductorlite.server.rest.documents import task_def, workflow_def
+from conductorlite.server.rest.documents import in_conductors_types, task_def, workflow_def
 from conductorlite.server.rest.operations import Refused, done_to_each
 
 Json = dict[str, Any]
@@ -198,7 +198,7 @@ def _handler(handler: EventHandler) -> Json:
     for action in actions:
         if "start_workflow" in action:
             action["start_workflow"] = {"input": {}, **action["start_workflow"]}
-    return {"active": False, **handler.to_json(), "actions": actions}
+    return in_conductors_types({"active": False, **handler.to_json(), "actions": actions}, EventHandler)
 
 
 def add_event_handler(engine: Engine, body: Json) -> None:
@@ -239,7 +239,7 @@ def _schedule(one: Schedule) -> Json:
     if one.paused:
         document.pop("nextRunTime", None)
     request = {"input": {}, "priority": 0, "taskToDomain": {}, **document["startWorkflowRequest"]}
-    return document | {"startWorkflowRequest": request}
+    return in_conductors_types(document | {"startWorkflowRequest": request}, WorkflowSchedule)
 
 
 def schedule(engine: Engine, name: str) -> Json:

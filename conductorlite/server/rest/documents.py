@@ -1,24 +1,41 @@
 """What answers look like: Conductor's JSON with the defaults that its server fills in.
 
 `conductorlite.model` leaves out what was not given; clients in other languages expect it. Times of summaries are texts in UTC.
+Whole numbers are those of Conductor's types, which clients in other languages decode strictly: fractions of a second are rounded
+up, and a number above the largest of its type is that largest.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from decimal import ROUND_CEILING, Decimal
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
 from conductorlite.model import attrs
-from conductorlite.model.definitions import Semantics, TaskDef, TaskType, WorkflowDef
+from conductorlite.model.definitions import Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.model.executions import Task, TaskLog, Workflow
-from conductorlite.model.scalars import property_name
+from conductorlite.model.scalars import json_names, property_name
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
 
-__all__ = ["found", "is_message", "log_lines", "summary", "task", "task_def", "workflow", "workflow_def"]
+__all__ = [
+    "found",
+    "in_conductors_types",
+    "is_message",
+    "log_lines",
+    "summary",
+    "task",
+    "task_def",
+    "wire_status",
+    "workflow",
+    "workflow_def",
+]
 
 _TASK_DEF: Final[Mapping[str, Any]] = {
     "createTime": 0,
@@ -100,7 +117,72 @@ Json = dict[str, Any]
 
 def task_def(definition: TaskDef, semantics: Semantics) -> Json:
     """A registered task definition."""
-    return {**_defaults(semantics), **definition.to_json()}
+    return in_conductors_types({**_defaults(semantics), **definition.to_json()}, TaskDef)
+
+
+#: The largest whole numbers of 32 and of 64 bits.
+_INT: Final = 2**31 - 1
+_LONG: Final = 2**63 - 1
+
+#: Properties of a task that hold whole numbers out of definitions.
+_TASK_NUMBERS: Final = ("rateLimitFrequencyInSeconds", "rateLimitPerFrequency", "startDelayInSeconds")
+
+#: Whole numbers that have 64 bits in Conductor, by field; all others have 32.
+_LONGS: Final = frozenset(
+    {
+        "create_time",
+        "response_timeout_ms",
+        "schedule_end_time",
+        "schedule_start_time",
+        "timeout_ms",
+        "total_timeout_ms",
+        "update_time",
+    }
+)
+
+#: Numbers that Conductor does not have, in which a fraction does no harm.
+_OWN_NUMBERS: Final = frozenset({"at", "interval_ms", "misfire_grace_ms"})
+
+
+def in_conductors_types(document: Json, kind: Any) -> Json:
+    """The same JSON object of a kind of definition, its whole numbers made those of Conductor's types, at every level."""
+    for name, fit in _fits(kind):
+        if document.get(name) is not None:
+            document[name] = fit(document[name])
+    return document
+
+
+@cache
+def _fits(kind: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """What is done to the properties of a kind of definition that are numbers, or that hold some."""
+    attrs.resolve_types(kind)
+    names = json_names(kind)
+    fields = [field for field in attrs.fields(kind) if field.name in names and field.name not in _OWN_NUMBERS]
+    found = ((names[field.name], _fit(field.type, field.name)) for field in fields)
+    return tuple((name, fit) for name, fit in found if fit is not None)
+
+
+def _fit(hint: Any, field: str) -> Callable[[Any], Any] | None:
+    if get_origin(hint) in (Union, UnionType):
+        hint = next((one for one in get_args(hint) if one not in (NoneType, str)), str)
+    if hint is int:
+        return partial(_whole, _LONG if field in _LONGS else _INT)
+    if get_origin(hint) is not None:
+        inner = _fit(get_args(hint)[-1], field)
+        return None if inner is None else partial(_each, inner)
+    if isinstance(hint, type) and attrs.has(hint):
+        return lambda value: in_conductors_types(value, hint) if isinstance(value, dict) else value
+    return None
+
+
+def _each(fit: Callable[[Any], Any], values: Any) -> Any:
+    return {key: fit(value) for key, value in values.items()} if isinstance(values, dict) else [fit(value) for value in values]
+
+
+def _whole(largest: int, value: Any) -> int:
+    """A number as a whole one, rounded up, at most the largest; of a long one the codec has made a text."""
+    whole = value if type(value) is int else int(Decimal(str(value)).to_integral_value(ROUND_CEILING))
+    return max(-largest - 1, min(whole, largest))
 
 
 def _defaults(semantics: Semantics) -> Mapping[str, Any]:
@@ -109,7 +191,7 @@ def _defaults(semantics: Semantics) -> Mapping[str, Any]:
 
 def workflow_def(definition: WorkflowDef) -> Json:
     """A workflow definition."""
-    return _workflow_def(definition.to_json(), None)
+    return in_conductors_types(_workflow_def(definition.to_json(), None), WorkflowDef)
 
 
 def _workflow_def(document: Json, embedded: Semantics | None) -> Json:
@@ -147,7 +229,8 @@ def workflow(execution: Workflow, *, tasks: bool = True) -> Json:
     document = {**_WORKFLOW, **workflow_to_json(known)}
     document["tasks"] = [_task(one, execution.semantics) for one in document["tasks"]]
     if "workflowDefinition" in document:
-        document["workflowDefinition"] = _workflow_def(document["workflowDefinition"], execution.semantics)
+        whole = _workflow_def(document["workflowDefinition"], execution.semantics)
+        document["workflowDefinition"] = in_conductors_types(whole, WorkflowDef)
     return document
 
 
@@ -168,6 +251,10 @@ def _task(document: Json, semantics: Semantics) -> Json:
         or {"name": document["taskDefName"], "taskReferenceName": document["referenceTaskName"]} | {"type": document["taskType"]},
         semantics,
     )
+    node = in_conductors_types(node, WorkflowTask)
+    document["status"] = wire_status(document["status"])
+    for name in _TASK_NUMBERS:
+        document[name] = _whole(_INT, document[name])
     document["workflowTask"], document["taskDefinition"] = node, node["taskDefinition"]
     document["responseTimeoutSeconds"] = node["taskDefinition"]["responseTimeoutSeconds"]
     if document["taskType"] not in OPERATOR_TYPES:
@@ -177,6 +264,11 @@ def _task(document: Json, semantics: Semantics) -> Json:
         if is_message(message):
             document[f"{side}Message"] = message
     return document
+
+
+def wire_status(status: str) -> str:
+    """A task's status as clients know it: a task that waits for a slot of its limit is SCHEDULED."""
+    return "SCHEDULED" if status == TaskStatus.PENDING else status
 
 
 def is_message(value: object) -> bool:
@@ -227,6 +319,8 @@ def summary(one: WorkflowSummary | TaskSummary) -> Json:
             "outputSize": len(document["output"]),
         }
         del document["archived"]
+    if isinstance(one, TaskSummary):
+        document["status"] = wire_status(document["status"])
     document["executionTime"] = document.get("executionTime") or 0
     return {name: value for name, value in document.items() if value is not None}
 

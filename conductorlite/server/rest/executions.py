@@ -13,7 +13,7 @@ from conductorlite.model.errors import Conflict, DefinitionNotFound, ExecutionNo
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
-from conductorlite.server.rest.documents import found, summary, task, workflow
+from conductorlite.server.rest.documents import found, summary, task, wire_status, workflow
 from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, done_to_each, in_full, status_of
 
 __all__ = [
@@ -121,7 +121,7 @@ def execution(engine: Engine, workflow_id: str, include_tasks: bool = True) -> J
 def execution_tasks(engine: Engine, workflow_id: str, start: int = 0, count: int = 15, status: list[str] = ANY) -> Json:
     """A page of an execution's tasks, or of those in some statuses."""
     whole = engine.get(workflow_id, masked=True)
-    chosen = [one for one in whole.tasks if not status or one.status in status]
+    chosen = [one for one in whole.tasks if not status or wire_status(one.status) in status]
     page = chosen[max(0, start) : max(0, start) + max(0, count)]
     return {"totalHits": len(chosen), "results": [task(one, whole) for one in page]}
 
