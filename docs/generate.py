@@ -434,7 +434,7 @@ def verbs() -> str:
         "# Verbs",
         "",
         _NOTE,
-        "`Instant` is epoch milliseconds, an aware `datetime` or ISO 8601 text; `Span` is a `timedelta`",
+        "`Instant` is epoch milliseconds, a `datetime` with a time zone or ISO 8601 text with an offset; `Span` is a `timedelta`",
         'or text such as `"90s"`, `"5m"`, `"1d 2h"`. Every verb may raise a [StorageError](errors.md#storageerror).',
         "",
         f"The everyday verbs are below. The others: {', '.join(others)}.",

@@ -11,8 +11,8 @@ import click
 from conductorlite.cli.output import instant
 from conductorlite.cli.shared import Setting, SharedGroup, command_options, read_document
 from conductorlite.model.canonical import canonical
-from conductorlite.model.clock import to_instant
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
+from conductorlite.model.texts import to_instant
 from conductorlite.runtime.engine import Engine
 
 __all__ = ["SCHEDULING"]
@@ -105,7 +105,7 @@ def remove(setting: Setting, name: str) -> None:
 @click.argument("wanted", metavar="NAME|CRON|FILE")
 @click.option("-n", "--count", metavar="N", type=int, default=5, show_default=True, help="How many instants.")
 @click.option("--zone", metavar="ZONE", help="Of a CRON expression, and of what is shown (default: UTC, the schedule's).")
-@click.option("--after", metavar="INSTANT", help="ISO 8601, or epoch ms (default: now).")
+@click.option("--after", metavar="INSTANT", help="ISO 8601 with an offset, or epoch ms (default: now).")
 @command_options()
 def preview(setting: Setting, wanted: str, count: int, zone: str | None, after: str | None) -> None:
     """Show when a stored schedule, a cron expression or the schedule in a file comes due next.
@@ -142,7 +142,7 @@ def preview(setting: Setting, wanted: str, count: int, zone: str | None, after: 
 def backfill(setting: Setting, name: str, start: str, end: str, overlap: str | None) -> None:
     """Have the instants FROM to TO, both included, started once, by the process that drives the database.
 
-    FROM and TO are ISO 8601 or epoch ms. What was started already is not started again.
+    FROM and TO are ISO 8601 with an offset (2030-01-31T09:00-05:00) or epoch ms. What was started already is not started again.
     """
     policy = None if overlap is None else OverlapPolicy(overlap)
     with setting.engine() as engine:

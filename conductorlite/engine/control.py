@@ -21,14 +21,14 @@ from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed, new
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.clock import Clock, Instant, to_instant
+from conductorlite.model.clock import Clock
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import EventKind, Outcome, name_at
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.texts import Span, to_span
+from conductorlite.model.texts import Instant, Span, to_instant, to_span
 from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction
 

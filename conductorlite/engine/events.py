@@ -27,7 +27,6 @@ from conductorlite.language.templates import compile_template, expanded
 from conductorlite.language.values import MappingSource, to_text
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, canonical, parse
-from conductorlite.model.clock import Instant, to_instant
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import MAX_KEY, Semantics
@@ -55,7 +54,7 @@ from conductorlite.model.handlers import (
     UpdateWorkflowVariables,
 )
 from conductorlite.model.policies import derive_id
-from conductorlite.model.texts import REASON_LENGTH, error_text
+from conductorlite.model.texts import REASON_LENGTH, Instant, error_text, to_instant
 from conductorlite.model.threads import Cache
 from conductorlite.plan.validate import validate_event_handler
 from conductorlite.store.ports import EventMessage, ReadingTransaction, WritingTransaction

@@ -20,7 +20,6 @@ from conductorlite.engine.turn_types import ExtraWrite, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.language.cron import following, next_after, problems
 from conductorlite.model import attrs
-from conductorlite.model.clock import Instant, to_instant
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Event, EventKind, address_of
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest
@@ -50,6 +49,7 @@ from conductorlite.model.schedules import (
     progress_from_text,
     progress_to_text,
 )
+from conductorlite.model.texts import Instant, to_instant
 from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ScheduleRow

@@ -354,10 +354,11 @@ class Verbs(Nouns):
     ) -> SearchResult[WorkflowSummary]:
         """Executions that answer a query and hold the words of a free text, archived ones included.
 
-        `query` is Conductor's: `workflowType = 'order' AND (status IN (FAILED, TIMED_OUT) OR endTime > '2030-01-01')`, with =, !=,
-        <, <=, >, >=, IN, BETWEEN, STARTS_WITH, IS NULL, NOT, and paths such as `input.order.id = 7`. `free_text` is words,
-        `"phrases"` and `beginnings*`, all of which must be there. `sort` is `field:ASC|field:DESC`, by default the newest first.
-        A page begins at `start` and holds up to `size`, at most 5,000. What can be asked: the how-to Search executions.
+        `query` is Conductor's: `workflowType = 'order' AND (status IN (FAILED, TIMED_OUT) OR endTime > '2030-01-31T09:00Z')`,
+        with =, !=, <, <=, >, >=, IN, BETWEEN, STARTS_WITH, IS NULL, NOT, and paths such as `input.order.id = 7`. `free_text` is
+        words, `"phrases"` and `beginnings*`, all of which must be there. `sort` is `field:ASC|field:DESC`, by default the
+        newest first. A page begins at `start` and holds up to `size`, at most 5,000. What can be asked: the how-to Search
+        executions.
 
         The answer holds all that was committed before: it is put into the index in the store's own file first, which takes a while
         when a store is searched for the first time. In a store in memory every execution is looked at. With `index=` that one is

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import update_wrapper
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from conductorlite.flows.build import Build, More, Reference, building, called_as, current, needed
 from conductorlite.flows.schemas import fields_of, hints, input_schema, is_whole, output_schema, returned
 from conductorlite.flows.tasks import Backoff, Options, TaskFunction
+from conductorlite.language.durations import parse_until, until_text
 from conductorlite.model import attrs
-from conductorlite.model.clock import Instant
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
-from conductorlite.model.errors import BuildError, InvalidInput
+from conductorlite.model.errors import BuildError, InvalidExpression, InvalidInput
 from conductorlite.model.pickling import Shared, find_object, function_name
-from conductorlite.model.texts import Span, did_you_mean, to_span
+from conductorlite.model.texts import Instant, Span, did_you_mean, to_instant, to_span
 from conductorlite.model.threads import cached_property
+from conductorlite.plan.findings import is_expression
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers, own_name
 from conductorlite.runtime.values import plain, reader
@@ -286,8 +288,13 @@ def join(*on: Any, name: str | None = None, fields: More = None) -> Any:
     return Reference(f"{step.ref}.output", step)
 
 
-def wait(duration: Span | None = None, *, until: Instant | str | None = None, name: str | None = None, fields: More = None) -> Any:
-    """Wait for a length of time, until an instant, or, with neither, until `engine.signal` completes the step (WAIT)."""
+def wait(
+    duration: Span | None = None, *, until: Instant | Reference | None = None, name: str | None = None, fields: More = None
+) -> Any:
+    """Wait for a length of time, until an instant, or, with neither, until `engine.signal` completes the step (WAIT).
+
+    `until` is a whole minute. Conductor's own form, `2030-01-31 09:00 PST`, is kept as it is; without a zone that is UTC.
+    """
     build = current("wait()")
     given: dict[str, Any] = {}
     if duration is not None:
@@ -295,9 +302,19 @@ def wait(duration: Span | None = None, *, until: Instant | str | None = None, na
             build.written(duration) if isinstance(duration, str | Reference) else f"{to_span(duration) / 1000:g} seconds"
         )
     if until is not None:
-        given["until"] = build.written(until)
+        given["until"] = build.written(until if isinstance(until, Reference) else _until(until))
     step = build.operator(TaskType.WAIT, "wait", name, fields, input_parameters=given)
     return Reference(f"{step.ref}.output", step)
+
+
+def _until(instant: Instant) -> str:
+    if isinstance(instant, str):
+        if is_expression(instant):
+            return instant
+        with suppress(InvalidExpression):
+            parse_until(instant, "UTC")
+            return instant
+    return until_text(to_instant(instant))
 
 
 def human(

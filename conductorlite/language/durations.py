@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 
-from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.errors import InvalidExpression, InvalidInput
 from conductorlite.model.later import pattern, zoneinfo
 
-__all__ = ["parse_duration", "parse_until"]
+__all__ = ["parse_duration", "parse_until", "until_text"]
 
 _INT_MAX: Final = 2**31 - 1
 #: Milliseconds that JSON numbers carry exactly, and that a 64-bit column holds with room to spare.
@@ -95,6 +95,18 @@ def parse_until(text: str, zone: tzinfo | str) -> int:
     if offset is None:
         raise _bad_until(text)
     return local - offset
+
+
+def until_text(at: int) -> str:
+    """An instant as `parse_until` reads it; raises InvalidInput when it is no whole minute of the years 1 to 9999."""
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)
+    except OverflowError:
+        raise InvalidInput(f"{at} ms is beyond the calendar") from None
+    text = f"{moment.year:04}-{moment:%m-%d %H:%M} UTC"
+    if at % 60_000 or parse_until(text, UTC) != at:
+        raise InvalidInput(f"{moment.isoformat()} is no whole minute, and a WAIT's `until` is one: round it, or give a duration")
+    return text
 
 
 def _bad_until(text: str) -> InvalidExpression:

@@ -14,31 +14,11 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Final, Protocol, runtime_checkable
 
-from conductorlite.model.errors import ClockError, InvalidInput
+from conductorlite.model.errors import ClockError
+from conductorlite.model.texts import Instant, to_instant
 from conductorlite.model.threads import Block, within
 
-__all__ = ["Clock", "Instant", "SystemClock", "VirtualClock", "Wakeup", "readings", "steady", "to_instant"]
-
-#: What public calls accept as a point in time: epoch ms, an aware datetime, or ISO 8601 text (no zone means UTC).
-Instant = int | str | datetime
-
-
-def to_instant(value: Instant) -> int:
-    """Epoch milliseconds of `value`; raises InvalidInput when it is no point in time."""
-    if isinstance(value, bool):
-        raise InvalidInput(f"{value!r} is not a point in time")
-    if isinstance(value, int):
-        return value
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise InvalidInput(f"{value!r} is not an ISO 8601 point in time") from None
-    if not isinstance(value, datetime):
-        raise InvalidInput(f"{value!r} is not a point in time")
-    if value.tzinfo is None:
-        value = value.replace(tzinfo=UTC)
-    return round(value.timestamp() * 1000)
+__all__ = ["Clock", "SystemClock", "VirtualClock", "Wakeup", "readings", "steady"]
 
 
 class Wakeup(Protocol):
@@ -127,7 +107,7 @@ class SystemClock:
 class VirtualClock:
     """A clock that stands still until it is moved: thirty days pass in the time one assignment takes.
 
-    `start` is epoch ms, an aware datetime or ISO text; the default is 2030-01-01T00:00:00Z.
+    `start` is epoch ms, a datetime with a time zone or ISO text with an offset; the default is 2030-01-01T00:00:00Z.
     """
 
     virtual = True

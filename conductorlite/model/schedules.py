@@ -12,10 +12,9 @@ from typing import Any
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse, present
-from conductorlite.model.clock import to_instant
 from conductorlite.model.codec import Definition
 from conductorlite.model.definitions import StartWorkflowRequest
-from conductorlite.model.texts import Milliseconds, to_ms
+from conductorlite.model.texts import Milliseconds, to_instant, to_ms
 
 __all__ = [
     "Backfill",
@@ -96,7 +95,8 @@ class WorkflowSchedule(Definition):
     order; none that is more than `misfire_grace_ms` late (None: however late). `overlap_policy` says what happens while an
     earlier start still runs. A schedule that is saved `paused` waits for `schedules.resume`.
 
-    Instants may be given as ms, datetimes or ISO text, spans as ms, timedeltas or text such as "90s".
+    Instants may be given as ms, datetimes with a time zone or ISO text with an offset, spans as ms, timedeltas
+    or text such as "90s".
     """
 
     name: str

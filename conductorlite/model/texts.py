@@ -5,6 +5,8 @@ Texts for people are cut to a length and printable whatever they are made of; a 
 Lengths of time as public calls take them are a text such as `"90s"`, `"5m"` or `"1d 2h"`, or a timedelta. A number is taken only
 where the name of the argument says its unit (`retry_delay_ms`, `retry_delay_seconds`), and there a text or a timedelta will do as
 well. Inside the library every length of time is whole milliseconds.
+
+Points in time name a time zone (`to_instant`). Inside the library they are epoch milliseconds, UTC.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from importlib import import_module
 from typing import Any, Final
 
@@ -23,6 +25,7 @@ from conductorlite.model.later import pattern
 __all__ = [
     "REASON_LENGTH",
     "InNotebook",
+    "Instant",
     "Milliseconds",
     "Seconds",
     "Span",
@@ -36,6 +39,7 @@ __all__ = [
     "plain_ms",
     "printable",
     "span_in_words",
+    "to_instant",
     "to_ms",
     "to_seconds",
     "to_span",
@@ -152,6 +156,50 @@ _LONGEST_MS: Final = 2**53 - 1
 _LONGEST_TEXT: Final = 100
 
 
+#: What public calls accept as a point in time: epoch ms, a datetime with a time zone, or ISO 8601 text with an offset.
+Instant = int | str | datetime
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_instant(value: Instant) -> int:
+    """Epoch milliseconds of a point in time.
+
+    This is the rule for every instant that enters: what names no time zone is no point in time, and is refused rather than read as
+    UTC or as local time. Raises InvalidInput, which says what to write.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    moment: object = value
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidInput(f"{value!r:.80} is not a point in time: {_FORMS}") from None
+    if not isinstance(moment, date | time):
+        raise InvalidInput(f"{value!r:.80} is not a point in time: {_FORMS}")
+    # The methods of datetime itself: a subclass may answer something else (pandas' NaT is one).
+    if not isinstance(moment, datetime) or moment.tzinfo is None or datetime.utcoffset(moment) is None:
+        raise InvalidInput(f"{value!r:.80} names no point in time, as it {_lacks(moment)}: {_FORMS}")
+    try:
+        return datetime.__sub__(moment, _EPOCH) // timedelta(milliseconds=1)
+    except OverflowError:
+        raise InvalidInput(f"{value!r:.80} is beyond the calendar") from None
+
+
+#: What is accepted, for errors.
+_FORMS: Final = (
+    "give epoch ms or ISO 8601 text with an offset (2030-01-31T09:00Z, 2030-01-31T09:00-05:00), or a datetime with a time zone "
+    "(datetime.now(UTC), or local.astimezone() for a reading of this machine's wall clock)"
+)
+
+
+def _lacks(moment: date | time) -> str:
+    if isinstance(moment, datetime):
+        return "has no time zone"
+    return "has no date" if isinstance(moment, time) else "has no time of day and no time zone"
+
+
 def to_span(value: Span) -> int:
     """Milliseconds of a length of time; raises InvalidInput when it is none, is negative, or is a number without a unit."""
     number: object = value
@@ -214,7 +262,6 @@ def _parsed(text: str) -> int:
     return round(total)
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WORDS: Final = ((86_400_000, "day"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 

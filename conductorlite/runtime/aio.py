@@ -18,7 +18,7 @@ from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.engine.queries import Limits, LimitUse
 from conductorlite.engine.retention import PruneReport
 from conductorlite.engine.turn_types import Listener
-from conductorlite.model.clock import Clock, Instant
+from conductorlite.model.clock import Clock
 from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, TaskDef, WorkflowDef
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
@@ -26,7 +26,7 @@ from conductorlite.model.handlers import EventExecution, EventHandler
 from conductorlite.model.pickling import StaysHere
 from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.model.texts import Span
+from conductorlite.model.texts import Instant, Span
 from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.engine import Engine, Run, Transaction
 from conductorlite.runtime.registry import HasWorkers, Startable

@@ -13,13 +13,13 @@ from conductorlite.engine.keys import checked_strategy
 from conductorlite.engine.transactions import OwnTransaction, joined
 from conductorlite.engine.turn_types import caller_of, refuse_callers
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model.clock import Clock, Instant, to_instant
+from conductorlite.model.clock import Clock
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidInput, StorageError
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
 from conductorlite.model.pickling import StaysHere
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.texts import InNotebook, Span, to_span
+from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
 from conductorlite.runtime.idle import Notices
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
@@ -237,15 +237,15 @@ class Engine(Verbs, InNotebook):
     def start(self, workflow: Any, /, *args: Any, **options: Any) -> Run[Any]:
         """Start an execution and return a handle on it, or on the one that holds the idempotency key.
 
-        `workflow` is a flow, whose arguments follow; options of its start are given before: `booking.options(workflow_id="b-1")`.
-        Or it is a registered name (the highest `version` by default) or a definition, with an `input` and these options. `at`
-        (epoch ms, datetime or ISO text) or `delay` (a timedelta, or text such as "90s") dates the first task. `priority` is 0–99,
-        higher first. `task_to_domain` sends tasks to workers of a domain: task type, or `*` for all, to a domain or a list such
-        as `"a,b,NO_DOMAIN"`, of which the first one that was polled for within 10 s counts, else the last. `idempotency_key` (1
-        to 255 characters) belongs to one execution of the workflow's name. When another one holds it: FAIL raises KeyTaken,
-        RETURN_EXISTING returns a handle on that one, FAIL_ON_RUNNING raises KeyTaken while it runs or is paused, and else gives
-        the key to the new one. `external_input_payload_storage_path` stands for an input that was uploaded where
-        `payloads.location` said.
+        `workflow` is a flow, whose arguments follow; options of its start are given before:
+        `booking.options(workflow_id="b-1")`. Or it is a registered name (the highest `version` by default) or a definition,
+        with an `input` and these options. `at` (epoch ms, a datetime with a time zone or ISO text with an offset) or `delay` (a
+        timedelta, or text such as "90s") dates the first task. `priority` is 0–99, higher first. `task_to_domain` sends tasks
+        to workers of a domain: task type, or `*` for all, to a domain or a list such as `"a,b,NO_DOMAIN"`, of which the first
+        one that was polled for within 10 s counts, else the last. `idempotency_key` (1 to 255 characters) belongs to one
+        execution of the workflow's name. When another one holds it: FAIL raises KeyTaken, RETURN_EXISTING returns a handle on
+        that one, FAIL_ON_RUNNING raises KeyTaken while it runs or is paused, and else gives the key to the new one.
+        `external_input_payload_storage_path` stands for an input that was uploaded where `payloads.location` said.
 
         Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON or breaks the inputSchema, something out
         of range, a path where nothing was uploaded), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken,

@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from conductorlite.model import attrs
-from conductorlite.model.errors import InvalidQuery
+from conductorlite.model.errors import InvalidInput, InvalidQuery
 from conductorlite.model.later import pattern
+from conductorlite.model.texts import to_instant
 from conductorlite.store.documents import IDS, Cell, Field, Kind, Subject, cell, path_of
 
 __all__ = ["And", "Compare", "Condition", "Not", "Or", "Pattern", "fits", "parse_query"]
@@ -50,7 +50,6 @@ _STEP: Final = pattern(
 _NUMBER: Final = pattern(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,4})?")
 _ESCAPE: Final = pattern(r"\\(.)", re.DOTALL)
 _SURROGATE: Final = pattern("[\ud800-\udfff]")
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYWORDS: Final = frozenset({"AND", "OR", "NOT", "IN", "BETWEEN", "IS", "NULL", "STARTS_WITH"})
 _ORDER: Final = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}
 _EQUAL: Final = frozenset({"=", "==", "!=", "<>"})
@@ -384,16 +383,13 @@ def _number(text: str, token: _Token, why: str) -> int | float:
 
 
 def _instant(text: str, token: _Token, field: Field) -> int | float:
-    """Epoch ms, or ISO 8601; without an offset it is UTC."""
+    """Epoch ms, or ISO 8601 with an offset."""
     if _NUMBER.fullmatch(text):
         return _number(text, token, f"{field.name} is an instant")
     try:
-        moment = datetime.fromisoformat(text)
-        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
-        return (moment - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        message = f"{field.name} is an instant, epoch ms or ISO 8601, not {_shown(token)}"
-        raise InvalidQuery(message, token.at) from None
+        return to_instant(text)
+    except InvalidInput as error:
+        raise InvalidQuery(f"{field.name} is an instant, and {error}", token.at) from None
 
 
 def _cut(text: str, field: Field) -> str:

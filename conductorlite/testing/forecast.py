@@ -19,14 +19,14 @@ from typing import Any, Final, TypeVar
 
 from conductorlite.engine.config import EngineConfig
 from conductorlite.model import attrs
-from conductorlite.model.clock import VirtualClock, to_instant
+from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import TaskDef, WorkflowDef
 from conductorlite.model.errors import Conflict, InvalidInput, NotFound
 from conductorlite.model.executions import HistoryKind, Task, TaskResult
 from conductorlite.model.policies import derive_id
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.model.texts import Span, did_you_mean, span_in_words, to_span
+from conductorlite.model.texts import Span, did_you_mean, span_in_words, to_instant, to_span
 from conductorlite.plan.findings import worker_types
 from conductorlite.runtime.calls import Deferred
 from conductorlite.runtime.context import TaskContext

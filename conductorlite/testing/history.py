@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from conductorlite.model.canonical import parse
-from conductorlite.model.clock import Instant, to_instant
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidInput, ReplayDiverged
 from conductorlite.model.executions import HistoryEvent, Workflow
-from conductorlite.model.texts import to_span
+from conductorlite.model.texts import Instant, to_instant, to_span
 from conductorlite.plan.difference import diff as definitions_differ
 from conductorlite.runtime.engine import Run
 from conductorlite.testing.reenacting import export_from_json
@@ -49,7 +48,9 @@ class History:
         Path(path).write_text(json.dumps(self.document, indent=1), encoding="utf-8")
 
     def at(self, when: Instant) -> Workflow:
-        """The execution as it was at an instant (epoch ms, datetime, ISO text), or so long after its start ("90s").
+        """The execution as it was at an instant, or so long after its start ("90s").
+
+        An instant is epoch ms, a datetime with a time zone or ISO text with an offset.
 
         Raises InvalidInput for an instant before the start.
         """

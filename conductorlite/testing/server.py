@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Final, Self
 
 from conductorlite.engine.config import EngineConfig
-from conductorlite.model.clock import Clock, Instant, VirtualClock
+from conductorlite.model.clock import Clock, VirtualClock
 from conductorlite.model.definitions import Semantics
-from conductorlite.model.texts import Span
+from conductorlite.model.texts import Instant, Span
 from conductorlite.model.threads import started
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest import rest_app

@@ -65,7 +65,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "schedule resume": ["nightly"],
     "schedule remove": ["nightly"],
     "schedule preview": ["nightly"],
-    "schedule backfill": ["nightly", "2000-01-01", "2000-01-02"],
+    "schedule backfill": ["nightly", "2000-01-01T00:00Z", "2000-01-02T00:00Z"],
     "search": [],
     "archive": ["X"],
     "prune": ["--older-than", "1d"],

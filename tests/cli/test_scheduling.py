@@ -77,14 +77,14 @@ def test_preview(saved: Shell) -> None:
 
 def test_backfill_and_what_became_of_it(saved: Shell) -> None:
     """The command stores it; whoever drives the database starts what it names; `show` tells the outcomes."""
-    said = saved("schedule", "backfill", "nightly", "2026-01-01", "1767312000000", "--overlap", "skip")
+    said = saved("schedule", "backfill", "nightly", "2026-01-01T00:00Z", "1767312000000", "--overlap", "skip")
     assert (said.code, said.out) == (0, "1 instants of nightly\n")
     with saved.engine() as engine:
         assert engine.settle() > 0
     shown = saved("schedule", "show", "nightly").out
     assert "FAILED" in shown
     assert "no workflow 'hello' is registered" in shown
-    again = saved("schedule", "backfill", "nightly", "2026-01-01", "2026-01-02", "--json")
+    again = saved("schedule", "backfill", "nightly", "2026-01-01T00:00Z", "2026-01-02T00:00Z", "--json")
     assert again.json == {"name": "nightly", "instants": 1}
 
 

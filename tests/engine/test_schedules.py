@@ -421,7 +421,7 @@ def test_preview(bench: Bench) -> None:
     assert bench.engine.schedules.preview("0 0 9 * * *", 1, zone_id="Asia/Tokyo", after=T0) == bench.engine.schedules.preview(
         "0 0 0 * * *", 1
     )
-    assert bench.engine.schedules.preview("@daily", 1, after="2030-01-01") == [1_893_542_400_000]
+    assert bench.engine.schedules.preview("@daily", 1, after="2030-01-01T00:00Z") == [1_893_542_400_000]
     with pytest.raises(InvalidInput, match="count 0"):
         bench.engine.schedules.preview("s", 0)
     with pytest.raises(InvalidDefinition, match="not between 0 and 59"):

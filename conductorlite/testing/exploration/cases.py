@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from conductorlite.model import attrs
-from conductorlite.model.clock import to_instant
 from conductorlite.model.decisions import Message
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import Task
+from conductorlite.model.texts import to_instant
 from conductorlite.runtime.engine import Engine
 from conductorlite.testing.exploration.invariants import Act
 from conductorlite.testing.exploration.outcomes import Outcome
