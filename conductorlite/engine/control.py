@@ -307,7 +307,7 @@ class Control(Part):
             correlation_id=request.correlation_id,
             priority=request.priority,
             created_by=request.created_by,
-            trace_context=next(filter(None, (one.carried() for one in observers)), None) if observers else None,
+            trace_context=next(filter(None, (one.carried() for one in tuple(observers))), None) if observers else None,
             idempotency_key=request.idempotency_key,
             task_to_domain=Payload.of(checked_domains(domains)) if domains or type(domains) is not dict else EMPTY,
             event=address,

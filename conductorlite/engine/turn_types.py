@@ -462,8 +462,8 @@ class Observer(Protocol):
 
 def notify(decision: Decision, listeners: Sequence[Listener], observers: Sequence[Observer]) -> None:
     """Have all see a turn that was committed; what one raises is logged."""
-    calls = [partial(listener, decision.workflow, decision.history) for listener in listeners]
-    for call in (*calls, *(partial(observer.committed, decision) for observer in observers)):
+    calls = [partial(listener, decision.workflow, decision.history) for listener in tuple(listeners)]
+    for call in (*calls, *(partial(observer.committed, decision) for observer in tuple(observers))):
         try:
             call()
         except Exception as error:

@@ -379,7 +379,7 @@ class Verbs(Nouns):
         self._turns.listeners.append(listener)
 
         def stop() -> None:
-            if listener in self._turns.listeners:
+            with suppress(ValueError):
                 self._turns.listeners.remove(listener)
 
         return stop

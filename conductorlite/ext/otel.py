@@ -74,7 +74,7 @@ def instrument(
 
     def stop() -> None:
         observer.over = True
-        if observer in observers:
+        with suppress(ValueError):
             observers.remove(observer)
 
     return stop

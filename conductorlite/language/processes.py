@@ -134,6 +134,7 @@ class _Helper:
 _idle: dict[tuple[Language, Limits], deque[_Helper]] = {}
 #: The latest answers by request.
 _answers: dict[bytes, str | ExpressionFailed | None] = {}
+_UNANSWERED: Final = object()
 #: Held by what is tried again alone.
 _alone = Mutex()
 
@@ -185,11 +186,11 @@ def remembered(key: bytes, ask: Callable[[], str | None]) -> str | None:
 
     A turn that was fenced out is decided again: it must not wait again, above all not for what took too long.
     """
-    if key in _answers:
-        answer = _answers[key]
-    elif _alone_here.get():
-        raise NoHelper
-    else:
+    known: Any = _answers.get(key, _UNANSWERED)  # one step: another thread may forget all of them
+    answer: str | ExpressionFailed | None = known
+    if known is _UNANSWERED:
+        if _alone_here.get():
+            raise NoHelper
         try:
             answer = ask()
         except ExpressionFailed as failed:

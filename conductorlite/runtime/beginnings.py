@@ -9,6 +9,7 @@ that is lent counts as one that runs, so that no more run than may.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -93,10 +94,8 @@ class Beginnings:
             self._engine.core.turns.wake()
             return
         # It looks for what is left after it has ended: either finds it.
-        with suppress(ValueError, EngineClosed):
-            for one in found:
-                handed.remove(one)
-                self._engine.core.holding.give_back([one[1]])
+        with suppress(EngineClosed):
+            self._engine.core.holding.give_back([one[1] for one in found if _withdrawn(handed, one)])
 
     @contextmanager
     def resting(self) -> Iterator[None]:
@@ -107,6 +106,18 @@ class Beginnings:
         finally:
             with self._mutex.held():
                 self.rests = False
+
+
+def _withdrawn(handed: deque[tuple[Worker, Task]], one: tuple[Worker, Task]) -> bool:
+    """Take a task out again; False when another thread has taken it."""
+    while True:
+        try:
+            handed.remove(one)
+            return True
+        except ValueError:
+            return False
+        except IndexError:  # another thread took one while this one was looked for
+            continue
 
 
 class _Lent(Block["Taking | None"]):

@@ -82,7 +82,7 @@ def current_task() -> Task | None:
 def _observed(context: TaskContext) -> Iterator[None]:
     """With what the observers put around a function."""
     with ExitStack() as stack:
-        for observer in context.observers:
+        for observer in tuple(context.observers):
             try:
                 stack.enter_context(observer.working(context.task))
             except Exception as error:
@@ -94,7 +94,7 @@ def carried_headers() -> dict[str, str]:
     """What a request carries that the calling worker function makes, so that its trace goes on elsewhere."""
     context = current_context()
     observers = () if context is None else context.observers
-    return {name: value for observer in observers for name, value in observer.headers().items()}
+    return {name: value for observer in tuple(observers) for name, value in observer.headers().items()}
 
 
 #: Types of values that are no report and nothing to await.

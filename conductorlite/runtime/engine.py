@@ -20,7 +20,7 @@ from conductorlite.model.executions import Explanation, HistoryEvent, Task, Work
 from conductorlite.model.pickling import StaysHere
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
-from conductorlite.runtime.idle import Notices
+from conductorlite.runtime.idle import WarnOnce
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
 from conductorlite.runtime.signals import Leaving, failed, passes, wait_for
@@ -204,7 +204,7 @@ class Engine(Verbs, InNotebook):
             running=lambda: self.driver.agenda(),
         )
         self.driver = Driver(self, self.workers, config.event_sources)
-        self._news = Notices(self._turns.registry.notices, self.core.polling.polls, self.workers)
+        self._news = WarnOnce(self._turns.registry.notices, self.core.polling.polls, self.workers)
         self._leaving = Leaving()
         if config.give_back:
             self.core.holding.look()

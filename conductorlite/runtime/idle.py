@@ -39,7 +39,7 @@ from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["GLANCE_MS", "PATIENCE_MS", "Notices", "Rest", "Standby", "WaitGraph", "next_stored"]
+__all__ = ["GLANCE_MS", "PATIENCE_MS", "Rest", "Standby", "WaitGraph", "WarnOnce", "next_stored"]
 
 #: Between looks for commits of other processes, ms: while something was done a moment ago, and else.
 _QUICK_MS: Final = 10
@@ -357,8 +357,8 @@ class Standby:
                 self._taking = False
 
 
-class Notices:
-    """Logs each warning about a definition once, and once for each task type that no worker here carries out.
+class WarnOnce:
+    """Log each warning about a definition once, and once each task type that no worker here carries out. Thread-safe.
 
     An engine without workers only starts executions for others, as long as no thread drives it. A type that is polled for by hand
     has a worker.
@@ -368,16 +368,26 @@ class Notices:
         self._waiting = notices
         self._polls = polls
         self._workers = workers
+        #: Held while the two below are read or changed, and never while anything is logged: a handler may call verbs, or wait.
+        self._mutex = Mutex()
         #: Types that definitions need and no worker was seen to serve, with the name of a definition.
         self._wanted: dict[str, str] = {}
         self._logged: set[str] = set()
 
     def log(self, *, driving: bool = False) -> None:
         """Log what has not been; with `driving` also for an engine without workers."""
-        while self._waiting:
+        if self._waiting or (self._wanted and (driving or len(self._workers))):
+            with self._mutex.held():
+                lines = self._new_lines(driving=driving)
+            for name, text in lines:
+                log_definition(name, text)
+
+    def _new_lines(self, *, driving: bool) -> list[tuple[str, str]]:
+        """Take what is to be logged: names of definitions and texts, each for one caller only."""
+        lines: list[tuple[str, str]] = []
+        while self._waiting:  # another thread appends to it, and none but this one takes from it
             definition, warnings = self._waiting.popleft()
-            for problem in warnings:
-                log_definition(definition.name, str(problem))
+            lines += [(definition.name, str(problem)) for problem in warnings]
             if isinstance(definition, WorkflowDef):
                 self._wanted.update((kind, definition.name) for kind in worker_types(definition) if kind not in self._logged)
         if self._wanted and (driving or len(self._workers)):
@@ -385,5 +395,6 @@ class Notices:
             for kind, name in self._wanted.items():
                 if kind not in served:
                     self._logged.add(kind)
-                    log_definition(name, unserved(kind, self._workers.task_types))
+                    lines.append((name, unserved(kind, self._workers.task_types)))
             self._wanted.clear()
+        return lines

@@ -22,6 +22,7 @@ from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
 from conductorlite.model.later import functions, inspect
 from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
+from conductorlite.model.threads import Mutex
 from conductorlite.plan.validate import validate_task_def
 from conductorlite.runtime.context import TaskContext
 
@@ -312,6 +313,10 @@ class HasWorkers(Protocol):
         """The functions."""
 
 
+#: Held by the thread that adds to a set: of two that add at once neither must lose what the other one added.
+_CHANGING: Final = Mutex()
+
+
 class Workers:
     """A set of worker functions.
 
@@ -418,24 +423,24 @@ class Workers:
             task_def=task_def,
             interceptors=self.interceptors,
         )
-        self._put(worker)
+        self._put([worker], once=True)
 
-    def _put(self, worker: Worker) -> None:
-        if worker.queue in self.by_queue:
-            raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
-        self.by_queue = {**self.by_queue, worker.queue: worker}
-
-    def include(self, *others: HasWorkers) -> Workers:
-        """Take over the functions of other sets, of tasks and of flows; raises AlreadyExists when there is another for the same
-        tasks.
-
-        Returns self.
-        """
-        for other in others:
-            for worker in other.workers:
-                if self.by_queue.get(worker.queue, worker) != worker:
+    def _put(self, workers: Iterable[Worker], *, once: bool) -> None:
+        with _CHANGING.held():
+            for worker in workers:
+                known = self.by_queue.get(worker.queue)
+                if known is not None and (once or known != worker):
                     raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
                 self.by_queue = {**self.by_queue, worker.queue: worker}
+
+    def include(self, *others: HasWorkers) -> Workers:
+        """Take over the functions of other sets, of tasks and of flows, and return self.
+
+        Raises AlreadyExists when there is another function for the same tasks.
+        """
+        new = [worker for other in others for worker in other.workers if self.by_queue.get(worker.queue) != worker]
+        if new:
+            self._put(new, once=False)
         return self
 
     @property

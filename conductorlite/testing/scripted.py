@@ -292,7 +292,7 @@ class ScriptedWorkers(Workers):
                 task_def=None if real is None else real.task_def,
                 interceptors=self.interceptors,
             )
-            self._put(made)
+            self._put([made], once=True)
         return script
 
     def __getattr__(self, task_type: str) -> Script:
