@@ -176,7 +176,7 @@ class TurnDecider(Lookups):
         except LASTING:
             raise
         except (ConductorliteError, PayloadsRequired, NoHelper):
-            return None
+            return None  # it is decided again on what is stored; `decide` has logged it if a law did not hold
         finally:
             reader.ahead = None
         if decision.empty:
@@ -208,8 +208,13 @@ class TurnDecider(Lookups):
             if reader.failure is None and not isinstance(error, ConductorliteError):
                 # Whatever goes wrong in it is a broken invariant of that workflow, not a crash of the driver.
                 text = f"workflow {reader.workflow.workflow_id}: {error_text(error)}"
-                raise InvariantBroken(text) from error
+                broken = InvariantBroken(text)
+                broken.__cause__ = error
+                self.failures.broken(reader.workflow, broken)
+                raise broken from error
             if reader.failure is None or error is reader.failure:
+                if isinstance(error, InvariantBroken):
+                    self.failures.broken(reader.workflow, error)
                 raise
         if reader.failure is not None:
             raise reader.failure
@@ -318,6 +323,7 @@ class Parking(TurnDecider):
 
     def _count_broken(self, workflow_id: str, error: InvariantBroken) -> None:
         """Count a broken turn on the workflow row, in a write of its own; the third one parks the workflow."""
+        self.failures.broken(workflow_id, error)
         with self.backend.writing() as tx:
             workflow = tx.workflow(workflow_id)
             tries = 1 + (self._unborn.get(workflow_id, 0) if workflow is None else workflow.broken_turns)

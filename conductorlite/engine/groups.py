@@ -210,7 +210,7 @@ class GroupTurns(Turns):
             try:
                 taken = written_out(plan, rows, one.events, now, self.environment, self.bounds, None)
             except Exception:
-                taken = None
+                taken = None  # it goes wrong once more without, and raises there
             if taken is not None and not taken.texts:
                 return one, rows, taken
         memo = TurnMemo(None, one.extra_write, one.taking)
@@ -229,7 +229,7 @@ class GroupTurns(Turns):
         except LASTING:
             raise
         except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
-            return None
+            return None  # it is taken alone, and raises there
         finally:
             self._leaving(memo)
 
@@ -244,7 +244,7 @@ class GroupTurns(Turns):
             except LASTING:
                 raise
             except ConductorliteError:
-                continue
+                continue  # it is taken alone, and raises there
         return ready
 
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Final, Literal
 
 from conductorlite.engine.groups import GroupTurns
+from conductorlite.engine.logs import log_store
 from conductorlite.engine.residents import TASKS
 from conductorlite.engine.turn_types import Asked
 from conductorlite.model.canonical import Payload
@@ -150,6 +151,7 @@ class Holding:
         """Give back tasks that no thread works at any more, each in a turn of its own; raises StorageErrors."""
         now = self._clock.now()
         for task in tasks:
+            # Removed meanwhile, or broken, which the turn has logged: its tasks end with their leases.
             with suppress(NotFound, InvariantBroken):
                 event = give_back_event(task, "stopped", now)
                 if self._turns.run_turn(task.workflow_id, [event]).parked is not None:
@@ -174,7 +176,8 @@ class Holding:
             return
         try:
             addressed = self._returned(self.name, None, "stopped")
-        except ConductorliteError:
+        except ConductorliteError as error:
+            log_store("tasks could not be given back when the engine was closed, another engine does that", error)
             presence.leave()
             return
         except BaseException:
@@ -198,7 +201,7 @@ class Holding:
         try:
             return self.recover()
         except StorageError:
-            return False
+            return False  # the driver, which has work in this store too, reports that it cannot be used
 
     def recover(self) -> bool:
         """Give back what holders held that have ended; whether there was one. Raises StorageErrors."""
@@ -290,6 +293,8 @@ def _beats(held: weakref.ref[Holding], over: Waiter) -> None:
         try:
             holding.renew()
             span = _BEAT_S
-        except ConductorliteError:
+        except ConductorliteError as error:
+            if span != _AGAIN_S:  # once until it is renewed again
+                log_store("the lease on the tasks of this engine was not renewed, when it is over others get them", error)
             span = _AGAIN_S
         del holding

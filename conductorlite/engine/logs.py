@@ -7,31 +7,33 @@ taken out of them before they were stored.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import TaskType
+from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task, Workflow
 from conductorlite.model.later import made
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import error_text
+from conductorlite.model.threads import Mutex
 
 if TYPE_CHECKING:
     import logging
+    import traceback
 
     from conductorlite.model.schedules import Progress, ScheduledRun
 else:
     logging = made(lambda: import_module("logging"))
+    traceback = made(lambda: import_module("traceback"))
 
 __all__ = [
+    "FailureLog",
     "about_task",
-    "log_decision",
     "log_definition",
     "log_driver",
-    "log_listener",
     "log_parked",
     "log_schedule",
     "log_store",
@@ -55,32 +57,123 @@ _ENDED_BADLY: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT
 #: What is logged if anybody listens to warnings.
 _NOTED: Final = _FAILED | _ENDED_BADLY
 
-#: What is not looked up for each turn, and `logging.DEBUG` and `logging.WARNING`.
+#: What is not looked up for each turn, and the levels of `logging`.
 _ALERT: Final = HistoryKind.ALERT
 _DEBUG: Final = 10
+_INFO: Final = 20
 _WARNING: Final = 30
+_ERROR: Final = 40
+
+#: Kinds of failures whose number is kept.
+_KINDS: Final = 1_000
 
 #: Tasks that fail because one in them, or one they wait for, has failed.
 _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.SUB_WORKFLOW})
 
 
-def log_decision(decision: Decision) -> None:
-    """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
-    debug, noted = "logging" in sys.modules and _TURNS.isEnabledFor(_DEBUG), False
-    for line in decision.history:
-        if line.status in _NOTED or line.kind is _ALERT:
-            noted = True
-    if not debug and not noted:
-        return
-    try:
+class FailureLog:
+    """Logs what goes wrong in the turns of one engine: a line for each failure, a traceback for the first of a kind. Thread-safe.
+
+    Failures are of one kind when the same exceptions came from the same lines of code; their texts may differ.
+    """
+
+    def __init__(self) -> None:
+        #: How often each kind has failed, the one that failed last at the end.
+        self._numbers: dict[object, int] = {}
+        self._mutex = Mutex()
+
+    def decision(self, decision: Decision) -> None:
+        """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
+        debug, noted = "logging" in sys.modules and _TURNS.isEnabledFor(_DEBUG), False
+        for line in decision.history:
+            if line.status in _NOTED or line.kind is _ALERT:
+                noted = True
+        if not debug and not noted:
+            return
         workflow = decision.workflow
         if debug:
             lines = ", ".join(f"{line.kind} {line.ref or ''} {line.status}".replace("  ", " ") for line in decision.history)
-            _TURNS.debug("%s (%s): %s", workflow.name, workflow.workflow_id, lines or "nothing to report", extra=_about(workflow))
+            _emit(_TURNS, _DEBUG, f"{_name(workflow)}: {lines or 'nothing to report'}", _about(workflow))
         if noted and _TASKS.isEnabledFor(_WARNING) and (_is_heard(_TASKS) or _is_heard(_WORKFLOWS)):
-            _warn(workflow, decision)
+            self._warn(workflow, decision)
+
+    def _warn(self, workflow: Workflow, decision: Decision) -> None:
+        rows = {(row.ref, row.attempt): row for row in (*decision.inserted, *decision.updated)}
+        logged: set[str] = set()
+        for line in decision.history:
+            if line.kind is not HistoryKind.TASK or line.status not in _FAILED:
+                continue
+            row = rows.get((line.ref or "", line.attempt or 0))
+            if row is not None and row.task_type in _CONTAINERS and _follows(row, logged):
+                continue
+            logged.add(line.reason or "")
+            text = f"{_name(workflow)}: {line.ref}, attempt {(line.attempt or 0) + 1}, {line.status}{_why(line.reason)}"
+            about = _about(workflow, line.ref, line.attempt)
+            if row is not None and row.traceback:
+                self._failed(_TASKS, text, about, (row.error_types, row.traceback))
+            else:
+                _emit(_TASKS, _WARNING, text, about)
+        for line in decision.history:
+            if line.kind is HistoryKind.ALERT:
+                of = "" if line.ref is None else f"{line.ref}, attempt {(line.attempt or 0) + 1}, "
+                text = f"{_name(workflow)}: {of}ALERT{_why(line.reason)}"
+                _emit(_TASKS, _WARNING, text, _about(workflow, line.ref, line.attempt))
+            elif line.kind is HistoryKind.WORKFLOW and line.status in _ENDED_BADLY and not logged and not _is_logged(workflow):
+                _emit(_WORKFLOWS, _WARNING, f"{_name(workflow)}: {line.status}{_why(line.reason)}", _about(workflow))
+
+    def listener(self, workflow: Workflow, error: Exception) -> None:
+        """Log what a listener raised: the commit stands, and the caller of the verb is not to blame."""
+        text = f"{_name(workflow)}: a listener raised {_line(error_text(error, _LENGTH))}"
+        self._failed(_LISTENERS, text, _about(workflow), error)
+
+    def broken(self, workflow: Workflow | str, error: InvariantBroken) -> None:
+        """Log a turn that came to nothing since a law did not hold, once for each error: it is a defect of conductorlite."""
+        if error.logged:
+            return
+        error.logged = True
+        about = {"workflow_id": workflow} if isinstance(workflow, str) else _about(workflow)
+        cause = error.__cause__ or error
+        name = workflow if isinstance(workflow, str) else _name(workflow)
+        text = f"{name}: a turn failed, nothing of it is stored; please report this: {_line(error_text(cause, _LENGTH))}"
+        self._failed(_TURNS, text, about, cause, level=_ERROR)
+
+    def _failed(
+        self,
+        log: Any,
+        text: str,
+        about: Mapping[str, object],
+        what: BaseException | tuple[object, str],
+        *,
+        level: int = _WARNING,
+    ) -> None:
+        """Log an exception, or what is stored of one: its types and its traceback, which is left out when the kind is known."""
+        error = what if isinstance(what, BaseException) else None
+        types, trace = what if isinstance(what, tuple) else (type(what), "".join(traceback.format_exception(what)))
+        lines = tuple(line for line in trace.splitlines() if line.lstrip(" |").startswith('File "'))
+        with self._mutex.held():
+            number = self._numbers.pop((types, lines), 0) + 1
+            self._numbers[types, lines] = number
+            if len(self._numbers) > _KINDS:
+                del self._numbers[next(iter(self._numbers))]
+        if number > 1:
+            error, text = None, f"{text} (failure {number} of this kind; the traceback is logged with the first)"
+        elif error is None:
+            text = f"{text}\n{trace.rstrip()}"
+        _emit(log, level, text, {**about, "failures": number}, error)
+
+
+def _emit(log: Any, level: int, text: str, about: Mapping[str, object], error: BaseException | None = None) -> None:
+    """Make a record. What a handler or a filter of the user's raises ends nothing here; it is printed as `logging` prints it."""
+    try:
+        log.log(level, "%s", text, extra=about, exc_info=error)
     except Exception:
-        return  # a handler of the user's that raises is no reason to stop
+        if logging.raiseExceptions and sys.stderr is not None:
+            traceback.print_exc()
+
+
+def _line(text: str) -> str:
+    """A text as one line."""
+    return " ".join(line.strip() for line in text.splitlines() if line.strip()) if "\n" in text or "\r" in text else text
 
 
 def _is_heard(log: Any) -> bool:
@@ -98,28 +191,6 @@ def _is_heard(log: Any) -> bool:
     return not silent
 
 
-def _warn(workflow: Workflow, decision: Decision) -> None:
-    rows = {(row.ref, row.attempt): row for row in (*decision.inserted, *decision.updated)}
-    logged: set[str] = set()
-    for line in decision.history:
-        if line.kind is not HistoryKind.TASK or line.status not in _FAILED:
-            continue
-        row = rows.get((line.ref or "", line.attempt or 0))
-        if row is not None and row.task_type in _CONTAINERS and _follows(row, logged):
-            continue
-        logged.add(line.reason or "")
-        trace = f"\n{row.traceback.rstrip()}" if row is not None and row.traceback else ""
-        text = f"{_name(workflow)}: {line.ref}, attempt {(line.attempt or 0) + 1}, {line.status}{_why(line.reason)}{trace}"
-        _TASKS.warning(text, extra=_about(workflow, line.ref, line.attempt))
-    for line in decision.history:
-        if line.kind is HistoryKind.ALERT:
-            of = "" if line.ref is None else f"{line.ref}, attempt {(line.attempt or 0) + 1}, "
-            text = f"{_name(workflow)}: {of}ALERT{_why(line.reason)}"
-            _TASKS.warning("%s", text, extra=_about(workflow, line.ref, line.attempt))
-        elif line.kind is HistoryKind.WORKFLOW and line.status in _ENDED_BADLY and not logged and not _is_logged(workflow):
-            _WORKFLOWS.warning("%s: %s%s", _name(workflow), line.status, _why(line.reason), extra=_about(workflow))
-
-
 def _follows(row: Task, logged: set[str]) -> bool:
     """Whether an attempt of a container failed only because something that was logged has."""
     return bool(logged) or (row.sub_workflow_id is not None and row.status is not TaskStatus.TIMED_OUT)
@@ -132,32 +203,25 @@ def _is_logged(workflow: Workflow) -> bool:
 
 def log_parked(workflow_id: str, reason: str) -> None:
     """Log that an execution takes no more turns."""
-    with suppress(Exception):
-        extra = {"workflow_id": workflow_id}
-        _WORKFLOWS.warning("%s is parked, resume or terminate it: %s", workflow_id, reason, extra=extra)
+    text = f"{workflow_id} is parked, resume or terminate it: {_line(reason)}"
+    _emit(_WORKFLOWS, _WARNING, text, {"workflow_id": workflow_id})
 
 
 def about_task(task: Task, text: str) -> None:
     """A warning about an attempt that no line of its history records, such as a lost lease."""
-    with suppress(Exception):
-        about = {"workflow_id": task.workflow_id, "task_ref": task.ref, "task_id": task.task_id, "attempt": task.attempt}
-        _TASKS.warning("%s: %s, attempt %s: %s", task.workflow_id, task.ref, task.attempt + 1, text, extra=about)
+    about = {"workflow_id": task.workflow_id, "task_ref": task.ref, "task_id": task.task_id, "attempt": task.attempt}
+    _emit(_TASKS, _WARNING, f"{task.workflow_id}: {task.ref}, attempt {task.attempt + 1}: {_line(text)}", about)
 
 
 def log_schedule(name: str, before: Progress, after: Progress) -> None:
     """Log instants at which a schedule has started nothing: missed or refused with a warning, skipped on purpose at info."""
-    with suppress(Exception):
-        if after.paused and not before.paused:
-            _SCHEDULES.warning("schedule %s is paused%s", name, _why(after.paused_reason), extra={"schedule": name})
-        for run in _added(before.recent, after.recent):
-            if run.outcome in ("MISSED", "FAILED"):
-                level = logging.WARNING
-            elif run.outcome == "SKIPPED":
-                level = logging.INFO
-            else:
-                continue
-            text = "schedule %s: the start at %s (epoch ms) was %s%s"
-            _SCHEDULES.log(level, text, name, run.scheduled_time, run.outcome, _why(run.reason), extra={"schedule": name})
+    about = {"schedule": name}
+    if after.paused and not before.paused:
+        _emit(_SCHEDULES, _WARNING, f"schedule {name} is paused{_why(after.paused_reason)}", about)
+    for run in _added(before.recent, after.recent):
+        if run.outcome in ("MISSED", "FAILED", "SKIPPED"):
+            text = f"schedule {name}: the start at {run.scheduled_time} (epoch ms) was {run.outcome}{_why(run.reason)}"
+            _emit(_SCHEDULES, _INFO if run.outcome == "SKIPPED" else _WARNING, text, about)
 
 
 def _added(before: Sequence[ScheduledRun], after: Sequence[ScheduledRun]) -> Iterable[ScheduledRun]:
@@ -167,27 +231,17 @@ def _added(before: Sequence[ScheduledRun], after: Sequence[ScheduledRun]) -> Ite
 
 def log_definition(name: str, problem: str) -> None:
     """A warning about a definition: when it is used for the first time, or waits for a worker that is not here."""
-    with suppress(Exception):
-        _DEFINITIONS.warning("%s: %s", name, problem, extra={"workflow_name": name})
+    _emit(_DEFINITIONS, _WARNING, f"{name}: {problem}", {"workflow_name": name})
 
 
 def log_store(text: str, error: Exception) -> None:
     """A warning about something outside that did not do what was asked and is asked again: a source, an index, a storage."""
-    with suppress(Exception):
-        _STORE.warning("%s: %s", text, error_text(error, _LENGTH))
+    _emit(_STORE, _WARNING, f"{text}: {_line(error_text(error, _LENGTH))}", {})
 
 
 def log_driver(text: str, *arguments: object) -> None:
     """A warning about what a driver meets: a store or a lock that cannot be used, a turn that ended its process."""
-    with suppress(Exception):
-        _DRIVER.warning(text, *arguments)
-
-
-def log_listener(workflow: Workflow, error: Exception) -> None:
-    """Log what a listener raised, with its traceback: the commit stands, and the caller of the verb is not to blame."""
-    with suppress(Exception):
-        text = "%s: a listener raised %s"
-        _LISTENERS.warning(text, _name(workflow), error_text(error, _LENGTH), extra=_about(workflow), exc_info=error)
+    _emit(_DRIVER, _WARNING, _line(text % arguments), {})
 
 
 def _name(workflow: Workflow) -> str:
@@ -195,7 +249,7 @@ def _name(workflow: Workflow) -> str:
 
 
 def _why(reason: str | None) -> str:
-    return f": {reason}" if reason else ""
+    return f": {_line(reason)}" if reason else ""
 
 
 def _about(workflow: Workflow, ref: str | None = None, attempt: int | None = None) -> dict[str, object]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.driven_time import Driven
+from conductorlite.engine.logs import FailureLog
 from conductorlite.engine.payloads import PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet
@@ -55,6 +56,8 @@ class Lookups:
         self.payload_store = payload_store
         #: For how long the store was driven; None: default deadlines count by the clock.
         self.driven = driven
+        #: What goes wrong in turns.
+        self.failures = FailureLog()
         self.environment = dict(environment)
         self.bounds = bounds
         self._resolved: Cache[str, Mapping[str, str]] = Cache(256)

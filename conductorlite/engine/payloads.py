@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
 from conductorlite.decide.changeset.reader import Barriers
+from conductorlite.engine.logs import log_store
 from conductorlite.engine.residents import Known
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, stored_pages
 from conductorlite.model import attrs
@@ -268,9 +269,11 @@ class PayloadStore:
         """Delete what only a removed execution referred to. What the storage does not let go now, the next sweep deletes."""
         if self.storage is None:
             return
-        with suppress(PayloadUnavailable):
+        try:
             for key in dict.fromkeys(keys):
                 self._delete(self.storage, key, 0)
+        except PayloadUnavailable as error:
+            log_store("documents of a removed execution are deleted by the next sweep", error)
 
 
 @contextmanager

@@ -235,7 +235,7 @@ class Polling(Part):
                 if stored is not None and stored.status is TaskStatus.IN_PROGRESS and _same_hand(stored, task):
                     self._holding.give_back([task])
             except StorageError:
-                return
+                return  # it stays owed: the next poll tries again, and reports that the store cannot be used
             with suppress(ValueError):
                 self._owed.remove(task)
 
@@ -248,7 +248,7 @@ class Polling(Part):
                 with self._backend.writing() as tx:
                     poll_write(tx)
             except (StorageBusy, StorageFull):
-                return
+                return  # it is due to be written until it was
         self.polls.wrote(poll_write.polls)
 
     def _take_each(
@@ -295,7 +295,7 @@ class Polling(Part):
             for member in heads:
                 event = new_event(member.workflow_id, EventKind.WINDOW_MOVES, self._clock.now(), {"key": key, "polled": queue})
                 event = attrs.evolve(event, event_id=f"{EventKind.WINDOW_MOVES}:{key}:{queue}", sender=key)
-                with suppress(ExecutionNotFound, InvariantBroken):
+                with suppress(ExecutionNotFound, InvariantBroken):  # the next in the line goes; the turn has logged what broke
                     if self._turns.run_turn(member.workflow_id, [event]).parked is None:
                         break
             if Capability.IMMEDIATE not in self._backend.capabilities:

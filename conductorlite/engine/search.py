@@ -150,7 +150,7 @@ class Library:
         try:
             row = unpacked(archived.document).workflow
         except StorageCorrupt:
-            return
+            return  # one that cannot be read is not found; `check` reports it
         yield workflow_document(row, archived=True, words=words)
         for task in row.tasks:
             yield task_document(task, row, words=words)
@@ -354,7 +354,7 @@ class Search(Part):
         except (StorageBusy, StorageFull, StorageCorrupt, PayloadUnavailable) as error:
             log_store("the store's own index was not asked", error)
             if isinstance(error, StorageCorrupt):
-                with suppress(StorageError):
+                with suppress(StorageError):  # the next search finds it damaged, logs that and tries again
                     self.own_feeder.reset()
         return look()
 
@@ -448,7 +448,7 @@ class Search(Part):
         made = [Finding(law=_LAW, workflow_id="", text=text)]
         feeder = self.feeder
         if kind is FeedKind.OWN or feeder is None:
-            with suppress(StorageCorrupt, InvariantBroken):
+            with suppress(StorageCorrupt, InvariantBroken):  # the tables themselves are damaged; `check` reports it
                 self.own_feeder.reset()
                 return made
             return []

@@ -105,7 +105,7 @@ class StartTurns(GroupTurns):
         except LASTING:
             raise
         except ConductorliteError:
-            return
+            return  # nothing of it is stored: each begins alone, and raises what concerns it
         for one in coming:
             one.begun = True
 

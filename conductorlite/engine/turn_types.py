@@ -18,7 +18,7 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from conductorlite.engine.logs import log_listener
+from conductorlite.engine.logs import FailureLog
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
@@ -460,11 +460,11 @@ class Observer(Protocol):
         """What a request carries that the calling function makes."""
 
 
-def notify(decision: Decision, listeners: Sequence[Listener], observers: Sequence[Observer]) -> None:
+def notify(decision: Decision, listeners: Sequence[Listener], observers: Sequence[Observer], failures: FailureLog) -> None:
     """Have all see a turn that was committed; what one raises is logged."""
     calls = [partial(listener, decision.workflow, decision.history) for listener in tuple(listeners)]
     for call in (*calls, *(partial(observer.committed, decision) for observer in tuple(observers))):
         try:
             call()
         except Exception as error:
-            log_listener(decision.workflow, error)
+            failures.listener(decision.workflow, error)

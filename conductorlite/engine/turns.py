@@ -30,7 +30,6 @@ from conductorlite.decide.step import Handing, Rows, step
 from conductorlite.engine.decisions import UNLOCKED, Parking, TurnLock, TurnLost
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
-from conductorlite.engine.logs import log_decision
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.reader import Near, Remembered
 from conductorlite.engine.registry import Registry
@@ -194,7 +193,7 @@ class Turns(Parking):
         except StorageError:
             raise
         except Exception:
-            return None
+            return None  # it goes wrong once more without, and raises there
         if decision is None:
             return None
         self.announce(decision)
@@ -485,10 +484,10 @@ class Turns(Parking):
         if self.driven is not None:
             self.driven.committed_at = decision.workflow.updated_at
         self.wake()
-        log_decision(decision)
+        self.failures.decision(decision)
         if self.listeners or self.observers:
             with called_by(Caller(turns=self, what="a listener")):
-                notify(decision, self.listeners, self.observers)
+                notify(decision, self.listeners, self.observers, self.failures)
 
     def wake(self) -> None:
         """Wake all threads that wait for something to change."""

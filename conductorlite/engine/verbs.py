@@ -492,7 +492,7 @@ class Verbs(Nouns):
         try:
             if (indexing := self.core.indexing) is not None:
                 indexing.close()
-            with suppress(StorageError, EngineClosed):
+            with suppress(StorageError, EngineClosed):  # a damaged or newer store has raised that in a verb before
                 self.core.driven.note()
         finally:
             self._backend.close()

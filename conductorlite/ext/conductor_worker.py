@@ -187,7 +187,7 @@ class Polling:
             self._stop.set()
             for task in (ending, *polling):
                 task.cancel()
-            await asyncio.gather(ending, *polling, return_exceptions=True)
+            await asyncio.wait([ending, *polling])  # asyncio logs what a further one has raised
             if self._calls:
                 await asyncio.wait(self._calls, timeout=self._workers.drain_ms / 1000)
             for call_ in tuple(self._calls):

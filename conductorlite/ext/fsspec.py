@@ -101,7 +101,7 @@ class FsspecPayloads:
             asked = {"client_method": "put_object"} if "s3" in self.protocols else {"method": "PUT"}
         try:
             uri = self._asked(f"payload {path} cannot be signed", lambda: self._fs.sign(place, expiration=self._seconds, **asked))
-        except NotImplementedError:
+        except NotImplementedError:  # a file system that signs nothing: its own URI
             uri = self._fs.unstrip_protocol(place)
         return ExternalStorageLocation(uri=uri, path=path)
 

@@ -279,7 +279,7 @@ class _Telemetry:
     # ------------------------------------------------------------------ what is asked when it is exported
 
     def _depths(self, _: object) -> Iterable[metrics.Observation]:
-        with suppress(EngineClosed, StorageError):
+        with suppress(EngineClosed, StorageError):  # nothing is measured where nothing can be read; the driver logs why
             for queue, number in () if self.over else self._engine.tasks.queue_sizes().items():
                 yield metrics.Observation(number, {"messaging.system": _SCOPE, "messaging.destination.name": queue})
 
@@ -288,7 +288,7 @@ class _Telemetry:
             yield metrics.Observation(self._engine.core.turns.fenced_out)
 
     def _lag(self, _: object) -> Iterable[metrics.Observation]:
-        with suppress(EngineClosed, StorageError):
+        with suppress(EngineClosed, StorageError):  # nothing is measured where nothing can be read; the driver logs why
             health = None if self.over else self._engine.admin.index_health()
             if health is not None:
                 yield metrics.Observation(health.behind)

@@ -135,7 +135,7 @@ class RedisLock:
             try:
                 client.eval(_RELEASE, 1, key, token)
             except self._redis.RedisError:
-                continue
+                continue  # there it ends with its lease
 
     def _asked(self, ask: Callable[[Any], Any]) -> list[Any]:
         """The answers of the servers that gave one, more than half."""

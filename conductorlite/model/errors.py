@@ -314,6 +314,9 @@ class FencedOut(ConductorliteError):
 class InvariantBroken(ConductorliteError):
     """A law of the engine does not hold; the turn that found it is rolled back."""
 
+    #: Whether the engine has logged this error.
+    logged = False
+
 
 class NoHelper(Exception):
     """A helper was needed where none may be waited for; internal."""

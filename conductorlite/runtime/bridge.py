@@ -423,7 +423,7 @@ def _post(future: asyncio.Future[Any], settle: Callable[[asyncio.Future[Any], An
     """Settle a future on its loop; False when that is closed: no task awaits."""
     try:
         future.get_loop().call_soon_threadsafe(settle, future, value)
-    except RuntimeError:
+    except RuntimeError:  # the loop is closed; the caller handles that
         return False
     return True
 

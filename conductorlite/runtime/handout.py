@@ -238,7 +238,7 @@ class HandOut:
         """Give back what was handed over and not begun: nobody drives on. What cannot be now, is when the engine is closed."""
         handed = [task for _, task in self.handed]
         self.handed.clear()
-        with suppress(StorageError):
+        with suppress(StorageError):  # `Holding.leave` tries again, and logs what it cannot give back
             self._engine.core.holding.give_back(handed)
 
     def served(self) -> dict[str, Worker]:
@@ -358,8 +358,10 @@ class Reports:
         except (Conflict, InvariantBroken, NotFound) as error:
             _dropped(task, error, lost=lost)
         except InvalidInput as error:
-            with suppress(Conflict, InvariantBroken, NotFound):
+            try:
                 core.report(task, refused(task, result, error), at=at)
+            except (Conflict, InvariantBroken, NotFound) as dropped:
+                _dropped(task, dropped, lost=lost)
         return None
 
     def together(self, groups: Iterable[Sequence[Call]]) -> Iterator[Call]:
@@ -374,7 +376,7 @@ class Reports:
             except LASTING:
                 raise
             except (StorageError, InvalidInput):
-                continue
+                continue  # it is reported alone, and raises or is refused there
         if len(whole) == 1:  # others wait longer than what one of several executions offers next, or it would have to look at all
             calls, found = whole[0]
             try:
@@ -382,7 +384,7 @@ class Reports:
             except LASTING:
                 raise
             except ConductorliteError:
-                return
+                return  # each is reported alone, and raises or is refused there
             yield from calls
             return
         reports, ended = [found for _, found in whole], [call for calls, _ in whole for call in calls]

@@ -93,7 +93,7 @@ class Rest:
         try:
             watch(self._engine.core.turns.wake)
         except (NoThread, StorageError):
-            return False
+            return False  # this driver looks by itself, more often
         return True
 
     def over(self, now: int) -> bool:

@@ -473,7 +473,7 @@ class Driver(Work):
 
     def close(self) -> None:
         """Report what is unreported, as far as the store can be written; let idle threads end, and cancel coroutines."""
-        with suppress(ConductorliteError):
+        with suppress(ConductorliteError):  # what is left is counted and logged
             self._report_once()
         left = len(self.reports) + len(self.workshop.finished())
         if left:

@@ -176,7 +176,7 @@ class Feeds:
         """Look for what other processes commit; what it was is seen when a page is made."""
         seen: Any = None
         while True:
-            with suppress(EngineClosed, StorageError):
+            with suppress(EngineClosed, StorageError):  # the page itself shows that the store cannot be read
                 now = await self._threads(self._engine.backend.data_version)
                 if now != seen and seen is not None:
                     for feed, _ in self._feeds.values():

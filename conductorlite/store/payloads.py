@@ -128,7 +128,7 @@ class LocalPayloads:
                     os.fsync(file.fileno())
                 part.replace(path)
             except BaseException:
-                with suppress(OSError):
+                with suppress(OSError):  # a sweep deletes it; what went wrong is raised
                     part.unlink()
                 raise
             sync_folder(path.parent)

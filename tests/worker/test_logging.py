@@ -75,7 +75,7 @@ def failing(**options: Any) -> Workers:
 
 
 def test_each_failed_attempt_is_one_warning(store: Any, records: Any) -> None:
-    """With its traceback, and with the ids as attributes; not again for what fails because of it."""
+    """With the ids as attributes, the first of a kind with its traceback; not again for what fails because of it."""
     child = flow(simple("t"), name="child")
     sub = simple("s", type="SUB_WORKFLOW", sub_workflow_param=SubWorkflowParams(workflow_definition=child))
     loop = simple("l", type="DO_WHILE", loop_condition="$.l.iteration < 2", loop_over=[sub])
@@ -86,9 +86,108 @@ def test_each_failed_attempt_is_one_warning(store: Any, records: Any) -> None:
         assert run.status.value == "FAILED"
         below = engine.admin.children(run.workflow_id)[0].workflow_id
     found = records()
-    assert texts(found) == ["t, attempt 1, FAILED: ValueError: boom", "t, attempt 2, FAILED: ValueError: boom"]
-    assert all("Traceback" in one.getMessage() and "raise ValueError" in one.getMessage() for one in found)
+    again = "t, attempt 2, FAILED: ValueError: boom (failure 2 of this kind; the traceback is logged with the first)"
+    assert texts(found) == ["t, attempt 1, FAILED: ValueError: boom", again]
+    assert ["Traceback" in one.getMessage() and "raise ValueError" in one.getMessage() for one in found] == [True, False]
     assert [(one.workflow_id, one.task_ref, one.attempt) for one in found] == [(below, "t", 0), (below, "t", 1)]
+
+
+LINE = 'File "'
+
+
+@pytest.mark.parametrize("virtual", [True, False], ids=["virtual", "real"])
+def test_a_kind_of_failure_has_one_traceback(store: Any, records: Any, *, virtual: bool) -> None:
+    """However many executions and attempts fail in the same way; each has its line, also where its reason has several."""
+
+    def charge(order: int) -> None:
+        raise ValueError(f"order {order}\n\n  is not\r\n{'known ' * 400}")
+
+    def ship(order: int) -> None:
+        raise ValueError("elsewhere") if order % 2 else KeyError("another kind")
+
+    workers = Workers()
+    for function in (charge, ship):
+        workers.task(function.__name__, retry_count=2, retry_delay_seconds=0)(function)
+    given = {"order": "${workflow.input.order}"}
+    with Engine(store, workers=workers, clock=VirtualClock() if virtual else None) as engine:
+        for name in ("charge", "ship"):
+            engine.start_many(flow(simple(name, input_parameters=given), name=name), [{"order": order} for order in range(10)])
+        engine.run_until_idle()
+        attempts = [task for run in engine.search().results for task in engine.get(run.workflow_id).tasks]
+    assert len(attempts) == 60
+    found = [record.getMessage() for record in records()]
+    assert len(found) == 60
+    whole = [text for text in found if LINE in text]
+    kinds = ("ValueError: order", "ValueError: elsewhere", "KeyError: ")
+    assert [sum(kind in text for text in whole) for kind in kinds] == [1, 1, 1] == [len(whole) // 3] * 3
+    assert all(len(text.splitlines()) == 1 for text in found if LINE not in text)
+    assert all(len(text) < 1_500 for text in found if LINE not in text)
+    for kind in kinds:
+        numbers = [one.failures for one in records() if kind in one.getMessage()]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_each_engine_has_the_traceback_once(records: Any) -> None:
+    """One that is opened later logs it again: its reader may not have seen the first."""
+    for _ in range(2):
+        with Engine(workers=failing(retry_count=2), clock=VirtualClock()) as engine:
+            engine.start(flow(simple("t")))
+            engine.run_until_idle()
+    assert [LINE in one.getMessage() for one in records()] == [True, False, False] * 2
+
+
+def test_a_listener_that_always_raises_has_one_traceback(records: Any) -> None:
+    """It is called at each commit."""
+    workers = Workers()
+    workers.task("t")(lambda: None)
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        engine.listen(lambda *_: boom())
+        engine.start(flow(simple("t"))).result()
+    first, *others = records()
+    assert first.exc_info is not None
+    assert "ValueError: boom" in first.getMessage()
+    assert others
+    assert all(one.exc_info is None and "failure" in one.getMessage() for one in others)
+
+
+@pytest.mark.parametrize("kind", [ZeroDivisionError, InvariantBroken, RecursionError])
+def test_an_exception_inside_a_decision_is_logged(
+    store: Any, records: Any, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    """With its traceback, as an error, once for each turn that it broke, whatever raised it."""
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise kind("of the decider")
+
+    with Engine(store, clock=VirtualClock()) as engine:
+        run = engine.start(flow(simple("t", type="WAIT", input_parameters={"duration": "1 s"})))
+        monkeypatch.setattr("conductorlite.engine.decisions.decide", broken)
+        with pytest.raises(InvariantBroken, match="of the decider"):
+            engine.pause(run.workflow_id)
+    first, *others = records()
+    assert first.levelname == "ERROR"
+    assert f"{kind.__name__}: of the decider" in first.getMessage()
+    assert first.exc_info[1].args == ("of the decider",)
+    assert [other for other in others if other.exc_info] == []
+
+
+def test_a_handler_that_raises_is_heard(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its error is printed, as `logging` does, and the engine goes on."""
+
+    class Raising(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("the log server is down")
+
+    handler = Raising()
+    logging.getLogger("conductorlite").addHandler(handler)
+    try:
+        with Engine(workers=failing(retry_count=0), clock=VirtualClock()) as engine:
+            run = engine.start(flow(simple("t")))
+            engine.run_until_idle()
+            assert run.status.value == "FAILED"
+    finally:
+        logging.getLogger("conductorlite").removeHandler(handler)
+    assert "the log server is down" in capsys.readouterr().err
 
 
 def test_a_failure_that_is_permitted_is_told(records: Any) -> None:
@@ -127,7 +226,7 @@ def test_the_timeout_of_a_workflow_is_one_warning(records: Any, policy: Workflow
 
 
 def test_a_parked_execution_is_one_warning(store: Any, records: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When it is parked, and not at each turn that is broken."""
+    """After an error for each turn that was broken."""
     with Engine(store, clock=VirtualClock()) as engine:
         run = engine.start(flow(simple("t", type="WAIT", input_parameters={"duration": "1 s"})))
 
@@ -137,9 +236,10 @@ def test_a_parked_execution_is_one_warning(store: Any, records: Any, monkeypatch
         monkeypatch.setattr(engine.core.turns, "decide", broken)
         engine.advance("10s")
         assert run.workflow.parked == "thirteen"
-    (one,) = records()
-    assert "parked" in one.getMessage()
-    assert one.workflow_id == run.workflow_id
+    *broken_turns, parked = records()
+    assert [one.levelname for one in broken_turns] == ["ERROR"] * 3
+    assert "is parked" in parked.getMessage()
+    assert {one.workflow_id for one in (*broken_turns, parked)} == {run.workflow_id}
 
 
 @pytest.mark.parametrize("removed", [False, True])

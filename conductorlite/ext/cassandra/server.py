@@ -226,7 +226,7 @@ class CassandraPartitions:
         One of which no answer came is looked for; one that was refused too: it may be its own second copy, for the driver sends to
         another host what was under way on a connection that ends.
         """
-        with suppress(OperationTimedOut, WriteTimeout):
+        with suppress(OperationTimedOut, WriteTimeout):  # whether it was applied is read below
             if sent.result().was_applied:
                 return True
         statement = self._prepared(f"SELECT turn, fence FROM workflows WHERE {_HEAD}").bind((turn.workflow_id,))

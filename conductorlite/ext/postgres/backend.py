@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, TypeVar, final
 
+from conductorlite.engine.logs import log_store
 from conductorlite.ext.postgres.lock import PostgresLock
 from conductorlite.ext.postgres.presence import Peers, PostgresPresence, Presences
 from conductorlite.ext.postgres.rows import Part, PostgresReads, PostgresWrites
@@ -136,7 +137,7 @@ class PostgresBackend:
                 try:
                     self._foreign += self._peers.heard(self._listener.notices())
                     return self._foreign
-                except StorageError:
+                except StorageError:  # it is opened again below; what is wrong then is raised
                     self._listener.close()
                     self._listener = None
             self._foreign += 1  # of what was committed before, nobody was notified
@@ -321,8 +322,9 @@ def _watch(of: weakref.ref[PostgresBackend]) -> None:
                 changed = True
             else:
                 changed = any(token != backend._token.encode() for token in connection.notices())
-        except StorageError:
-            if connection is not None:
+        except StorageError as error:
+            if connection is not None:  # once until it is connected again
+                log_store("PostgreSQL does not notify of commits any more, the driver looks by itself meanwhile", error)
                 connection.close()
             changed, connection = False, None
         if changed:
@@ -367,7 +369,7 @@ class _Transaction(Block[Reads]):
             try:
                 connection.abandon("ROLLBACK")
             except StorageError:
-                clean = False
+                clean = False  # the connection is thrown away; the next one shows what is wrong
         backend._give(connection, clean=clean)
 
 

@@ -63,7 +63,7 @@ class PostgresPresence:
 
     def _end(self, statement: str) -> None:
         if self._connection is not None and os.getpid() == self._pid:
-            with suppress(StorageError):
+            with suppress(StorageError):  # the server ends it with the connection
                 self._connection.execute(statement, (self.place,)).fetchall()
             self.die()
 
@@ -110,7 +110,7 @@ class Presences:
                 if self._asking is None:
                     self._asking = self._connected()
                 return self._asking.execute(statement, cells).fetchone() or ()
-            except StorageError:
+            except StorageError:  # not known now: the holder counts as living elsewhere, and its lease decides
                 if self._asking is not None:
                     self._asking.close()
                 self._asking = None

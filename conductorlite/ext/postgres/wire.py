@@ -176,7 +176,7 @@ class Connection:
             while self._poll.poll(0):  # what it says at its end stands before the end
                 self._pg.consume_input()
         except (psycopg.Error, OSError):
-            return False
+            return False  # the caller connects again, and raises what is wrong then
         return bool(self._pg.status == pq.ConnStatus.OK)
 
     def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Cursor:

@@ -104,7 +104,7 @@ def health(engine: Engine) -> Json:
         engine.tasks.poll_data("")
         healthy, said = True, {}
     except StorageError as error:
-        healthy, said = False, {"error": type(error).__name__}
+        healthy, said = False, {"error": type(error).__name__}  # it is the answer: what it says in full is not for everybody
     one = {"healthy": healthy, "name": "store", "details": said}
     return {"healthResults": [one], "suppressedHealthResults": [], "healthy": healthy}
 

@@ -99,14 +99,14 @@ class _Opened:
         self._files: dict[tuple[int, int], list[weakref.ref[Settings]]] = {}
 
     def add(self, settings: Settings) -> None:
-        with suppress(OSError):
+        with suppress(OSError):  # no file any more: nobody can open it a second time
             self._files.setdefault(_key(settings.path), []).append(weakref.ref(settings))
 
     def has(self, path: str) -> bool:
         try:
             known = self._files.get(_key(path), [])
         except OSError:
-            return False
+            return False  # no file there, so none that is open
         return any(settings() is not None for settings in known)
 
     def discard(self, settings: Settings | None) -> None:
@@ -276,7 +276,7 @@ def _unborn(path: str) -> bool:
         with Path(f"{path}-journal").open("rb") as file:
             journal = file.read(_JOURNAL_HEADER_BYTES)
     except OSError:
-        return False
+        return False  # no journal; SQLite itself reports one that cannot be read
     return len(journal) == _JOURNAL_HEADER_BYTES and journal.startswith(_JOURNAL_MAGIC) and not any(journal[16:20])
 
 

@@ -174,7 +174,7 @@ class Reserve:
         if held is not None and held < wanted:
             allowed = min(wanted, (_free(self._path.parent) + held) // 2 // _STEP * _STEP)
             if held < allowed:
-                with suppress(OSError):
+                with suppress(OSError):  # what it has then is measured below
                     self._grow(allowed)
             self._ours = self._held() or 0
         self._short = held is not None and self._ours < wanted
@@ -200,7 +200,7 @@ class Reserve:
         """Give all of it back; whether there was any."""
         if not self._held():
             return False
-        with suppress(OSError):
+        with suppress(OSError):  # the caller raises that the disk is full
             self._path.unlink()
             return True
         return False
@@ -212,7 +212,7 @@ class Reserve:
             return False
         if held <= _OPENING:
             return self.release()
-        with suppress(OSError):
+        with suppress(OSError):  # the caller raises that the disk is full
             os.truncate(self._path, held - _OPENING)
             return True
         return False
@@ -228,7 +228,7 @@ class Reserve:
         except FileNotFoundError:
             return 0
         except OSError:
-            return None
+            return None  # not to be read: it is left alone, as another program's is
 
 
 class Log:
@@ -258,7 +258,7 @@ class Log:
                 os.write(file, bytes((size + _FURTHER // 2) // _FURTHER * _FURTHER + _FURTHER - size))
                 self._in_vain = 0
         except OSError:
-            pass
+            pass  # it only saves time; the commit reports what is wrong
         finally:
             os.close(file)
 
@@ -268,7 +268,7 @@ def _free(folder: Path) -> int:
     try:
         return shutil.disk_usage(folder).free
     except OSError:
-        return 0
+        return 0  # not known: nothing is taken
 
 
 def _bytes(path: str) -> int:
@@ -317,7 +317,7 @@ def copy(settings: Settings, path: str, *, documents: bool) -> None:
         raise StorageReadOnly(f"{target}: the copy could not be written ({error.strerror or error})") from error
     finally:
         for left in (part, Path(f"{part}-wal"), Path(f"{part}-shm"), Path(f"{part}-journal")):
-            with suppress(OSError):
+            with suppress(OSError):  # mostly it was never there
                 left.unlink()
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -348,5 +348,5 @@ def _copy_documents(path: str, part: Path, folder: Path) -> bool:
             try:
                 copied.put(key, held.get(key))
             except PayloadLost:
-                whole = False
+                whole = False  # the caller copies again, as often as that may help
     return whole

@@ -62,7 +62,7 @@ def this_kernel() -> str:
     """What distinguishes the running kernel from every other one, and from itself before it was restarted; empty: not known."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
+    except OSError:  # another system than Linux
         return _boot_session() if sys.platform == "darwin" else ""
 
 
@@ -74,7 +74,7 @@ def _boot_session() -> str:
         text, size = ctypes.create_string_buffer(64), ctypes.c_size_t(64)
         failed = ctypes.CDLL(None).sysctlbyname(b"kern.bootsessionuuid", text, ctypes.byref(size), None, ctypes.c_size_t(0))
     except (OSError, AttributeError):
-        return ""
+        return ""  # not known: only the holder's lease counts
     return "" if failed else text.value.decode("ascii", "replace")
 
 
@@ -91,7 +91,7 @@ class SQLitePresence:
         self.place = ""
         if not kernel or sys.platform == "win32":
             return
-        with suppress(OSError):
+        with suppress(OSError):  # without it the lease counts, which needs no file
             self._file, self._path = _made(folder)
             seen = os.fstat(self._file)
             self._key = (seen.st_dev, seen.st_ino)
@@ -105,7 +105,7 @@ class SQLitePresence:
     def leave(self) -> None:
         """End it, recording that the holder ended by itself; in a forked child, nothing."""
         if self._file >= 0 and self._files is _own.files:
-            with suppress(OSError):
+            with suppress(OSError):  # then it is taken for one that died: what it held is given back all the same
                 os.write(self._file, _LEFT)
             self.die()
 
@@ -134,7 +134,7 @@ def _made(folder: Path) -> tuple[int, Path]:
 
 def _removed(path: Path) -> None:
     """Remove a file, and its folder when that is empty."""
-    with suppress(OSError):
+    with suppress(OSError):  # another process has a file in it, or has removed it
         path.unlink(missing_ok=True)
         path.parent.rmdir()
 
@@ -178,14 +178,14 @@ class Presences:
         except FileNotFoundError:
             return Life.MISSING
         except OSError:
-            return Life.ELSEWHERE
+            return Life.ELSEWHERE  # it cannot be looked at from here: its lease decides
         try:
             # Shared: two that look at once do not take each other for the holder.
             fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return Life.LEFT if os.read(file, len(_LEFT)) == _LEFT else Life.DEAD
         except BlockingIOError:
             return Life.ALIVE
-        except OSError as error:
+        except OSError as error:  # locked by another user's process, or on a file system that cannot say
             return Life.ALIVE if isinstance(error, PermissionError) else Life.ELSEWHERE
         finally:
             os.close(file)
@@ -247,7 +247,7 @@ class FileMarks:
         with self._lock.held():
             mark = self._mark(key)
             for path, file, marks in self._dead(mark) if self._ready() else ():
-                with suppress(OSError):
+                with suppress(OSError):  # the mark counts once more, which parks an execution sooner, with its reason
                     for place, found in enumerate(marks):
                         if found == mark:
                             os.pwrite(file, _FREE, place * _SIZE)
@@ -261,10 +261,10 @@ class FileMarks:
             self._slots.clear()
             if file is None or os.getpid() != self._pid:
                 return
-            with suppress(OSError):
+            with suppress(OSError):  # the next process that opens the store sweeps it away
                 (self._folder / self._name).unlink()
             os.close(file)
-            with suppress(OSError):
+            with suppress(OSError):  # other processes have files in it
                 self._folder.rmdir()
 
     # -- files ---------------------------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ class FileMarks:
             if name.startswith(mine):
                 continue
             path = self._folder / name
-            with suppress(OSError):
+            with suppress(OSError):  # its process has just removed it
                 file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 try:
                     marks = _marks(file)
@@ -334,12 +334,12 @@ class FileMarks:
         try:
             return os.listdir(self._listed)  # noqa: PTH208 - at every turn of foreign code, and a Path for each name costs more
         except OSError:
-            return []
+            return []  # there is no folder: nobody has marked anything
 
     def _sweep(self) -> None:
         """Remove what the dead have left in which nothing is marked, or that is old."""
         for path, file, marks in self._dead(None):
-            with suppress(OSError):
+            with suppress(OSError):  # the next process that opens the store tries again
                 old = os.fstat(file).st_mtime + _KEPT_S < (self._folder / self._name).stat().st_mtime
                 if old or all(mark == _FREE for mark in marks):
                     path.unlink()
@@ -356,7 +356,7 @@ def _locked(file: int) -> bool:
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return False
+        return False  # another process holds it
     return True
 
 
@@ -365,5 +365,5 @@ def _process() -> str:
     try:
         begun = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
         return f"{os.getpid()}-{begun}-{Path('/proc/self/ns/pid').stat().st_ino}"
-    except (OSError, IndexError):
+    except (OSError, IndexError):  # another system than Linux
         return str(os.getpid())
