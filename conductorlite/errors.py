@@ -40,6 +40,7 @@ The tree::
      │    ├── StorageFull             the disk or the quota is full
      │    ├── StorageReadOnly         the database cannot be written
      │    ├── StorageCorrupt          the file is damaged or is not a conductorlite database
+ │    │    └── StorageReplaced    the file was deleted, renamed or replaced while it was open
      │    ├── StorageUnavailable      the server of the store cannot be reached, or has ended the connection
      │    ├── AccessDenied            the server of a store or a lock refuses the user or the password
      │    ├── LockUnavailable         the lock of turns fails, and no turn goes on without it
@@ -98,6 +99,7 @@ from conductorlite.model.errors import (
     StorageError,
     StorageFull,
     StorageReadOnly,
+    StorageReplaced,
     StorageUnavailable,
     TaskFailedTerminally,
     TaskNotFound,
@@ -149,6 +151,7 @@ __all__ = [
     "StorageError",
     "StorageFull",
     "StorageReadOnly",
+    "StorageReplaced",
     "StorageUnavailable",
     "TaskFailedTerminally",
     "TaskNotFound",

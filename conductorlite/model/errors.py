@@ -52,6 +52,7 @@ __all__ = [
     "StorageError",
     "StorageFull",
     "StorageReadOnly",
+    "StorageReplaced",
     "StorageUnavailable",
     "TaskFailedTerminally",
     "TaskNotFound",
@@ -262,6 +263,13 @@ class StorageReadOnly(StorageError):
 
 class StorageCorrupt(StorageError):
     """The file is damaged, or it is not a conductorlite database."""
+
+
+class StorageReplaced(StorageCorrupt):
+    """The database file, its log or its shared memory was deleted, renamed or replaced while it was open.
+
+    What was done last is not acknowledged, and the engine does nothing more. It may be stored in the file that was open.
+    """
 
 
 class StorageUnavailable(StorageError):

@@ -474,7 +474,7 @@ class Engine(Verbs, InNotebook):
     def close(self) -> None:
         """Stop the drivers, give back the tasks that its workers hold, and release the store; idempotent.
 
-        Functions that still run in threads are abandoned: what they return is dropped.
+        Functions that still run in threads are abandoned: what they return is dropped. Raises StorageReplaced, with all released.
         """
         refuse_callers(self._turns, "close")
         self._turns.joined.refuse("close")

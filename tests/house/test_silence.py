@@ -154,10 +154,14 @@ SILENT: dict[str, tuple[str, ...]] = {
         "LocalPayloads.put: OSError",
         "make_private: OSError",
     ),
+    "store/sqlite/access.py": (
+        "Reading.end: sqlite3.Error",
+        "Writing._commit: sqlite3.Error",
+    ),
     "store/sqlite/backend.py": (
         "SQLiteBackend.close: StorageError",
+        "SQLiteBackend.close: StorageReplaced",
         "SQLiteBackend.close: sqlite3.Error",
-        "_Reading.end: sqlite3.Error",
     ),
     "store/sqlite/connections.py": (
         "_Opened.add: OSError",
@@ -179,6 +183,14 @@ SILENT: dict[str, tuple[str, ...]] = {
         "_free: OSError",
         "copy: OSError",
         "copy: OSError",
+    ),
+    "store/sqlite/identity.py": (
+        "OpenFiles._fail: Exception",
+        "OpenFiles.check: FileNotFoundError, NotADirectoryError",
+        "OpenFiles.check: OSError",
+        "OpenFiles.check_folder: OSError",
+        "_id: FileNotFoundError, NotADirectoryError",
+        "_id: OSError",
     ),
     "store/sqlite/processes.py": (
         "FileMarks._dead: OSError",

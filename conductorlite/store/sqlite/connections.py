@@ -25,6 +25,7 @@ from conductorlite.model.later import functions
 from conductorlite.model.threads import Mutex, Waiter
 from conductorlite.store.payloads import make_private
 from conductorlite.store.sqlite.history import journal_text
+from conductorlite.store.sqlite.identity import OpenFiles
 from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION, migrate, refuse_newer
 from conductorlite.store.sqlite.statements import Counts, counting_connection
 
@@ -81,6 +82,7 @@ class Settings:
     busy_timeout_ms: int
     max_size_bytes: int | None
     counts: Counts | None
+    files: OpenFiles
 
 
 class _Opened:
@@ -147,10 +149,12 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
     Raises StorageReadOnly, StorageCorrupt, SchemaTooNew with nothing changed; StorageBusy, StorageFull, StorageError.
     """
     path = settings.path
+    settings.files.opening()  # before a file is made where the opened one was deleted
     _check_writable(path)
     with _opened.mutex.held():  # no thread of this process opens the file between the look at it and its entry
         made = not _opened.has(path) and _check_header(path)
         make_private(path)
+        settings.files.opening()
         _opened.discard(settings)
         _opened.add(settings)
     try:
@@ -168,6 +172,7 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
             if settings.max_size_bytes is not None:
                 page_size = connection.execute("PRAGMA page_size").fetchone()[0]
                 connection.execute(f"PRAGMA max_page_count = {max(1, settings.max_size_bytes // page_size)}")
+            settings.files.opened()
         except BaseException:
             connection.close()
             raise
@@ -202,9 +207,14 @@ def begin_shared(connection: sqlite3.Connection, busy_timeout_ms: int) -> None:
 
 
 def open_reader(settings: Settings) -> sqlite3.Connection:
-    """A connection that only reads, beside the writer's; sqlite3 errors as they come."""
+    """A connection that only reads, beside the writer's; raises StorageReplaced, sqlite3 errors as they come."""
     connection = _connect(settings)
-    connection.execute("PRAGMA query_only = 1")
+    try:
+        connection.execute("PRAGMA query_only = 1")
+        settings.files.check()  # it was opened by its path
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 

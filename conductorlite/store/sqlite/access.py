@@ -1,0 +1,323 @@
+"""The connections to one SQLite file, and the blocks in which they are used: statements alone, a view, a change."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, final
+
+from conductorlite.model.decisions import Decision
+from conductorlite.model.errors import EngineClosed, InvariantBroken, StorageBusy, StorageError, StorageFull, StorageReplaced
+from conductorlite.model.threads import Block, Mutex
+from conductorlite.store.sqlite.changes import Known, SQLiteReads
+from conductorlite.store.sqlite.connections import (
+    Settings,
+    begin_shared,
+    ended,
+    is_clean,
+    open_reader,
+    open_writer,
+    translated,
+)
+from conductorlite.store.sqlite.disk import Log, Reserve
+from conductorlite.store.sqlite.groups import GroupWrites
+from conductorlite.store.sqlite.own_rows import is_own
+from conductorlite.store.sqlite.schema import refuse_newer
+
+__all__ = ["Alone", "Connections", "Reading", "Writing"]
+
+#: After so many changes with none of another process between them a store counts as this one's alone.
+_ALONE: Final = 64
+
+#: More than the number of a connection, which has 32 bits.
+_CONNECTION: Final = 1 << 32
+
+#: Reading connections kept open for the next view.
+_IDLE_READERS: Final = 4
+
+
+class _Current(threading.local):
+    """The block this thread is in, and what its next write will store."""
+
+    block: Reading | Writing | None = None
+    ready: Sequence[Decision] = ()
+
+
+class Connections:
+    """The connections to one file: one that writes, which threads have in turn, and a few that read."""
+
+    def __init__(self, settings: Settings) -> None:
+        #: The database file.
+        self.path: Final = settings.path
+        #: What was asked of SQLite so far; None unless it is counted.
+        self.counts: Final = settings.counts
+        self._settings, self._files = settings, settings.files
+        self._reserve, self._log = Reserve(self.path), Log(self.path, settings.synchronous)
+        self._pid, self._closed = os.getpid(), False
+        self._current, self._mutex = _Current(), Mutex()
+        #: How many changes were committed, and up to which of them other processes count as writing too.
+        self._commits = self._shared = 0
+        self._idle: list[sqlite3.Connection] = []
+        self._known: dict[str, Known] = {}
+        #: The `data_version` at which the schema was looked at last, and its number then: another one after a restore of the file.
+        self._version = self.restored = -1
+        #: What is added to the number of the present connection: each counts from its own beginning.
+        self._versions = 0
+        #: None after it was thrown away: the next block opens another one.
+        self._writer: sqlite3.Connection | None = self._opened_writer()
+
+    def _check_open(self, *, closing: bool = False) -> None:
+        if self._closed:
+            raise EngineClosed(f"{self.path}: the backend was closed")
+        if os.getpid() != self._pid:
+            raise EngineClosed(f"{self.path}: the process was forked after the backend was opened; open one in the child process")
+        if self._files.problem and not closing:
+            raise StorageReplaced(self._files.problem)
+
+    def _inside(self) -> Reading | Writing | None:
+        """The block that this thread is in."""
+        block = self._current.block
+        if block is None or block.live:
+            return block
+        block.undo()  # it was left by an interruption, and its end by another one
+        self._current.block = None
+        return None
+
+    def _take_writer(self, block: Block[Any], *, closing: bool = False) -> sqlite3.Connection:
+        """Have the writing connection for a block of this thread; raises StorageBusy, EngineClosed, what opening raises."""
+        self._check_open(closing=closing)
+        if self._mutex.enter(block, self._settings.busy_timeout_ms / 1000) is not block:
+            raise StorageBusy(f"{self.path}: another thread held the database for {self._settings.busy_timeout_ms} ms")
+        return self._taken()
+
+    def _taken(self) -> sqlite3.Connection:
+        """The writing connection, for the thread that has the mutex."""
+        if self._closed:  # meanwhile
+            self._check_open()
+        if self._writer is None:
+            self._writer = self._opened_writer()
+        elif self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")  # of one who was interrupted twice
+        return self._writer
+
+    def _give_writer(self, block: Block[Any], *, clean: bool) -> None:
+        """Give the writing connection back, if the block has it, with no transaction open."""
+        if self._mutex.mine(block):
+            if not clean:
+                self._files.closing()
+            if self._writer is not None and not ended(self._writer, clean=clean):
+                self._writer = None
+            self._mutex.give(block)
+
+    def _opened_writer(self) -> sqlite3.Connection:
+        self._version = -1
+        self._versions += _CONNECTION
+        try:
+            writer = open_writer(self._settings)
+        except StorageFull:
+            if not self._reserve.lower():
+                raise
+            writer = open_writer(self._settings)
+        self._reserve.opened(writer)
+        return writer
+
+    def _take_reader(self) -> sqlite3.Connection:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return open_reader(self._settings)
+
+    def _return_reader(self, reader: sqlite3.Connection) -> None:
+        if not self._closed and len(self._idle) < _IDLE_READERS:
+            self._idle.append(reader)
+        else:
+            reader.close()
+
+
+@final
+class Alone(Block[sqlite3.Connection]):
+    """The block of statements that are no transaction."""
+
+    __slots__ = ("_backend", "_closing")
+
+    def __init__(self, backend: Connections, *, closing: bool = False) -> None:
+        self._backend, self._closing = backend, closing
+
+    def begin(self) -> sqlite3.Connection:
+        if self._backend._inside() is not None:
+            self._backend._check_open()
+            raise InvariantBroken("inside a transaction of the same thread")
+        return self._backend._take_writer(self, closing=self._closing)
+
+    def end(self, error: BaseException | None) -> None:
+        self._backend._give_writer(self, clean=True)
+        if isinstance(error, sqlite3.Error):
+            raise translated(error, self._backend.path) from error
+        if error is None and not self._closing:
+            self._backend._files.check()
+
+    def undo(self, error: BaseException | None = None) -> None:
+        """End the block after an interruption."""
+        self._backend._give_writer(self, clean=True)
+
+
+@final
+class Reading(Block[SQLiteReads]):
+    """The block of one view."""
+
+    __slots__ = ("_backend", "_reader", "view")
+    joinable = False
+
+    def __init__(self, backend: Connections) -> None:
+        self._backend = backend
+        self._reader: sqlite3.Connection | None = None
+        self.view: SQLiteReads | None = None
+
+    def begin(self) -> SQLiteReads:
+        backend = self._backend
+        backend._check_open()
+        outer = backend._inside()
+        if outer is not None and outer.view is not None:
+            return outer.view
+        backend._current.block = self
+        if backend._mutex.take(self, 0):
+            connection = backend._taken()
+        else:
+            connection = self._reader = backend._take_reader()
+        try:
+            backend._files.check_folder()
+            connection.execute("BEGIN")
+        except sqlite3.Error as error:
+            raise translated(error, backend.path) from error
+        self.view = SQLiteReads(connection)
+        return self.view
+
+    def end(self, error: BaseException | None) -> None:
+        backend = self._backend
+        failed = isinstance(error, sqlite3.Error) and os.getpid() == backend._pid
+        try:
+            if failed and self.view is not None:
+                with suppress(sqlite3.Error):  # what it knows of rows is not what they are any more
+                    refuse_newer(self.view._connection, backend.path)
+        finally:
+            self._over(clean=error is None or is_clean(error))
+        if isinstance(error, sqlite3.Error) and failed:
+            raise translated(error, backend.path) from error
+
+    def undo(self, error: BaseException | None = None) -> None:
+        """End the block after an interruption."""
+        self._over(clean=self.view is None)
+
+    def _over(self, *, clean: bool) -> None:
+        backend = self._backend
+        if os.getpid() != backend._pid:
+            return  # forked inside the block: the transaction is the parent's
+        if backend._current.block is self:
+            backend._current.block = None
+        reader = self._reader
+        if reader is None:
+            backend._give_writer(self, clean=clean)
+        elif ended(reader, clean=clean):
+            self._reader = None
+            backend._return_reader(reader)
+
+
+@final
+class Writing(Block[GroupWrites]):
+    """The block of one change."""
+
+    __slots__ = ("_backend", "joinable", "view")
+
+    def __init__(self, backend: Connections, *, joinable: bool = False) -> None:
+        self._backend = backend
+        self.view: GroupWrites | None = None
+        #: Whether others of this thread are parts of it.
+        self.joinable = joinable
+
+    def begin(self) -> GroupWrites:
+        backend = self._backend
+        if backend._current.block is not None and backend._inside() is not None:
+            backend._check_open()
+            raise InvariantBroken("writing() inside another transaction of the same thread")
+        backend._current.block = self
+        ready, backend._current.ready = backend._current.ready, ()
+        writer = backend._take_writer(self)
+        backend._files.check_folder()
+        view = GroupWrites(writer, backend.path, backend._known)
+        if backend._commits < backend._shared:
+            view.prepare(ready)
+        try:
+            if backend._commits < backend._shared:
+                begin_shared(writer, backend._settings.busy_timeout_ms)
+            else:
+                writer.execute("BEGIN IMMEDIATE")
+            # Inside the transaction: a newer process may have migrated the file while it is open here.
+            version = backend._versions + writer.execute("PRAGMA data_version").fetchone()[0]
+            if version != backend._version:
+                refuse_newer(writer, backend.path)
+                backend.restored = int(writer.execute("PRAGMA schema_version").fetchone()[0])
+                backend._shared = backend._commits + _ALONE if backend._version >= 0 else 0
+                backend._version = version
+        except sqlite3.Error as error:
+            raise translated(error, backend.path) from error
+        view.shared = backend._commits < backend._shared
+        view._dirty = self.joinable  # what came before must not be undone with a decision
+        self.view = view
+        return view
+
+    def end(self, error: BaseException | None) -> None:
+        backend = self._backend
+        if os.getpid() != backend._pid:
+            if error is None:
+                backend._check_open()
+            return  # forked inside the block: the transaction is the parent's
+        try:
+            own = None if self.view is None else self.view.own
+            if own is not None:
+                own.close()
+            if error is None:
+                self._commit()
+            elif isinstance(error, sqlite3.Error) and not is_own(error):
+                raise translated(error, backend.path) from error
+        except sqlite3.Error as failure:
+            raise translated(failure, backend.path) from failure
+        finally:
+            self._over(clean=error is None or is_clean(error))
+
+    def undo(self, error: BaseException | None = None) -> None:
+        """End the block after an interruption."""
+        if os.getpid() == self._backend._pid:
+            self._over(clean=self.view is None)
+
+    def _over(self, *, clean: bool) -> None:
+        backend = self._backend
+        if backend._current.block is self:
+            backend._current.block = None
+        backend._give_writer(self, clean=clean)
+
+    def _commit(self) -> None:
+        backend = self._backend
+        writer = backend._writer
+        if writer is None or not writer.in_transaction:
+            raise StorageError(f"{backend.path}: the transaction was undone by an earlier error")
+        backend._commits += 1  # also when it is interrupted here: a reader that compares looks once too often
+        try:
+            size = backend._reserve.measured(writer)
+            backend._log.grow(backend._commits)
+            writer.execute("COMMIT")
+        except sqlite3.Error:
+            backend._commits -= 1
+            raise
+        if backend.counts is not None:
+            backend.counts.commits += 1
+        try:
+            backend._files.check()
+        except StorageReplaced:
+            with suppress(sqlite3.Error):  # what the log holds must not be read as the log of another file at the path
+                writer.execute("PRAGMA busy_timeout = 0")
+                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            raise
+        backend._reserve.look(writer, backend._commits, size)
