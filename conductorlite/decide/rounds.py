@@ -143,6 +143,7 @@ def _known(plan: Plan, name: str, node: Node) -> _Looped | None:
         asked, task = loop.condition, loop.task
         alone = loop.members == (node.ref,) and loop.body == node.ref and node.successor is None and loop.items is None
         itself = asked is not None and asked.at_once is not None and not asked.everything and asked.names == {loop.ref}
+        itself = itself and asked is not None and (asked.keys_of(loop.ref) or frozenset()) <= LOOP_KEYS
         bare = not task.input_parameters and task.task_definition is None and node.grafts == loop.grafts == ()
         past = any(step[:2] == (loop.ref, "output") and step[2] not in LOOP_KEYS for step in node.template.reads.steps)
         if alone and itself and bare and not past:

@@ -40,6 +40,9 @@ class Condition(Protocol):
     def everything(self) -> bool:
         """Whether what it reads cannot be known from its text (`$` by itself, or `$[x]`)."""
 
+    def keys_of(self, name: str) -> frozenset[str] | None:
+        """Keys directly below a name that may decide whether the answer is true; None if the text may read any of them."""
+
     @property
     def foreign(self) -> bool:
         """Whether an interpreter carries it out, and not closures of our own, which are soon done."""
@@ -65,6 +68,10 @@ class _Parameter:
     everything: bool = False
     at_once: AtOnce = attrs.field(eq=False, repr=False)
     foreign: bool = False
+
+    def keys_of(self, name: str) -> frozenset[str] | None:
+        # The value itself is the answer, and a map is never true.
+        return frozenset()
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         return self.at_once(values)
@@ -125,6 +132,9 @@ class _Function:
     everything: bool
     foreign: bool
     at_once: AtOnce | None = attrs.field(eq=False, repr=False)
+
+    def keys_of(self, name: str) -> frozenset[str] | None:
+        return self.condition.keys_of(name)
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         try:

@@ -34,18 +34,44 @@ _ROOT: Final = pattern(
         (?:\s*\??\.\s*([A-Za-z_]\w*)(?!\s*\(|[\w$])|\s*\[\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*\](?!\s*\())?""",
     re.VERBOSE,
 )
+#: A key directly below a name, and what may follow a name that is only tested.
+_KEY: Final = pattern(
+    r"""\s*(?:\??\.\s*([A-Za-z_]\w*)(?!\s*\(|[\w$])
+        |(?:\?\.\s*)?\[\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)"|(0|[1-9][0-9]{0,14}))\s*\](?!\s*\())""",
+    re.VERBOSE,
+)
+_TESTED: Final = pattern(r"\s*(?:&&|\?(?![.?])|[!=]==?\s*(?:null|undefined)\b)")
+#: What may stand before a name that is only tested; in how many characters before it that is looked for.
+_BEFORE_TEST: Final = ("(", "!", "&", "|", "{", "}", ";", "?", ":", ",", "=", "=>", "return")
+_NEAR: Final = 100
+#: Longest script that is examined for comments and texts.
+_MAX_EXAMINED: Final = 50_000
 _ANY_ROOT: Final = pattern(r"(?<![\w$])\$(?![\w${])")
-_HIDDEN: Final = pattern(r"\\[ux]|\bglobalThis\b|\bthis\b|\bwith\b")
+_HIDDEN: Final = pattern(r"\\[ux]|\b(?:globalThis|this|with|eval|Function|constructor)\b")
+#: Comments and texts, and what may begin a regular expression or a template; a regular expression; words that one may follow.
+_LEXEME: Final = pattern(
+    r"""//[^\n\r\u2028\u2029]* | /\*.*?\*/ | '(?:[^'\\\n\r]|\\.)*' | "(?:[^"\\\n\r]|\\.)*" | [/`'"] | <!-- | --> | \#!""",
+    re.VERBOSE | re.DOTALL,
+)
+_REGEX: Final = pattern(r"/(?:[^/\\\[\n\r]|\\.|\[(?:[^\]\\\n\r]|\\.)*\])+/[A-Za-z]*")
+_BEFORE_REGEX: Final = ("(", ",", "=", ":", "[", "!", "&", "|", "?", ";", "{")
+_BEFORE_DIVISION: Final = pattern(
+    r"(?:\]|'|\"|[0-9]|(?<![\w$])(?!(?:return|typeof|case|in|of|do|else|void|new|throw|delete|yield|await|instanceof)$)[A-Za-z_$][\w$]*)$"
+)
 _JAVA: Final = pattern(r"\.\s*(?:get|size|isEmpty|contains|containsKey)\s*\(")
 _LINE: Final = pattern(r"<input>:(\d+)(?::(\d+))?")
 
 
 @attrs.frozen(kw_only=True)
 class Script:
-    """A compiled script; `at_once` is the subset, which answers it in this process where it can."""
+    """A compiled script; `at_once` is the subset, which answers it in this process where it can.
+
+    `keys` has, for each name, the keys that are read directly below it; None when the text may read any.
+    """
 
     text: str
-    names: frozenset[str]
+    keys: Mapping[str, frozenset[str] | None]
+    names: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
     everything: bool
     java: bool
     limits: Limits
@@ -55,6 +81,13 @@ class Script:
     def foreign(self) -> bool:
         """Whether QuickJS carries it out; the subset leaves it only values that it does not know."""
         return self.at_once is None
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "names", frozenset(self.keys))
+
+    def keys_of(self, name: str) -> frozenset[str] | None:
+        """See `Condition.keys_of`."""
+        return None if self.everything else self.keys.get(name, frozenset())
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; see `Condition.evaluate`."""
@@ -92,7 +125,7 @@ class JavaScript:
         """Check the syntax; raises InvalidExpression with the place."""
         subset = compile_subset(text) if self.quick else None
         if subset is not None:
-            return Script(text=text, names=subset.names, everything=False, java=False, limits=self.limits, at_once=subset.evaluate)
+            return Script(text=text, keys=subset.keys, everything=False, java=False, limits=self.limits, at_once=subset.evaluate)
         if len(text) > _MAX_TEXT:
             raise InvalidExpression(f"the script is longer than {_MAX_TEXT:,} characters")
         try:
@@ -103,9 +136,9 @@ class JavaScript:
             said = str(error)
             if said.splitlines()[:1] != ["0"]:
                 raise InvalidExpression(_syntax(said)) from None
-        names, everything = _reads(text)
+        keys, everything = _reads(text)
         java = _JAVA.search(text) is not None
-        return Script(text=text, names=names, everything=everything, java=java, limits=self.limits, at_once=None)
+        return Script(text=text, keys=keys, everything=everything, java=java, limits=self.limits, at_once=None)
 
 
 def _result(answer: str) -> Json:
@@ -142,15 +175,60 @@ def _syntax(said: str) -> str:
     return f"{first} at line {found[1]} column {max(1, column)}"
 
 
-def _reads(text: str) -> tuple[frozenset[str], bool]:
-    """The first-level names of `$` in the text, and whether it may read others: in doubt, it may."""
-    names: set[str] = set()
+def _reads(text: str) -> tuple[dict[str, frozenset[str] | None], bool]:
+    """The first-level names of `$` in the text with the keys below each, and whether it may read others: in doubt, it may."""
+    keys: dict[str, set[str] | None] = {}
     seen = 0
+    text = _code(text)
     for found in _ROOT.finditer(text):
         name = next((group for group in found.groups() if group is not None), None)
         if name is None:
-            return frozenset(names), True
+            return {}, True
         seen += 1
-        names.add(name)
+        key = _key_below(text, found.start(), found.end())
+        known = keys.setdefault(name, set())
+        if key is None or known is None:
+            keys[name] = None
+        else:
+            known.update(key)
     hidden = _HIDDEN.search(text) is not None or len(_ANY_ROOT.findall(text)) != seen
-    return frozenset(names), hidden
+    return {name: None if read is None else frozenset(read) for name, read in keys.items()}, hidden
+
+
+def _key_below(text: str, start: int, end: int) -> tuple[str, ...] | None:
+    """The key read below the name at `start` to `end`, none when the name is only tested; None when it may be any."""
+    below = _KEY.match(text, end)
+    if below is not None:
+        return tuple(group for group in below.groups() if group is not None)
+    before = text[max(0, start - _NEAR) : start].rstrip()
+    first = start == 0 or (not before and start < _NEAR)
+    return () if _TESTED.match(text, end) is not None and (first or before.endswith(_BEFORE_TEST)) else None
+
+
+def _code(text: str) -> str:
+    """The text without comments, regular expressions, and texts that are no keys; all of it where one cannot be sure."""
+    parts: list[str] = []
+    at = 0
+    before = ""
+    if len(text) > _MAX_EXAMINED:
+        return text
+    while (found := _LEXEME.search(text, at)) is not None:
+        parts.append(text[at : found.start()])
+        before = (before + parts[-1][-_NEAR:]).rstrip()[-_NEAR:]
+        lexeme, at = found[0], found.end()
+        if lexeme.startswith(("//", "/*")):
+            parts.append(" " if "\n" not in lexeme else "\n")
+        elif lexeme == "/" and (not before or before.endswith(_BEFORE_REGEX)):
+            literal = _REGEX.match(text, found.start())
+            if literal is None:
+                return text
+            parts.append("''")
+            at = literal.end()
+        elif lexeme == "/" and _BEFORE_DIVISION.search(before):
+            parts.append("/")
+        elif len(lexeme) > 1 and lexeme[0] in "'\"":
+            parts.append(lexeme if before.endswith("[") else "''")
+        else:
+            return text
+        before += parts[-1]
+    return "".join((*parts, text[at:]))

@@ -188,11 +188,20 @@ class PythonScript:
     """A compiled script: a Condition."""
 
     body: str
-    names: frozenset[str]
+    #: For each name the keys that are read directly below it; None when the text may read any.
+    keys: Mapping[str, frozenset[str] | None]
+    names: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
     everything: bool
     limits: PythonLimits
     foreign: bool = True
     at_once: None = None
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "names", frozenset(self.keys))
+
+    def keys_of(self, name: str) -> frozenset[str] | None:
+        """See `Condition.keys_of`."""
+        return None if self.everything else self.keys.get(name, frozenset())
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; see `Condition.evaluate`."""
@@ -239,8 +248,27 @@ def compile_python(text: str, limits: PythonLimits = _USUAL) -> PythonScript:
         raise InvalidExpression(f"{error} at line {max(1, error.line - 1)}") from None
     except PythonRaised as error:
         raise InvalidExpression(str(error)) from None
-    names = frozenset(node.id for node in nodes if isinstance(node, ast.Name))
-    return PythonScript(body=body, names=names, everything=not _ALL.isdisjoint(names), limits=limits)
+    keys = _keys(nodes)
+    return PythonScript(body=body, keys=keys, everything=not _ALL.isdisjoint(keys), limits=limits)
+
+
+def _keys(nodes: list[ast.AST]) -> dict[str, frozenset[str] | None]:
+    """The names of a script with the keys it reads directly below each: `x['key']`, `x.get('key')`; None: any."""
+    keys: dict[str, set[str] | None] = {}
+    known: set[int] = set()
+    for node in nodes:  # those around come before what is in them
+        match node:
+            case (
+                ast.Subscript(value=ast.Name() as name, slice=ast.Constant(value=str(key)))
+                | ast.Call(func=ast.Attribute(value=ast.Name() as name, attr="get"), args=[ast.Constant(value=str(key)), *_])
+            ):
+                known.add(id(name))
+                read = keys.setdefault(name.id, set())
+                if read is not None:
+                    read.add(key)
+            case ast.Name() if id(node) not in known:
+                keys[node.id] = None
+    return {name: None if read is None else frozenset(read) for name, read in keys.items()}
 
 
 def _indented(source: str, nodes: list[ast.AST], *, lone: bool) -> str:

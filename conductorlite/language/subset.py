@@ -61,10 +61,13 @@ _Closure = Callable[[_Values], Any]
 
 
 class Subset(NamedTuple):
-    """A compiled text and the first-level names it reads."""
+    """A compiled text, the first-level names it reads, and the keys it reads directly below each of them.
+
+    A name without a key is only compared or tested for being there, which no entry of a map changes.
+    """
 
     run: _Closure
-    names: frozenset[str]
+    keys: Mapping[str, frozenset[str]]
 
     def evaluate(self, values: _Values) -> Json:
         """The answer as JSON; raises Outside."""
@@ -83,7 +86,7 @@ def compile_subset(text: str) -> Subset | None:
     """Compile a text of the subset; None when QuickJS is to have it."""
     try:
         parser = _Parser(_tokens(text))
-        return Subset(parser.script(), frozenset(parser.names))
+        return Subset(parser.script(), {name: frozenset(keys) for name, keys in parser.keys.items()})
     except Outside:
         return None
 
@@ -123,7 +126,7 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self._in_function = False
-        self.names: set[str] = set()
+        self.keys: dict[str, set[str]] = {}
 
     def script(self) -> _Closure:
         """A function called at once, or statements, the last value of which is the answer."""
@@ -246,7 +249,7 @@ class _Parser:
                 self._take("]")
         if not keys or self._sees("("):
             raise Outside
-        self.names.add(str(keys[0]))
+        self.keys.setdefault(str(keys[0]), set()).update(map(str, keys[1:2]))
         return _read(str(keys[0]), keys[1:])
 
     def _peek(self) -> _Token:

@@ -76,6 +76,11 @@ def full(count: int) -> WorkflowDef:
     return scripted(count, BEYOND_THE_SUBSET)
 
 
+def named(count: int) -> WorkflowDef:
+    """The body reads the first round in each."""
+    return workflow("named", looped("loop", count, simple("t", n="${loop.output.iteration}", x="${loop.output['1'].t.x}")))
+
+
 #: Per name, the definition of so many rounds.
 LOOPS: dict[str, Callable[[int], WorkflowDef]] = {
     "children": children,

@@ -6,8 +6,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from rounds import BEYOND_THE_SUBSET, LOOPS, WINDOW, Profile, full, profile
+from rounds import BEYOND_THE_SUBSET, LOOPS, WINDOW, Profile, full, named, profile, scripted
 
+from conductorlite import WorkflowDef
 from conductorlite.language.subset import compile_subset
 
 #: Rounds of a run; of the long run.
@@ -67,3 +68,19 @@ def test_a_round_with_full_javascript_costs_the_same(tmp_path: Path) -> None:
         assert run.cost(counted, 10) == run.cost(counted, ROUNDS - WINDOW), counted
     for counted in ("text_written", "text_read"):
         assert run.cost(counted, ROUNDS - WINDOW) / run.cost(counted, 10) <= DIGITS, counted
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        scripted(60, "$.loop['1'].t.x == 'steady' && $.loop != null && $.loop['iteration'] < $.limit"),
+        scripted(60, "(() => $.loop && $.loop[2]?.t.x !== 'no' && $.loop.iteration < $.limit)()"),
+        named(60),
+    ],
+    ids=["subset", "full", "input"],
+)
+def test_a_round_reads_only_the_rounds_that_are_named(tmp_path: Path, definition: WorkflowDef) -> None:
+    """A condition, or an input, that names a round reads that one, however many there are."""
+    run = profile(tmp_path / "named.db", definition, 60)
+    for counted in COUNTS:
+        assert abs(run.cost(counted, 10) - run.cost(counted, 60 - WINDOW)) < 1, counted

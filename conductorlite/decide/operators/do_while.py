@@ -1,8 +1,8 @@
 """DO_WHILE: runs its body again while the condition holds, or once per item of a list.
 
 The row counts the live tasks of the present round; when none is left the round is over and the condition is asked. The
-condition is given only the names that occur in it, so a round costs the same at the tenth and at the ten-thousandth. What the
-rounds put out is collected once, when the loop ends. Source of the rule: Conductor's `DoWhile`.
+condition is given only the names, and the rounds of the loop, that occur in it, so a round costs the same at the tenth and at the
+ten-thousandth. The output of all rounds is collected once, when the loop ends. Source of the rule: Conductor's `DoWhile`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
-from conductorlite.decide.operators.document import ExpressionContext, loop_payload, rendered
+from conductorlite.decide.operators.document import ExpressionContext, loop_payload, output_with_rounds, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.conditions import is_true
 from conductorlite.language.templates import Template
@@ -180,7 +180,8 @@ def _values(changeset: Changeset, node: Node, loop: Task, items: list[Json] | No
         values |= {"loopIndex": loop.round - 1, "loopItem": items[loop.round - 1]}
     names = None if condition is None or condition.everything else condition.names
     if names is None or node.ref in names:
-        values[node.ref] = changeset.value(loop.output)
+        keys = None if condition is None else condition.keys_of(node.ref)
+        values[node.ref] = output_with_rounds(changeset, loop, keys) if loop.round else changeset.value(loop.output)
     read = node.inside if names is None else node.inside & names
     if not read:
         return values

@@ -5,7 +5,7 @@ Source of the rule: Conductor's `ParametersUtils.getTaskInputV2`. A reference in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
@@ -13,13 +13,26 @@ from conductorlite.language.jsonpath import Reads
 from conductorlite.language.values import MISSING, TASK_MEMBERS, WORKFLOW_MEMBERS, Json, Missing
 from conductorlite.model.canonical import MAX_DEPTH, MAX_SIZE, Payload, encoded
 from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.later import pattern
 from conductorlite.model.statuses import shown_status
 from conductorlite.plan.compile import Node
 
-__all__ = ["LOOP_KEYS", "ExpressionContext", "joined_payload", "loop_payload", "rendered", "task_values", "workflow_values"]
+__all__ = [
+    "LOOP_KEYS",
+    "ExpressionContext",
+    "joined_payload",
+    "loop_payload",
+    "output_with_rounds",
+    "rendered",
+    "task_values",
+    "workflow_values",
+]
 
 #: What a running loop shows of itself without looking at its rounds.
 LOOP_KEYS: Final = frozenset({"iteration", "loopIndex", "loopItem"})
+
+#: How a round is named in a loop's output.
+_ROUND: Final = pattern("[1-9][0-9]{0,8}")
 
 #: Members of a root that are documents, and may be large.
 _DOCUMENTS: Final = frozenset({"input", "output", "variables"})
@@ -85,8 +98,8 @@ class ExpressionContext:
         if task is None or member not in TASK_MEMBERS:
             return MISSING
         if member == "output":
-            if task.round and self._wants_rounds(task):
-                return loop_output(self._changeset, task)
+            if task.round and not task.status.terminal:
+                return output_with_rounds(self._changeset, task, self._keys_of_output(task.base_ref))
             output = task.output
             return self._changeset.value(output) if output.text is None else output.value
         return _task_member(self._changeset, task, member)
@@ -96,7 +109,7 @@ class ExpressionContext:
         if root == "workflow":
             return workflow_values(self._changeset)
         task = self._changeset.latest(root)
-        return MISSING if task is None else task_values(self._changeset, task)
+        return MISSING if task is None else _with_rounds(self._changeset, task)
 
     def document(self) -> Json:
         """Every root there is."""
@@ -104,16 +117,18 @@ class ExpressionContext:
         for task in self._changeset.everything():
             if self._changeset.seen_as(task.base_ref) not in (None, task.ref):
                 continue  # another round than the one that is compensated
-            roots[task.base_ref] = task_values(self._changeset, task)
+            roots[task.base_ref] = _with_rounds(self._changeset, task)
         return roots
 
-    def _wants_rounds(self, task: Task) -> bool:
-        if task.status.terminal:
-            return False
-        for root, member, key in self._reads.steps:  # noqa: SIM110 - of a generator each step is a call
-            if root == task.base_ref and member == "output" and key not in LOOP_KEYS:
-                return True
-        return False
+    def _keys_of_output(self, ref: str) -> set[str] | None:
+        """Keys of a task's output that the template reads; None: any."""
+        keys: set[str] = set()
+        for root, member, key in self._reads.steps:
+            if root == ref and member == "output":
+                if key is None:
+                    return None
+                keys.add(key)
+        return keys
 
 
 def _workflow_member(changeset: Changeset, member: str) -> Json:
@@ -184,21 +199,37 @@ def task_values(changeset: Changeset, task: Task) -> dict[str, Json]:
     return {member: _task_member(changeset, task, member) for member in TASK_MEMBERS}
 
 
-def loop_output(changeset: Changeset, loop: Task) -> dict[str, Any]:
-    """A loop's output with the outputs of every round so far: `{"1": {ref: output}, …, "iteration": n}`.
+def output_with_rounds(changeset: Changeset, loop: Task, keys: Collection[str] | None) -> dict[str, Any]:
+    """The output of a loop that has begun, with those of its rounds that are among the keys; None: with all of them."""
+    if keys is None:
+        return loop_output(changeset, loop, range(1, loop.round + 1))
+    named = [int(key) for key in keys if key not in LOOP_KEYS and _ROUND.fullmatch(key)]
+    numbers = sorted(number for number in named if number <= loop.round)
+    output: dict[str, Any] = changeset.value(loop.output) if not numbers else loop_output(changeset, loop, numbers)
+    return output
 
-    It reads every row of the loop, so it is built when the loop ends, and before only for an expression that asks for it.
+
+def _with_rounds(changeset: Changeset, task: Task) -> dict[str, Json]:
+    """The whole root of one task, of a loop that runs with its rounds."""
+    values = task_values(changeset, task)
+    return {**values, "output": output_with_rounds(changeset, task, None)} if task.round and not task.status.terminal else values
+
+
+def loop_output(changeset: Changeset, loop: Task, numbers: Iterable[int]) -> dict[str, Any]:
+    """A loop's output with the outputs of some of its rounds: `{"1": {ref: output}, …, "iteration": n}`.
+
+    All rounds are every row of the loop, so they are read when the loop ends, and before only for an expression that asks for them.
     """
-    rounds = _rounds(changeset, loop)
+    rounds = _rounds(changeset, loop, numbers)
     outputs = iter(changeset.values(task.output for tasks in rounds.values() for task in tasks))
     found = {str(number): {task.base_ref: next(outputs) for task in tasks} for number, tasks in rounds.items()}
     return {**found, **changeset.value(loop.output)}
 
 
-def _rounds(changeset: Changeset, loop: Task) -> dict[int, list[Task]]:
-    """The tasks of every round that has any."""
+def _rounds(changeset: Changeset, loop: Task, numbers: Iterable[int]) -> dict[int, list[Task]]:
+    """The tasks of each of these rounds that has any."""
     members, around = changeset.node(loop).members, loop.iterations
-    refs = [printed_ref(member, (*around, number)) for number in range(1, loop.round + 1) for member in members]
+    refs = [printed_ref(member, (*around, number)) for number in numbers for member in members]
     # Rounds that keepLastN has dropped have no rows any more, and no place in the output.
     rounds: dict[int, list[Task]] = {}
     for task in changeset.known_tasks(refs):
@@ -214,23 +245,26 @@ _SMALL: Final = MAX_SIZE // 16
 
 
 def loop_payload(changeset: Changeset, loop: Task) -> Payload:
-    """`loop_output` as it is kept; raises InvalidInput. Mostly made of the texts of the outputs, which need no check again."""
-    own = loop.output.text
+    """The output of a loop with all its rounds, as it is kept; raises InvalidInput.
+
+    Mostly made of the texts of the outputs, which need no check again.
+    """
+    own, numbers = loop.output.text, range(1, loop.round + 1)
     if own is None or own == "{}" or loop.output.value.keys() - LOOP_KEYS:
-        return changeset.payload(loop_output(changeset, loop))
+        return changeset.payload(loop_output(changeset, loop, numbers))
     names: dict[str, str] = {}
     parts: list[str] = []
-    for number, tasks in _rounds(changeset, loop).items():
+    for number, tasks in _rounds(changeset, loop, numbers).items():
         entries: list[str] = []
         for task in tasks:
             text, ref = task.output.text, task.base_ref
             if text is None or len(text) > _FLAT:
-                return changeset.payload(loop_output(changeset, loop))
+                return changeset.payload(loop_output(changeset, loop, numbers))
             name = names.get(ref) or names.setdefault(ref, encoded(ref))
             entries.append(f"{name}:{text}")
         parts.append(f'"{number}":{{{",".join(entries)}}}')
     whole = f"{{{','.join((*parts, own[1:-1]))}}}"
-    return changeset.keep(Payload(whole)) if len(whole) <= _SMALL else changeset.payload(loop_output(changeset, loop))
+    return changeset.keep(Payload(whole)) if len(whole) <= _SMALL else changeset.payload(loop_output(changeset, loop, numbers))
 
 
 def joined_payload(changeset: Changeset, tasks: Sequence[Task]) -> Payload:
