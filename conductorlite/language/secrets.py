@@ -5,8 +5,10 @@ Only what the *definition* names, at the place where it names it, is filled in: 
 data. (Conductor fills in whatever looks like a secret, so anyone who writes an input can read any.) `NAME.path` reads a secret that
 is JSON. Source of the rest of the rule: Conductor's `ParametersUtils.substituteSecrets`.
 
-The `Scrubber` looks for a value as it is and in the forms in which programs hand it on: JSON, Python's repr, percent encoding, and
-base64 at any offset (`Authorization: Basic …` holds it behind a user's name). A value that is JSON itself is also looked for by its
+The `Scrubber` looks for a value as it is and as programs hand it on. Each sign may be written in any of its usual renderings, mixed
+and nested: escaped as in JSON, in `repr` of text and of bytes (UTF-8 or Latin-1), in C, JavaScript, shells and SQL; percent-encoded
+for a URL; an entity of HTML or XML; UTF-8 read as Latin-1. The whole may be in hex, or in base64 at any offset
+(`Authorization: Basic …` holds it behind a user's name), one base64 deep. A value that is JSON itself is also looked for by its
 leaves. Reasons, tracebacks and log lines quote things cut short: there, a long value's beginning and end count too.
 """
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Final
 
 from conductorlite.language.jsonpath import compile_path
@@ -115,18 +118,16 @@ class Scrubber:
 
     def __init__(self, values: Iterable[Json]) -> None:
         texts = dict.fromkeys(text for value in values for text in _texts(value) if text)
-        long = [text for text in texts if len(text) >= _SHORT]
-        forms = {form for text in long for form in _forms(text)}
-        forms |= {json.dumps(form, ensure_ascii=False)[1:-1] for form in forms}
+        long = sorted((text for text in texts if len(text) >= _SHORT), key=lambda text: (-len(text), text))  # the longest first
         self._short = frozenset(text for text in texts if len(text) < _SHORT)
-        self._any = _one_of(forms)
-        self._quoted = [text for text in long if len(text) >= _LONG]
+        self._any = re.compile("|".join(form for text in long for form in _forms(text))) if long else None
+        self._quoted = [_Quoted(text) for text in long if len(text) >= _LONG]
 
     def text(self, text: str) -> str:
         """A text for people (a reason, a traceback, a line of a log) without the values, quotations of them included."""
         text = self._whole(text)
         for value in self._quoted:
-            text = _without_quotations(text, value)
+            text = value.out_of(text)
         return text
 
     def document(self, value: Json, *, where: str = "$") -> Json:
@@ -181,48 +182,104 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def _forms(text: str) -> Iterator[str]:
+    """Patterns of what a value is written as."""
     from base64 import b64encode
-    from urllib.parse import quote, quote_plus
 
-    yield text
-    yield json.dumps(text)[1:-1]
-    yield json.dumps(text, ensure_ascii=False)[1:-1]
-    yield repr(text)[1:-1]
+    yield "".join(_signs(text))
     raw = text.encode("utf-8", "surrogatepass")
-    yield quote(raw, safe="")
-    yield quote(raw)
-    yield quote_plus(raw)
-    yield raw.hex()
+    yield f"(?i:{raw.hex()})"
+    whole = b64encode(raw).decode().rstrip("=")
+    if len(whole) >= _RUN:  # encoded by itself, to its end
+        yield f"{_base64(whole)}(?![0-9A-Za-z+/_-])"
     for offset in range(3):
         # Of what is before and behind the value, the first and last characters reveal something too: they are left out.
         signs = b64encode(bytes(offset) + raw).decode().rstrip("=")
         run = signs[(0, 2, 3)[offset] : (offset + len(raw)) * 8 // 6]
         if len(run) >= _RUN:
-            yield run
-            yield run.replace("+", "-").replace("/", "_")
+            yield _base64(run)
 
 
-def _one_of(forms: Iterable[str]) -> re.Pattern[str] | None:
-    longest_first = sorted(forms, key=lambda form: (-len(form), form))
-    return re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+def _base64(signs: str) -> str:
+    """The pattern of signs of base64, of either alphabet, perhaps in a URL."""
+    return "".join({"+": f"(?:-|{_sign('+')})", "/": f"(?:_|{_sign('/')})"}.get(sign, sign) for sign in signs)
 
 
-def _without_quotations(text: str, value: str) -> str:
-    """The text with each run of signs that begins like the value, or ends like it, replaced."""
-    head, tail = value[:_QUOTED], value[-_QUOTED:]
-    start = text.find(head)
-    while start >= 0:
-        end = start
-        while end < len(text) and end - start < len(value) and text[end] == value[end - start]:
-            end += 1
-        text = text[:start] + MASK + text[end:]
-        start = text.find(head, start + len(MASK))
-    end = text.find(tail)
-    while end >= 0:
-        last = end + len(tail)
-        start = last
-        while start > 0 and last - start < len(value) and text[start - 1] == value[len(value) - (last - start) - 1]:
-            start -= 1
-        text = text[:start] + MASK + text[last:]
-        end = text.find(tail, start + len(MASK))
-    return text
+#: What begins an escape: backslashes, doubled by each further quoting, perhaps percent-encoded; a percent sign; an ampersand.
+_BACKSLASH: Final = r"(?:\\|%(?:25){0,3}5[cC]){1,8}+"
+_PERCENT: Final = "%(?:25){0,3}"
+_ENTITY: Final = "&(?:amp;){0,3}"
+
+#: Escapes of one character, and entities with a name.
+_SHORT_ESCAPES: Final = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", "\v": "v", "\a": "a", "\0": "0"}
+_NAMES: Final = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos", "\xa0": "nbsp"}
+
+
+def _signs(text: str) -> list[str]:
+    """The pattern of each sign of a text, of each run of backslashes as a whole: which of those is meant is not to be known."""
+    found = re.findall(r"\\+|[^\\]", text, re.DOTALL)
+    return [_backslashes(len(sign)) if sign[0] == "\\" else _sign(sign) for sign in found]
+
+
+def _backslashes(count: int) -> str:
+    times = f"{{{count},{8 * count}}}"
+    return rf"(?:\\{times}|(?:{_PERCENT}(?i:5c)|{_ENTITY}(?i:#0*92;|#x0*5c;)|{_BACKSLASH}(?i:x5c|134|u005c|u\{{5c\}})){times})"
+
+
+@cache
+def _sign(sign: str) -> str:
+    """The pattern of one sign, written in any way; what is alphanumeric in ASCII is written as it is."""
+    if sign.isascii() and sign.isalnum():
+        return sign
+    code, raw, wide = ord(sign), sign.encode("utf-8", "surrogatepass"), sign.encode("utf-16-be", "surrogatepass").hex()
+    latin = 0x80 <= code < 0x100
+    plain = [re.escape(sign), *([] if sign.isascii() else [re.escape(raw.decode("latin-1"))]), *([r"\+"] if sign == " " else [])]
+    escapes = [
+        *(_BACKSLASH.join(form % byte for byte in raw) for form in ("x%02x", "u%04x", "%03o")),
+        _BACKSLASH.join(f"u{wide[at : at + 4]}" for at in range(0, len(wide), 4)),
+        rf"u\{{0*{code:x}\}}",
+        f"U{code:08x}",
+        *([f"x{code:02x}"] if latin else []),
+        *([_SHORT_ESCAPES[sign]] if sign in _SHORT_ESCAPES else []),
+    ]
+    percents = [_PERCENT.join(f"{byte:02x}" for byte in raw), *([f"{code:02x}"] if latin else [])]
+    entities = [f"#0*{code};", f"#x0*{code:x};", *([f"{_NAMES[sign]};"] if sign in _NAMES else [])]
+    entity = f"{_ENTITY}(?i:{'|'.join(entities)})"
+    escaped = f"(?:{'|'.join(plain)}|(?i:{'|'.join(escapes)})|{_PERCENT}(?i:{'|'.join(percents)})|{entity})"
+    first = _BACKSLASH.replace("{1,", "{0,")  # after the first, which the search looks for
+    ways = [*plain, rf"\\{first}{escaped}", f"{_PERCENT}(?:(?i:{'|'.join(percents)})|5[cC]{first}{escaped})", entity]
+    if sign in "'\"":  # quoted again in a shell, doubled in SQL
+        ways = [r"""'(?:\\'|"'")'""", re.escape(sign * 2), *ways]
+    return f"(?:{'|'.join(ways)})"
+
+
+class _Quoted:
+    """A long value, of which the beginning or the end alone is taken out too."""
+
+    __slots__ = ("_head", "_head_signs", "_signs", "_tail", "_tail_signs")
+
+    def __init__(self, value: str) -> None:
+        self._signs = _signs(value)
+        self._head_signs, self._tail_signs = len(_signs(value[:_QUOTED])), len(_signs(value[-_QUOTED:]))
+        self._head = re.compile("".join(self._signs[: self._head_signs]))
+        self._tail = re.compile("".join(self._signs[-self._tail_signs :]))
+
+    def out_of(self, text: str) -> str:
+        """The text with each run of signs that begins like the value, or ends like it, replaced."""
+        at = 0
+        while (found := self._head.search(text, at)) is not None:
+            end = found.end()
+            for sign in self._signs[self._head_signs :]:
+                if (following := re.compile(sign).match(text, end)) is None:
+                    break
+                end = following.end()
+            text, at = text[: found.start()] + MASK + text[end:], found.start() + len(MASK)
+        at = 0
+        while (found := self._tail.search(text, at)) is not None:
+            start = found.start()
+            for sign in reversed(self._signs[: -self._tail_signs]):
+                before = re.compile(rf"(?:{sign})\Z").search(text[max(0, start - 100) : start])
+                if before is None:
+                    break
+                start -= before.end() - before.start()
+            text, at = text[:start] + MASK + text[found.end() :], start + len(MASK)
+        return text

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
+import shlex
+from base64 import b64encode
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, quote_plus
+from xml.sax.saxutils import escape
 
 import pytest
 from hypothesis import assume, given
@@ -14,16 +19,98 @@ from hypothesis import strategies as st
 from conductorlite.language.secrets import Scrubber
 
 _TEXTS = st.text(st.characters(codec="utf-8"), min_size=4, max_size=30)
-_FORMS = (
-    lambda text: text,
-    lambda text: json.dumps(text),
-    lambda text: json.dumps({text: [text]}, ensure_ascii=False),
-    lambda text: repr(text),
-    lambda text: quote(text),
-    lambda text: quote(text, safe=""),
-    lambda text: quote_plus(text),
-    lambda text: text.encode().hex(),
+
+
+def _each(write: Callable[[str], str]) -> Callable[[str], str]:
+    """Write each sign but what is alphanumeric in ASCII in some way."""
+    return lambda text: "".join(sign if sign.isascii() and sign.isalnum() else write(sign) for sign in text)
+
+
+#: How programs write a text when they hand it on or quote it.
+_QUOTINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "JSON": json.dumps,
+    "JSON, not ASCII": lambda text: json.dumps({text: [text]}, ensure_ascii=False),
+    "repr": repr,
+    "ascii": ascii,
+    "bytes": lambda text: str(text.encode()),
+    "bytearray": lambda text: repr(bytearray(text.encode())),
+    "Latin-1": lambda text: str(text.encode("latin-1", "backslashreplace")),
+    "unicode_escape": lambda text: text.encode("unicode_escape").decode(),
+    "backslashreplace": lambda text: text.encode("ascii", "backslashreplace").decode(),
+    "path": quote,
+    "query": lambda text: quote(text, safe=""),
+    "form": quote_plus,
+    "encodeURIComponent": lambda text: quote(text, safe="!'()*~"),
+    "lower case": _each(lambda sign: "".join(f"%{byte:02x}" for byte in sign.encode())),
+}
+_OTHERS: dict[str, Callable[[str], str]] = {
+    "C": _each(lambda sign: "".join(f"\\{byte:03o}" for byte in sign.encode())),
+    "JavaScript": _each(lambda sign: f"\\u{{{ord(sign):X}}}"),
+    "HTML": html.escape,
+    "XML": escape,
+    "references": lambda text: text.encode("ascii", "xmlcharrefreplace").decode(),
+    "hex references": _each(lambda sign: f"&#x{ord(sign):X};"),
+    "shell": shlex.quote,
+    "SQL": lambda text: "'" + text.replace("'", "''") + "'",
+    "UTF-8 read as Latin-1": lambda text: text.encode().decode("latin-1"),
+    "hex": lambda text: text.encode().hex(),
+    "HEX": lambda text: text.encode().hex().upper(),
+    "base64 in a URL": lambda text: quote(b64encode(text.encode()), safe=""),
+}
+_FORMS = tuple((_QUOTINGS | _OTHERS).values())
+
+#: Values with whatever is quoted somewhere.
+_SECRETS = (
+    "pa\\ssw\u00e9rd-4711",
+    'q"u\'o\\"te d&<b>/+=%25\n\ttab',
+    "\U0001f600 smile\u20ac5",
+    "C:\\\\share\\new",
+    "'''\"\"\"\\\\\\abc",
+    "\x85\x00\x7f control",
+    "a b%20c&amp;d+e",
 )
+
+
+@pytest.mark.parametrize("form", _QUOTINGS | _OTHERS)
+def test_a_value_that_is_quoted(form: str) -> None:
+    """In any usual way, whatever its signs are."""
+    for secret in _SECRETS:
+        said = (_QUOTINGS | _OTHERS)[form](secret)
+        kept = Scrubber([secret]).text(f"login refused for {said} by the bank")
+        assert "***" in kept, said
+        left = kept.removeprefix("login refused for ").removesuffix(" by the bank").replace("***", "")
+        assert len([sign for sign in left.replace("bytearray", "b") if sign.isalnum()]) <= 4, kept
+
+
+@pytest.mark.parametrize("outer", _QUOTINGS)
+def test_a_value_that_is_quoted_twice(outer: str) -> None:
+    """An error that quotes an error, a JSON document in a URL, the repr of a line that holds bytes."""
+    for secret in _SECRETS:
+        for inner in ("JSON", "repr", "bytes", "Latin-1", "query"):
+            said = _QUOTINGS[outer](_QUOTINGS[inner](secret))
+            assert "***" in Scrubber([secret]).text(said), said
+
+
+@given(st.text(st.characters(codec="utf-8"), min_size=24, max_size=60), st.sampled_from([*_QUOTINGS.values()]), st.data())
+def test_quoted_and_cut_short(secret: str, form: Callable[[str], str], data: st.DataObject) -> None:
+    """A long value's beginning is taken out of whatever quotes it."""
+    assume("*" not in secret)
+    said, least = form(secret), len(form(secret[:18])) + 12
+    cut = data.draw(st.integers(least, max(len(said), least)))
+    scrubber = Scrubber([secret])
+    assert "***" in scrubber.text(said[:cut])
+    assert "***" in scrubber.text(said)
+
+
+def test_the_end_of_a_value_that_is_quoted() -> None:
+    """As much of it as there is, back to where the text was cut."""
+    secret = "0123456789\\" + 'ab\u00e9c"d-ef' * 4
+    for form in (repr, json.dumps, lambda text: str(text.encode()), quote):
+        said = form(secret)
+        kept = Scrubber([secret]).text("\u2026" + said[len(said) // 2 :])
+        assert "***" in kept
+        assert not {sign for sign in kept if sign.isalnum()} & set("cdf"), kept
 
 
 @given(_TEXTS, st.text("xyz ü", max_size=10), st.text("xyz ü", max_size=10), st.sampled_from(_FORMS))
