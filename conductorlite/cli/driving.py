@@ -384,6 +384,8 @@ _PATIENCE_S = 60.0
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Listen at this address.")
 @click.option("--port", type=click.IntRange(0, 65_535), default=8_400, show_default=True, help="At this port; 0: a free one.")
 @click.option("--allow-host", "hosts", metavar="NAME", multiple=True, help="Answer to this name too, besides localhost.")
+@click.option("--allow-origin", "origins", metavar="URL", multiple=True,
+              help="Answer to pages of this origin too: where a proxy in front changes the host or ends TLS, its own.")  # fmt: skip
 @click.option(
     "--token-file",
     metavar="FILE",
@@ -397,7 +399,7 @@ _PATIENCE_S = 60.0
 @click.option("--certificate", metavar="FILE", help="A certificate, for TLS.")
 @click.option("--key", metavar="FILE", help="Its key.")
 @command_options()
-def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_file: Path | None,
+def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], origins: tuple[str, ...], token_file: Path | None,
           read_only: bool, workers: tuple[str, ...], api: bool, grpc_port: int | None, certificate: str | None,
           key: str | None) -> Exit:  # fmt: skip
     """Serve the pages of the store, live, with the verbs for its executions, until Ctrl-C.
@@ -417,7 +419,7 @@ def serve(setting: Setting, host: str, port: int, hosts: tuple[str, ...], token_
     token = os.environ.get("CONDUCTORLITE_TOKEN") if token_file is None else token_file.read_text(encoding="utf-8").strip()
     made = None if token or (read_only and is_loopback(host)) else new_token()
     names = [*hosts, *([] if host in ("0.0.0.0", "::") else [host])]
-    safety = Safety(token=token or made, hosts=frozenset(names), read_only=read_only)
+    safety = Safety(token=token or made, hosts=frozenset(names), origins=frozenset(origins), read_only=read_only)
     if not hosts and host in ("0.0.0.0", "::"):
         raise InvalidInput(f"{host} is every address of this machine: --allow-host says by which names it may be called")
     if grpc_port is not None and not api:

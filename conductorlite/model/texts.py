@@ -34,6 +34,8 @@ __all__ = [
     "cut",
     "did_you_mean",
     "error_text",
+    "escape_for_log",
+    "format_traceback",
     "instant_in_words",
     "optional_ms",
     "plain_ms",
@@ -286,3 +288,17 @@ def instant_in_words(at: int) -> str:
     except OverflowError:
         return f"{at} ms after 1970"
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def escape_for_log(text: str) -> str:
+    """A text of a stranger's for one line of a log: what is no printable ASCII as escapes, a backslash doubled."""
+    return text.encode("unicode_escape").decode("ascii")
+
+
+def format_traceback(error: BaseException) -> str:
+    """A traceback for a log: indented, so that no text in it looks like another entry, and its control characters as escapes."""
+    import traceback
+
+    lines = "".join(traceback.format_exception(error)).split("\n")
+    shown = ("".join(one if one.isprintable() else escape_for_log(one) for one in line) for line in lines)
+    return "\n".join(f"  {line}" for line in shown if line)

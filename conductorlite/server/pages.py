@@ -30,6 +30,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import format_traceback
 from conductorlite.pages.markup import PROOF, Document, Html, element, join, whole_page
 from conductorlite.runtime.aio import AsyncEngine
 from conductorlite.runtime.engine import Engine
@@ -87,7 +88,7 @@ class Feed:
             except (EngineClosed, StorageError):
                 pass  # the next look will show it
             except Exception as error:
-                _LOG.error("a page could not be made: %s", type(error).__name__, exc_info=error)
+                _LOG.error("a page could not be made: %s\n%s", type(error).__name__, format_traceback(error))
             took = loop.time() - begun
             await asyncio.sleep(max(_PAUSE_S, _PAUSE * took))
             with suppress(TimeoutError):

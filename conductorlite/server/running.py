@@ -95,13 +95,70 @@ class _H11(_HeadInTime, H11Protocol):
 _PROTOCOLS: Final[list[type[asyncio.Protocol]]] = [_H11]
 
 try:
+    import httptools
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 except ImportError:
     pass
 else:
 
+    class _Parser:
+        """The parser of a connection, which goes on with HTTP/1.1 when a client offers another protocol.
+
+        Java's HttpClient offers `Upgrade: h2c` with its first request. The parser in C takes that for the end of the request, and
+        what follows for another protocol: the request's body is read by a second one, and the connection ends with its answer.
+        """
+
+        def __init__(self, protocol: _HttpTools, parser: Any) -> None:
+            self._protocol, self._parser = protocol, parser
+            for name in ("get_http_version", "get_method", "should_keep_alive", "should_upgrade"):
+                setattr(self, name, getattr(parser, name))
+
+        def feed_data(self, data: bytes) -> None:
+            """Parse what has come; raises httptools.HttpParserError."""
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as offered:
+                rest = data[offered.args[0] :]
+                framing = self._protocol.framing()
+                if framing:
+                    self._parser = httptools.HttpRequestParser(_Body(self._protocol))
+                if framing or rest:
+                    self.feed_data(framing + rest)
+
+    class _Body:
+        """What becomes of a request's body and its end; its head is known."""
+
+        def __init__(self, protocol: _HttpTools) -> None:
+            self._protocol = protocol
+
+        def on_body(self, body: bytes) -> None:
+            """A part of it has come."""
+            self._protocol.on_body(body)
+
+        def on_message_complete(self) -> None:
+            """All of it has come."""
+            HttpToolsProtocol.on_message_complete(self._protocol)
+
     class _HttpTools(_HeadInTime, HttpToolsProtocol):
         """In C."""
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.parser = _Parser(self, self.parser)  # type: ignore[assignment]
+
+        def on_message_complete(self) -> None:
+            """A request has come as a whole, unless it is one whose body the parser does not read."""
+            if self.parser.should_upgrade() and self.framing():
+                self.cycle.keep_alive = False
+                return
+            super().on_message_complete()
+
+        def framing(self) -> bytes:
+            """A head that says as much as the request's own of where its body ends; empty for a request without one."""
+            said = [
+                b"%s: %s\r\n" % (name, value) for name, value in self.headers if name in (b"content-length", b"transfer-encoding")
+            ]
+            return b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(said) if said else b""
 
         def begun(self) -> int:
             """What is parsed: a request has a scope from its first byte on, and a cycle when its head is whole."""

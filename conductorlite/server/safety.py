@@ -4,8 +4,10 @@ Rules. A request names a host that is meant: loopback, or one of `Safety.hosts` 
 this machine: DNS rebinding). A browser's request comes from a page of this app, or one of `Safety.origins`. Without a token a
 caller may do nothing, save on loopback, where `Safety.anonymous` says what. A browser adds the session's cookie by itself, so what
 changes something needs a proof that our page sent it (CSRF). Bodies are read here: bounded in size and time, whole or refused.
+A header that may not repeat may stand there twice with the same value, as some clients send it.
 
-No token, session or header is logged or answered. What an app raises is logged, and answered without a word of it.
+No token, session or header is logged or answered. What an app raises is logged, and answered without a word of it; what a
+stranger has sent is escaped in the log.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import asyncio
 import hmac
 import json
 import logging
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
@@ -23,10 +26,11 @@ from hashlib import sha256
 from inspect import isawaitable
 from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
+from conductorlite.model.texts import escape_for_log, format_traceback
 
 __all__ = [
     "Answer",
@@ -51,6 +55,12 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _LOG: Final = logging.getLogger("conductorlite.server")
+
+#: A `Host` header: an IPv6 address in brackets, or a name or an IPv4 address; and a port. Nothing else may stand there.
+_HOST: Final = re.compile(r"(?:\[(?P<address>[0-9a-f.]*:[0-9a-f:.]*)\]|(?P<name>[a-z0-9._-]+))(?::[0-9]{1,5})?")
+
+#: An `Origin` header: scheme and host, and a port that is not the scheme's own.
+_ORIGIN: Final = re.compile(rf"[a-z][a-z0-9+.-]*://{_HOST.pattern}")
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _ONCE: Final = frozenset({"host", "origin", "authorization", "x-authorization", "content-length", "content-type", "x-csrf-token"})
@@ -108,9 +118,9 @@ class Safety:
     `token` is a text of 16 characters or more, whose holder may do everything, or a callable that says who shows one. `anonymous`
     is what a caller without a token may do, on loopback only and not through another server; None: nothing. `hosts` are names
     (without a port) under which the app is called besides `localhost` and loopback addresses, `origins` pages elsewhere whose
-    scripts may ask (`https://ops.example.com`). `read_only` refuses whatever needs more than READ. Sizes are bytes; seconds: a
-    body comes within `body_seconds`, an answer begins within `answer_seconds`, and a client that takes no part of it for
-    `send_seconds` is cut off. Raises InvalidInput for a short token.
+    scripts may ask, and under which a proxy shows this app (`https://ops.example.com`). `read_only` refuses whatever needs more
+    than READ. Sizes are bytes; seconds: a body comes within `body_seconds`, an answer begins within `answer_seconds`, and a client
+    that takes no part of it for `send_seconds` is cut off. Raises InvalidInput for a short token and for what is no origin.
     """
 
     token: str | TokenCheck | None = attrs.field(default=None, repr=False)
@@ -128,6 +138,11 @@ class Safety:
     def __attrs_post_init__(self) -> None:
         if isinstance(self.token, str) and len(self.token) < _SHORTEST:
             raise InvalidInput(f"a token has {_SHORTEST} characters at least, this one has {len(self.token)}")
+        for origin in sorted(self.origins):
+            if not _ORIGIN.fullmatch(origin):
+                raise InvalidInput(
+                    f"{origin!r:.100} is no origin: scheme, host and port of a page, such as https://ops.example.com"
+                )
 
     async def who(self, token: str | None, *, near: bool) -> Caller | None:
         """Who shows a token, or none of them; `near` is whether they are on this machine. None: nobody."""
@@ -210,16 +225,15 @@ class _Request:
     path: str
     scheme: str
     headers: Mapping[str, str]
-    #: With its port, as it was called, lower case; and without.
+    #: With its port, as it was called, lower case.
     host: str
-    name: str
     #: Whether the caller is on this machine, and called it by a name of its own.
     near: bool
 
     @property
     def cookie(self) -> str:
         """The name of the session's cookie: ports share cookies, so it has this one's."""
-        return f"conductorlite-{urlsplit(f'//{self.host}').port or 0}"
+        return f"conductorlite-{int(self.host.rpartition(']')[2].partition(':')[2] or 0)}"
 
     def session(self) -> str | None:
         """The session that a browser shows."""
@@ -273,7 +287,8 @@ class Guard:
         except Exception as error:
             # A client that went away, or takes nothing, is no error of the app's.
             if not isinstance(error, OSError | TimeoutError):
-                _LOG.error("%s %s raised %s", scope["method"], scope["path"], type(error).__name__, exc_info=error)
+                asked = escape_for_log(f"{scope['method']} {scope['path']}")
+                _LOG.error("%s raised %s\n%s", asked, type(error).__name__, format_traceback(error))
             if not sent.started:
                 await Answer(500, "an error that should not happen; the server's log says more").send(sent)
         finally:
@@ -358,29 +373,28 @@ def _looked_at(scope: Scope, safety: Safety) -> _Request:
     for name, value in scope["headers"]:
         size += len(name) + len(value)
         key = name.decode("latin-1").lower()
-        if key in headers and key in _ONCE:
-            raise Answer(400, f"the header {key} is there twice")
-        headers[key] = f"{headers[key]}; {value.decode('latin-1')}" if key in headers else value.decode("latin-1")
+        text = value.decode("latin-1")
+        if key not in headers:
+            headers[key] = text
+        elif key not in _ONCE:
+            headers[key] = f"{headers[key]}; {text}"
+        elif headers[key].strip() != text.strip():
+            raise Answer(400, f"the header {key} is there twice, with different values")
     if size > safety.max_headers:
         raise Answer(431, f"address and headers are more than {safety.max_headers} bytes")
-    host = headers.get("host", "").lower()
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-        _ = urlsplit(f"//{host}").port
-    except ValueError:
-        name = ""
-    if not (is_loopback(name) or name in safety.hosts) or "@" in host:
+    host = headers.get("host", "").strip().lower()
+    parts = _HOST.fullmatch(host)
+    name = "" if parts is None else (parts["address"] or parts["name"])
+    if not (is_loopback(name) or name in safety.hosts):
         raise Answer(403, "this server does not answer to the host that was called")
-    root = scope.get("root_path", "")
-    own, server, client = is_loopback(name), scope.get("server"), scope.get("client")
-    near = own and all(end is None or is_loopback(str(end[0])) for end in (server, client))
+    root, server, client = scope.get("root_path", ""), scope.get("server"), scope.get("client")
+    near = is_loopback(name) and all(end is None or is_loopback(str(end[0])) for end in (server, client))
     request = _Request(
         method=scope["method"],
         path=scope["path"].removeprefix(root) or "/",
         scheme=scope.get("scheme", "http"),
         headers=headers,
         host=host,
-        name=name,
         near=near and not any(one in headers for one in _RELAYED),
     )
     _check_origin(request, safety)

@@ -67,6 +67,7 @@ def test_what_it_refuses(shell: Shell) -> None:
     assert shell("serve", "--port", "0").code == 3
     shell.hello()
     assert "--allow-host" in shell("serve", "--host", "0.0.0.0").err
+    assert "is no origin" in shell("serve", "--allow-origin", "ops.example.com").err
     (shell.folder / "token").write_text("short\n", encoding="utf-8")
     assert "16 characters" in shell("serve", "--token-file", "token").err
 

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from conductorlite.errors import InvalidInput
+from conductorlite.model.texts import escape_for_log
 from conductorlite.server.safety import App, Caller, Guard, Receive, Role, Safety, Scope, caller_of, is_loopback
 
 TOKEN = "correct-horse-battery-staple"
@@ -49,7 +50,39 @@ def shown(**headers: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "a@localhost", "[::1", "10.0.0.1"]
+    "host",
+    [
+        *("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "", "a@localhost", "[::1", "10.0.0.1"),
+        *(
+            "[::1].evil.com",
+            "[::1]evil.com",
+            "[::1].evil.com:80",
+            "[::1]:80@evil.com",
+            "[::1]:80.evil.com",
+            "[localhost]",
+            "[127.0.0.1]",
+        ),
+        *(
+            "localhost#evil",
+            "localhost?evil",
+            "localhost/evil",
+            "localhost\\evil",
+            "localhost;evil",
+            "localhost evil",
+            "localhost,evil",
+        ),
+        *(
+            "localhost:80:80",
+            "localhost:x",
+            "localhost:-1",
+            "localhost:80evil",
+            ":80",
+            "local\thost",
+            "localhost%2eevil",
+            "::1",
+            "[]",
+        ),
+    ],
 )
 def test_a_foreign_host_is_refused(host: str) -> None:
     """A name that somebody else's DNS resolves to this machine opens nothing, whatever else the request shows."""
@@ -312,6 +345,7 @@ def test_an_error_says_nothing_of_itself(caplog: pytest.LogCaptureFixture) -> No
     [answer] = asked(guard, ("POST", "/x?token=in-the-query", options))
     assert (answer.status_code, "inside" in answer.text) == (500, False)
     assert "POST /x raised KeyError" in caplog.text
+    assert "  KeyError: 'from inside'" in caplog.text
     assert not [one for one in (TOKEN, "body-of-mine", "in-the-query") if one in caplog.text + answer.text + str(answer.headers)]
     assert TOKEN not in repr(guard.safety)
 
@@ -332,20 +366,73 @@ def test_every_answer_has_the_headers_of_safety() -> None:
     assert (refused.status_code, refused.json()["retryable"]) == (401, False)
 
 
+@pytest.mark.parametrize("text", ["/\n2026 INFO all is well", "/\r\x1b[2J\x1b[31m", "/\u202e\u2028\x85\x00", "/\\n", "/é😀"])
+def test_what_a_stranger_sends_is_escaped_in_the_log(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A line of the log begins where the log begins one, whatever stands in a path or in what is raised about it."""
+
+    async def broken(scope: Scope, receive: Receive, send: Any) -> None:
+        raise ValueError(f"bad: {scope['path']}") from OSError(scope["path"])
+
+    _called(Guard(broken, Safety()), _whole_body, path=text, method="GET")
+    (record,) = caplog.records
+    first, *others = record.getMessage().split("\n")
+    assert first == f"GET {escape_for_log(text)} raised ValueError"
+    assert len(others) > 3
+    assert all(one.startswith("  ") and one.isprintable() for one in others)
+    assert first.isascii()
+
+
+async def _whole_body() -> Any:
+    return {"type": "http.request", "body": b""}
+
+
 def test_odd_requests() -> None:
-    """A doubled header, and a WebSocket, are refused."""
-    twice = [(b"host", b"localhost"), (b"Host", b"evil.example")]
+    """A header that is there twice with different values, and a WebSocket, are refused."""
+    for name, one, other in (
+        (b"host", b"localhost", b"evil.example"),
+        (b"authorization", b"Bearer a", b"Bearer b"),
+        (b"x-authorization", b"a", b""),
+        (b"origin", OURS.encode(), b"null"),
+        (b"content-type", b"application/json", b"text/plain"),
+        (b"content-length", b"0", b"1"),
+        (b"x-csrf-token", b"a", b"b"),
+    ):
+        twice = [*([] if name == b"host" else [(b"host", b"localhost")]), (name, one), (name.title(), other)]
+        assert _called(Guard(echo, Safety()), _whole_body, headers=twice)[0]["status"] == 400
 
     async def nothing() -> Any:
         return {"type": "websocket.connect"}
 
-    assert _called(Guard(echo, Safety()), nothing, headers=twice)[0]["status"] == 400
     assert _called(Guard(echo, Safety()), nothing, type="websocket") == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("host", "localhost:8400"), ("authorization", f"Bearer {TOKEN}"), ("x-authorization", TOKEN), ("origin", OURS)),
+        *(("content-type", "application/json"), ("content-length", "2"), ("x-csrf-token", "x"), ("accept", "application/json")),
+    ],
+)
+def test_the_same_header_twice_is_one(name: str, value: str) -> None:
+    """A client's default header and the request's own, as an official SDK sends them: equal repeats are that value."""
+    guard = Guard(echo, Safety(anonymous=Role.ADMIN, token=TOKEN))
+    others = {"host": "localhost:8400", "content-length": "2"}
+    others.pop(name, None)
+    headers = [(key.encode(), text.encode()) for key, text in [*others.items(), (name, value), (name.title(), f" {value}")]]
+
+    async def body() -> Any:
+        return {"type": "http.request", "body": b"{}"}
+
+    start, answer = _called(guard, body, method="POST", headers=headers)
+    assert (start["status"], answer["body"]) == (200, b"ADMIN {}")
 
 
 def test_settings_are_checked() -> None:
     """A token that can be guessed is refused; what is loopback."""
     with pytest.raises(InvalidInput, match="16 characters"):
         Safety(token="short")
+    for origin in ("ops.example.com", "https://ops.example.com/", "https://ops.example.com/a", "null", "*", "https://a@b", ""):
+        with pytest.raises(InvalidInput, match="is no origin"):
+            Safety(origins=["https://fine.example", origin])
     assert [is_loopback(one) for one in ("localhost", "::1", "[::1]", "127.1.2.3")] == [True] * 4
     assert [is_loopback(one) for one in ("0.0.0.0", "::", "", "example.org", "127.0.0.1.nip.io", "localhost.")] == [False] * 6
