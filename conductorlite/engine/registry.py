@@ -22,6 +22,7 @@ from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Embedding
 from conductorlite.model.definitions import (
     DEFINITION_HASH,
+    NAMED_BY_INPUT,
     SchemaDef,
     Semantics,
     SubWorkflowParams,
@@ -326,7 +327,7 @@ class Registry:
         if task.type != TaskType.SUB_WORKFLOW or params is None:
             return params
         inline = params.workflow_definition
-        if isinstance(inline, str) or (inline is None and "${" in (params.name or "")):
+        if isinstance(inline, str) or (inline is None and "${" in (params.name or "")) or NAMED_BY_INPUT in params.extra:
             return params  # known when it is scheduled
         named = inline is None
         if inline is None:

@@ -24,6 +24,7 @@ __all__ = [
     "DEFINITION_HASH",
     "LOOP_DELIMITER",
     "MAX_KEY",
+    "NAMED_BY_INPUT",
     "CacheConfig",
     "IdempotencyStrategy",
     "JoinMode",
@@ -48,6 +49,9 @@ LOOP_DELIMITER: Final = "__"
 
 #: Where an embedded task keeps the hash of the definition its child runs on.
 DEFINITION_HASH: Final = "conductorlite:definitionHash"
+
+#: Says in a SUB_WORKFLOW that a DYNAMIC has become: what it starts is named by its input.
+NAMED_BY_INPUT: Final = "conductorlite:namedByInput"
 
 #: Longest idempotency key, in characters.
 MAX_KEY: Final = 255

@@ -11,7 +11,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from conductorlite.language.conditions import EVALUATORS, compile_condition, compile_function
-from conductorlite.model.definitions import RateLimitConfig, RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import (
+    NAMED_BY_INPUT,
+    RateLimitConfig,
+    RetryLogic,
+    TaskDef,
+    TaskType,
+    TimeoutPolicy,
+    WorkflowDef,
+    WorkflowTask,
+)
 from conductorlite.model.errors import MissingExtra
 from conductorlite.model.later import functions
 from conductorlite.model.scalars import LARGEST_VERSION, property_name
@@ -266,7 +275,7 @@ def _check_sub_workflow(node: TreePosition, scope: Scope, findings: Findings) ->
         findings.error(path, "is missing: SUB_WORKFLOW needs it")
         return
     definition = params.workflow_definition
-    if definition is None and blank(params.name):
+    if definition is None and blank(params.name) and NAMED_BY_INPUT not in params.extra:
         findings.error(path, "needs a name or a workflowDefinition")
     if isinstance(definition, str) and not (definition.startswith("${") and definition.endswith("}")):
         findings.error(f"{path}.workflowDefinition", "is text but not an expression ${…}")

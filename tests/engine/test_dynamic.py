@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from engine_kit import Bench
-from run_time_kit import Json, dynamic, forked, loop, node, workflow
+from run_time_kit import Json, dynamic, forked, loop, node, static, workflow
 
-from conductorlite import TaskDef, TaskStatus, WorkflowDef, WorkflowStatus
+from conductorlite import TaskDef, TaskStatus, TaskType, WorkflowDef, WorkflowStatus
 
 # -- DYNAMIC -----------------------------------------------------------------------------------------------------------
 
@@ -24,9 +24,16 @@ def test_it_is_a_workers_task(bench: Bench, who: Any, name: str) -> None:
     assert bench.statuses() == {"d": "COMPLETED", "z": "SCHEDULED"}
 
 
+#: Per type what a DYNAMIC has among its inputs, and how it stands then.
 STAND_INS: dict[str, tuple[Json, str]] = {
     "WAIT": ({}, "IN_PROGRESS"),
     "NOOP": ({}, "COMPLETED"),
+    "HUMAN": ({}, "IN_PROGRESS"),
+    "LAMBDA": ({"scriptExpression": "return 1"}, "COMPLETED"),
+    "JSON_JQ_TRANSFORM": ({"queryExpression": "."}, "COMPLETED"),
+    "EVENT": ({"sink": "conductor:${workflow.input.who}"}, "SCHEDULED"),
+    "KAFKA_PUBLISH": ({"kafka_request": {"topic": "t", "value": 1, "bootStrapServers": "x"}}, "SCHEDULED"),
+    "SUB_WORKFLOW": ({"subWorkflowName": "done"}, "COMPLETED"),
     "INLINE": ({"expression": "$.n + 1", "evaluatorType": "javascript", "n": 1}, "COMPLETED"),
     "SET_VARIABLE": ({"n": 1}, "COMPLETED"),
     "START_WORKFLOW": ({"startWorkflow": {"name": "one"}}, "COMPLETED"),
@@ -35,11 +42,30 @@ STAND_INS: dict[str, tuple[Json, str]] = {
 }
 
 
+def _register(bench: Bench) -> None:
+    """Register the workflows that are started."""
+    done = {"name": "done", "tasks": [node("n", "NOOP")], "outputParameters": {"in": "${workflow.input}"}}
+    bench.engine.register(*map(WorkflowDef.from_json, ({"name": "one", "tasks": [node("work")]}, done, {**done, "version": 2})))
+
+
+#: Types that need tasks around them, or have names of their own.
+NEVER = {
+    "FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "SWITCH", "DECISION", "DO_WHILE", "DYNAMIC",
+    "SIMPLE", "USER_DEFINED",
+}  # fmt: skip
+
+
+def test_each_type_is_known() -> None:
+    """Each built-in type either stands in for a DYNAMIC here, or is refused."""
+    assert STAND_INS.keys() | NEVER == set(TaskType)
+    assert not STAND_INS.keys() & NEVER
+
+
 @pytest.mark.parametrize("kind", STAND_INS)
 def test_it_is_a_type_that_stands_alone(bench: Bench, kind: str) -> None:
     """The name of a built-in type that needs nothing around it makes the task one of that type."""
     given, status = STAND_INS[kind]
-    bench.engine.register(WorkflowDef.from_json({"name": "one", "tasks": [node("work")]}))
+    _register(bench)
     bench.start(workflow(dynamic(inputs=given), node("z")), {"who": kind})
     bench.engine.settle()
     assert bench.task("d").task_type == kind
@@ -51,7 +77,7 @@ def test_it_is_a_type_that_stands_alone(bench: Bench, kind: str) -> None:
 def test_it_is_found_when_it_is_tried_again(bench: Bench, kind: str) -> None:
     """Rerun with an input that names nothing it fails; the retry reads the definition's input again, and is what that names."""
     given, status = STAND_INS[kind]
-    bench.engine.register(WorkflowDef.from_json({"name": "one", "tasks": [node("work")]}))
+    _register(bench)
     bench.start(workflow(dynamic(inputs=given), node("z")), {"who": kind})
     bench.engine.settle()
     bench.engine.rerun(bench.workflow_id, from_task="d", task_input={})
@@ -72,6 +98,120 @@ def test_it_is_a_sub_workflow(bench: Bench) -> None:
     assert bench.statuses() == {"d": "COMPLETED", "z": "SCHEDULED"}
 
 
+INNER: Json = {"name": "inner", "version": 3, "tasks": [node("n", "NOOP")], "outputParameters": {"in": "${workflow.input}"}}
+STARTED: dict[str, tuple[Json, str, int, Any]] = {
+    "name": ({"subWorkflowName": "done"}, "done", 2, ...),
+    "number": ({"subWorkflowName": "done", "subWorkflowVersion": 1}, "done", 1, ...),
+    "text": ({"subWorkflowName": "done", "subWorkflowVersion": " 1 "}, "done", 1, ...),
+    "blank": ({"subWorkflowName": "done", "subWorkflowVersion": ""}, "done", 2, ...),
+    "zero": ({"subWorkflowName": "done", "subWorkflowVersion": 0}, "done", 2, ...),
+    "expression": ({"subWorkflowName": "${workflow.input.child}", "subWorkflowVersion": "${workflow.input.one}"}, "done", 1, ...),
+    "input": ({"subWorkflowName": "done", "workflowInput": {"a": "${workflow.input.one}"}}, "done", 2, {"a": "1"}),
+    "no input": ({"subWorkflowName": "done", "workflowInput": {}}, "done", 2, ...),
+    "definition": ({"subWorkflowDefinition": INNER, "workflowInput": {"a": 1}}, "inner", 3, {"a": 1}),
+    "both": ({"subWorkflowName": "done", "subWorkflowDefinition": INNER}, "inner", 3, ...),
+    "definition read": ({"subWorkflowDefinition": "${workflow.input.inner}"}, "inner", 3, ...),
+    "priority": ({"subWorkflowName": "done", "priority": 7}, "done", 2, ...),
+}
+
+
+@pytest.mark.parametrize("around", ["alone", "loop", "fork"])
+@pytest.mark.parametrize("form", STARTED)
+def test_the_inputs_name_the_sub_workflow(bench: Bench, form: str, around: str) -> None:
+    """Without subWorkflowParam the inputs name what is started: `workflowInput`, or all of the inputs, is the child's input."""
+    given, name, version, expected = STARTED[form]
+    _register(bench)
+    task = dynamic(inputs=given)
+    whole = {"alone": [task], "loop": [loop("l", task)], "fork": static("f", "j", [task], [node("m", "NOOP")])}[around]
+    start = {
+        "who": "SUB_WORKFLOW",
+        "child": "done",
+        "one": "1",
+        "inner": {**INNER, "outputParameters": {"in": "${workflow.input}"}},
+    }
+    bench.start(workflow(*whole), start)
+    bench.engine.advance("1m")
+    assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
+    rows = [task for task in bench.workflow.tasks if task.base_ref == "d"]
+    assert len(rows) == (2 if around == "loop" else 1)
+    for row in rows:
+        child = bench.engine.get(row.sub_workflow_id or "")
+        assert (child.name, child.version, child.parent_workflow_id) == (name, version, bench.workflow_id)
+        assert child.priority == given.get("priority", 0)
+        inputs = {key: value for key, value in row.input_data.items() if key in ("who", *given)}
+        assert row.input_data["who"] == "SUB_WORKFLOW"
+        if form not in ("definition", "both"):  # whose expressions are the parent's here
+            assert child.input_data == ({**inputs, **_resolved(given)} if expected is ... else expected)
+    bench.healthy()
+
+
+def _resolved(given: Json) -> Json:
+    """The inputs as the child has them."""
+    values = {"${workflow.input.child}": "done", "${workflow.input.one}": "1", "${workflow.input.inner}": INNER}
+    return {key: values.get(value, value) if isinstance(value, str) else value for key, value in given.items()}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "Input 'subWorkflowName' names no workflow"),
+        ({"subWorkflowName": 5}, "Input 'subWorkflowName' names no workflow"),
+        ({"subWorkflowName": "gone"}, "workflow 'gone' is not registered"),
+        ({"subWorkflowName": "done", "subWorkflowVersion": "latest"}, "Input 'subWorkflowVersion' is 'latest', not a version"),
+        ({"subWorkflowName": "done", "subWorkflowVersion": -1}, "Input 'subWorkflowVersion' is '-1', not a version"),
+        ({"subWorkflowName": "done", "subWorkflowVersion": True}, "Input 'subWorkflowVersion' is 'True', not a version"),
+        ({"subWorkflowName": "done", "subWorkflowVersion": 9}, "workflow 'done' version 9 is not registered"),
+        ({"subWorkflowDefinition": "x"}, "Input 'subWorkflowDefinition' is not a definition"),
+        ({"subWorkflowDefinition": {"name": "x"}}, "$.tasks"),
+        ({"subWorkflowName": "done", "workflowInput": 3}, "Input 'workflowInput' is not a map"),
+    ],
+)
+def test_inputs_that_name_no_sub_workflow(bench: Bench, given: Json, said: str) -> None:
+    """They fail the task with a reason that names the input."""
+    _register(bench)
+    bench.start(workflow(dynamic(inputs=given), node("z")), {"who": "SUB_WORKFLOW"})
+    bench.engine.settle()
+    assert (bench.statuses(), said in (bench.task("d").reason or "")) == ({"d": "FAILED"}, True), bench.task("d").reason
+
+
+def test_a_sub_workflow_that_is_tried_again_reads_its_inputs_again(bench: Bench) -> None:
+    """Each attempt starts a child of its own, of what the inputs name by then; so does a rerun with other inputs."""
+    _register(bench)
+    given = {"subWorkflowName": "${workflow.variables.child}"}
+    once = {"name": "d", "retryCount": 1, "retryDelaySeconds": 0}
+    first = node("v", "SET_VARIABLE", inputParameters={"child": "one"})
+    bench.start(workflow(first, dynamic(inputs=given, taskDefinition=once)), {"who": "SUB_WORKFLOW"})
+    bench.do("work", "FAILED_WITH_TERMINAL_ERROR")
+    bench.engine.update_variables(bench.workflow_id, {"child": "done"})
+    bench.engine.advance("1m")
+    attempts = [task for task in bench.workflow.tasks if task.ref == "d"]
+    assert [bench.engine.get(task.sub_workflow_id or "").name for task in attempts] == ["one", "one"]
+    bench.do("work", "FAILED_WITH_TERMINAL_ERROR")
+    bench.engine.retry(bench.workflow_id)
+    bench.engine.advance("1m")
+    assert bench.engine.get(bench.task("d").sub_workflow_id or "").name == "done"
+    bench.engine.rerun(
+        bench.workflow_id, from_task="d", task_input={"who": "SUB_WORKFLOW", "subWorkflowName": "done", "workflowInput": {"a": 2}}
+    )
+    bench.engine.advance("1m")
+    child = bench.engine.get(bench.task("d").sub_workflow_id or "")
+    assert (child.name, child.input_data) == ("done", {"a": 2})
+    bench.healthy()
+
+
+def test_a_start_workflow_holds_its_definition(bench: Bench) -> None:
+    """What a DYNAMIC starts by an inline definition is that definition, not the one the DYNAMIC has become."""
+    bench.start(workflow(dynamic(inputs={"startWorkflow": {"workflowDef": INNER}})), {"who": "START_WORKFLOW"})
+    bench.engine.settle()
+    assert [one.name for one in bench.engine.executions() if one.workflow_id != bench.workflow_id] == ["inner"]
+
+
+def test_an_event_has_its_sink_among_the_inputs(bench: Bench) -> None:
+    """The sink is the input of that name, resolved once."""
+    bench.start(workflow(dynamic(inputs={"sink": "conductor:${workflow.input.x}"})), {"who": "EVENT", "x": "${y}"})
+    assert bench.task("d").input_data["sink"] == "conductor:${y}"
+
+
 @pytest.mark.parametrize(
     ("who", "said"),
     [
@@ -80,7 +220,7 @@ def test_it_is_a_sub_workflow(bench: Bench) -> None:
         ("  ", "names no task: it is empty"),
         *((kind, f"is '{kind}', a task type that cannot stand alone")
           for kind in ("FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "SWITCH", "DECISION", "DO_WHILE", "DYNAMIC")),
-        ("SUB_WORKFLOW", "the task.subWorkflowParam: is missing"),
+        *((kind, f"is '{kind}', the type of a task, not its name") for kind in ("SIMPLE", "USER_DEFINED")),
         ("INLINE", "the task.inputParameters.expression: is missing"),
         ("HTTP", "the task.inputParameters: HTTP needs"),
         ("EVENT", "the task.sink: is missing"),

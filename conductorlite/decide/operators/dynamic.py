@@ -6,8 +6,9 @@ list in place of a task), further dynamic forks. What the input says is data: an
 written in a task are resolved. Source of the shapes: Conductor's `ForkJoinDynamicTaskMapper`.
 
 The name that a DYNAMIC finds may be a task's, or that of a built-in type that stands alone. What it turns out to be is embedded as
-a definition of its own, with the task definition registered under the resolved name. Source of the rule: Conductor's
-`DynamicTaskMapper`, which takes the definition of the placeholder's name instead.
+a definition of its own, with the task definition registered under the resolved name. Fields that only that type has may be among
+the inputs: the sink of an EVENT, what a SUB_WORKFLOW starts. Source of the rule: Conductor's `DynamicTaskMapper`, which takes
+the definition of the placeholder's name instead.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.join import FORKED_DEFINITION, create_collecting_join
 from conductorlite.language.values import to_text
 from conductorlite.model import attrs
-from conductorlite.model.definitions import TaskType, WorkflowDef
+from conductorlite.model.definitions import NAMED_BY_INPUT, SubWorkflowParams, TaskType, WorkflowDef
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
@@ -30,6 +31,9 @@ __all__ = ["resolve_dynamic", "schedule_dynamic_fork"]
 
 #: Built-in types that workers carry out.
 _WORKERS: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
+
+#: Types of workers' tasks, which have names of their own.
+_NAMELESS: Final = frozenset({TaskType.SIMPLE, TaskType.USER_DEFINED})
 
 
 def resolve_dynamic(
@@ -48,13 +52,16 @@ def resolve_dynamic(
     if not name:
         problem = f"Input {param!r} names no task: it is {'missing' if value is None else 'empty'}"
     elif name in TaskType.__members__ and name not in ALONE and name not in _WORKERS:
-        problem = f"Input {param!r} is {name!r}, a task type that cannot stand alone"
+        what = "the type of a task, not its name" if name in _NAMELESS else "a task type that cannot stand alone"
+        problem = f"Input {param!r} is {name!r}, {what}"
     if problem is None:
         kind = name if name in ALONE or name in _WORKERS else str(TaskType.SIMPLE)
-        task = attrs.evolve(node.task, name=name, type=kind, dynamic_task_name_param=None)
+        fields = _fields_of(kind, node, values)
+        task = attrs.evolve(node.task, name=name, type=kind, dynamic_task_name_param=None, **fields)
         definition = WorkflowDef(name=changeset.workflow.name, tasks=[task])
         attempt = 0 if previous is None else previous.attempt + 1
-        found = changeset.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
+        # What the task itself embeds, as a SUB_WORKFLOW may, goes by its reference and attempt alone.
+        found = changeset.embed(f"{printed_ref(node.ref, iterations)}#{attempt} resolved", definition)
         if found.digest is not None:
             schedule(changeset.plan_of((*node.grafts, found.digest)).nodes[node.ref])
             return
@@ -68,6 +75,16 @@ def resolve_dynamic(
         input=changeset.payload(values),
         reason=problem,
     )
+
+
+def _fields_of(kind: str, node: Node, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that a task of this type needs and a DYNAMIC has among its inputs."""
+    sink = values.get("sink")
+    if kind == TaskType.EVENT and not node.task.sink and isinstance(sink, str):
+        return {"sink": literal(sink)}
+    if kind == TaskType.SUB_WORKFLOW and node.task.sub_workflow_param is None:
+        return {"sub_workflow_param": SubWorkflowParams(extra={NAMED_BY_INPUT: True})}
+    return {}
 
 
 #: Branches one fork may have: more is a mistake, or an attack.

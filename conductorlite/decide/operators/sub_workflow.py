@@ -3,7 +3,8 @@
 The definition of a SUB_WORKFLOW was pinned when the parent started: its hash stands in the embedded task. Only one that an
 expression names or holds is looked up when the task is scheduled. The child's id is derived from the attempt, so deciding twice
 starts one child; every attempt starts a child of its own. Source of the rules: Conductor's `SubWorkflow`; a child without
-inputParameters gets an empty input, and the parent's priority unless one is given.
+inputParameters gets an empty input, and the parent's priority unless one is given. A DYNAMIC that has become a SUB_WORKFLOW names
+what it starts among its inputs, each time it is scheduled; the child's input is `workflowInput`, or all of them.
 
 START_WORKFLOW goes on as soon as the other execution has begun; nothing ties the two together afterwards. Source of the rule:
 Conductor's `StartWorkflow`.
@@ -13,6 +14,7 @@ An idempotency key, which Conductor accepts and ignores, holds in both: the even
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
@@ -22,7 +24,7 @@ from conductorlite.language.values import to_text
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, EventKind
-from conductorlite.model.definitions import DEFINITION_HASH, MAX_KEY, IdempotencyStrategy, SubWorkflowParams
+from conductorlite.model.definitions import DEFINITION_HASH, MAX_KEY, NAMED_BY_INPUT, IdempotencyStrategy, SubWorkflowParams
 from conductorlite.model.errors import PayloadTooLarge
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.later import pattern
@@ -166,10 +168,17 @@ def schedule_sub_workflow(
     """Create the row and post the child's start, after the node's startDelay or the retry's delay."""
     ref = printed_ref(node.ref, iterations)
     attempt = 0 if previous is None else previous.attempt + 1
-    params = _resolved(changeset, node)
-    values = rendered(changeset, node, iterations, changeset.task_id(ref, attempt))
     workflow = changeset.workflow
-    found = _definition(changeset, params, f"{ref}#{attempt}")
+    written = node.task.sub_workflow_param
+    values = rendered(changeset, node, iterations, changeset.task_id(ref, attempt))
+    own: dict[str, Any] = {}
+    problem = ""
+    if written is not None and NAMED_BY_INPUT in written.extra:
+        own = values
+        params, values, problem = _named_by_input(written, own)
+    else:
+        params = _resolved(changeset, node)
+    found = Embedding(problem=problem) if problem else _definition(changeset, params, f"{ref}#{attempt}")
     if workflow.depth >= MAX_NESTING or found.digest is None:
         too_deep = workflow.depth >= MAX_NESTING
         changeset.create_ended(
@@ -177,7 +186,7 @@ def schedule_sub_workflow(
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR if too_deep else TaskStatus.FAILED,
             previous=previous,
-            input=changeset.payload({"subWorkflowName": params.name, "workflowInput": values}),
+            input=changeset.payload({**own, "subWorkflowName": params.name, "workflowInput": values}),
             reason=found.problem or f"executions are nested deeper than {MAX_NESTING}",
         )
         return
@@ -187,6 +196,7 @@ def schedule_sub_workflow(
     domains = params.task_to_domain if params.task_to_domain is not None else changeset.value(workflow.task_to_domain)
     given = changeset.payload(
         {
+            **own,
             "subWorkflowName": params.name,
             "subWorkflowVersion": params.version,
             "subWorkflowTaskToDomain": dict(domains),
@@ -255,6 +265,39 @@ def _resolved(changeset: Changeset, node: Node) -> SubWorkflowParams:
         workflow_definition=None,
         extra={**params.extra, _INLINE: values["definition"]} if isinstance(params.workflow_definition, str) else params.extra,
     )
+
+
+def _named_by_input(written: SubWorkflowParams, given: Mapping[str, Any]) -> tuple[SubWorkflowParams, dict[str, Any], str]:
+    """The parameters, as the input of a DYNAMIC gives them, and the child's input; and what is wrong with them, or the empty text.
+
+    Source of the rule: Conductor's `SubWorkflow.start`.
+    """
+    name, version, definition = (given.get(key) for key in ("subWorkflowName", "subWorkflowVersion", "subWorkflowDefinition"))
+    priority, domains, inner = given.get("priority"), given.get("subWorkflowTaskToDomain"), given.get("workflowInput")
+    problem = ""
+    if isinstance(version, str):
+        version = int(version) if _NUMBER.fullmatch(version) else version.strip() or None
+    elif isinstance(version, float) and version.is_integer():
+        version = int(version)
+    if definition is None and not (isinstance(name, str) and name.strip()):
+        problem = "Input 'subWorkflowName' names no workflow: SUB_WORKFLOW needs it, or 'subWorkflowDefinition'"
+    elif definition is not None and not isinstance(definition, dict):
+        problem = "Input 'subWorkflowDefinition' is not a definition"
+    elif version is not None and (type(version) is not int or version < 0):
+        problem = f"Input 'subWorkflowVersion' is {str(version)[:60]!r}, not a version"
+    elif inner is not None and not isinstance(inner, dict):
+        problem = "Input 'workflowInput' is not a map"
+    params = attrs.evolve(
+        written,
+        name=name if isinstance(name, str) else None,
+        version=version if type(version) is int else None,
+        priority=priority if type(priority) is int and 0 <= priority <= 99 else None,
+        task_to_domain=domains if isinstance(domains, dict) else None,
+        idempotency_key=given.get("idempotencyKey"),
+        idempotency_strategy=given.get("idempotencyStrategy"),
+        extra=written.extra if definition is None else {**written.extra, _INLINE: definition},
+    )
+    return params, inner if isinstance(inner, dict) and inner else dict(given), problem
 
 
 def _definition(changeset: Changeset, params: SubWorkflowParams, name: str) -> Embedding:
