@@ -22,11 +22,12 @@ Source of the rules: Conductor's `DeciderService.decide` and `WorkflowExecutorOp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
-from conductorlite.decide.again import written_out
+from conductorlite.decide.changeset.mailboxes import REPLIES
 from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.changeset.view import Bounds
@@ -34,7 +35,7 @@ from conductorlite.decide.endings import fail_workflow, leave_limit, schedule_co
 from conductorlite.decide.operators.do_while import next_round
 from conductorlite.decide.operators.join import choose, look_again, schedule_branch
 from conductorlite.decide.prefetch import prefetch
-from conductorlite.decide.progress import advance, executed, read_plain, schedule_item
+from conductorlite.decide.progress import advance, executed, schedule_item
 from conductorlite.decide.reports import (
     on_extend_lease,
     on_give_back,
@@ -47,7 +48,6 @@ from conductorlite.decide.reports import (
     on_wait_ends,
     on_workflow_timeout,
 )
-from conductorlite.decide.step import Handing
 from conductorlite.decide.sub_workflows import on_child_ended, on_started
 from conductorlite.decide.verbs import (
     on_append,
@@ -60,7 +60,8 @@ from conductorlite.decide.verbs import (
     on_terminate,
     on_variables,
 )
-from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Outcome
+from conductorlite.model.canonical import encoded
+from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Message, Outcome
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.later import functions
 from conductorlite.model.statuses import WorkflowStatus
@@ -122,6 +123,9 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "admitted": step_admitted,
 }
 
+#: What gives what a turn offers to workers that are free: see `decide`.
+Handing = Callable[[Sequence[Message], Callable[[int, Iterable[str]], bool]], Sequence[Event]]
+
 _NOWHERE: Final[Mapping[str, str]] = {}
 
 
@@ -145,12 +149,7 @@ def decide(
     turn, as its last events, and one may be made later than `now`.
     Raises InvariantBroken when a law does not hold, and whatever the reader raises.
     """
-    lone_poll = len(events) == 1 and events[0].kind is _POLL  # mostly of one row
-    if not (reader.at_hand or lone_poll):
-        prefetch(plan, reader, events)
-    if events and (taken := written_out(plan, reader, events, now, environment, bounds, hand_out)) is not None:
-        return taken
-    if lone_poll and not reader.at_hand:
+    if not reader.at_hand:
         prefetch(plan, reader, events)
     changeset = Changeset(plan, reader, now, environment, bounds)
     changeset.recorded = None if recorded is None else list(recorded)
@@ -161,9 +160,7 @@ def decide(
             changeset.more = True
             break
         for one in (*changeset.overtaken(event), event) if event.sender else (event,):
-            steps = _read(changeset, one)
-            if changeset.stack or changeset.queue:
-                _settle(changeset, steps)
+            _handle(changeset, one)
     if hand_out is not None and not (changeset.more or changeset.refused or changeset.workflow.status.terminal):
         polls = hand_out(changeset.offered(), changeset.is_done_until)
         if len(polls) > 1:
@@ -171,39 +168,37 @@ def decide(
         for event in polls:
             if event.due_at > changeset.clock:
                 changeset.clock = event.due_at
-            steps = _read(changeset, event)
-            if changeset.stack or changeset.queue:
-                _settle(changeset, steps)
+            _handle(changeset, event)
     return changeset.decision()
 
 
-def _read(changeset: Changeset, event: Event) -> int:
-    """Take one event, unless it was taken already, before one that had overtaken it; how many steps were done with it."""
+def _handle(changeset: Changeset, event: Event) -> None:
+    """Handle one event and settle what follows from it, unless it was handled already, before one that had overtaken it."""
     if event.event_id in changeset.replies:
-        return 0
+        return
     if event.posted_at > changeset.now:
         changeset.now = event.posted_at
     if event.stored:
         changeset.consume(event)
         if changeset.replaced(event):
             changeset.reply(event, Outcome.IGNORED, "the turn that read it has dated it again")
-            return 0
-    steps = read_plain(changeset, event)
-    if steps is not None:
-        return steps
-    changeset.caused_by(cause_of(changeset, event))
+            return
+    changeset.cause = cause_of(changeset, event)
+    if changeset.noted:  # of an event before it that led to no line
+        changeset.noted = {name: what for name, what in changeset.noted.items() if name == "used"}
     _HANDLERS[event.kind](changeset, event)
     if changeset.lost is not None:
         _give_up(changeset)
     if event.event_id not in changeset.replies:
-        changeset.reply(event, Outcome.DONE)
+        changeset.replies[event.event_id] = _DONE
     elif event.kind in REOPENING and changeset.workflow.status.terminal and not changeset.workflow.rate_limited:
         leave_limit(changeset)  # it was refused after all
-    return 0
+    if changeset.stack or changeset.queue:
+        _settle(changeset)
 
 
 #: What is asked for in each turn: Python finds a global faster than a member of an enumeration.
-_POLL, _RUNNING = EventKind.POLL, WorkflowStatus.RUNNING
+_RUNNING, _POLL, _REPORT, _DONE = WorkflowStatus.RUNNING, EventKind.POLL, EventKind.REPORT, REPLIES[Outcome.DONE]
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:
@@ -215,9 +210,9 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
     return 1
 
 
-def _settle(changeset: Changeset, steps: int) -> None:
-    """Work the list off, or hold it while the workflow is paused, or cut the turn; `steps` are done already."""
-    stack, queue, bounds, made = changeset.stack, changeset.queue, changeset.bounds, changeset.inserted
+def _settle(changeset: Changeset) -> None:
+    """Work the list off, or hold it while the workflow is paused, or cut the turn."""
+    steps, stack, queue, bounds, made = 0, changeset.stack, changeset.queue, changeset.bounds, changeset.inserted
     while stack or queue:
         if changeset.workflow.status is not _RUNNING:
             _put_aside(changeset)
@@ -264,24 +259,30 @@ _SAID: Final = {name: name for name in ("reason", "resume", "parent", "workflowI
 #: What the journal says of an event that came from outside: names in its data, and what they are called there.
 _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
     EventKind.START: {"at": "at"},
-    EventKind.POLL: {"workerId": "worker"},
     EventKind.GIVE_BACK: {"why": "why"},
-    EventKind.REPORT: {"workerId": "worker", "callbackAfterMs": "callback", "errorTypes": "errors"},
     EventKind.TERMINATE: _SAID,
     EventKind.RETRY: _SAID,
     EventKind.STARTED: _SAID,
 }
 
 
-def cause_of(changeset: Changeset, event: Event) -> dict[str, Any] | None:
-    """What the next line says of an event, beyond what it records itself; None when the execution sent it, or it leaves no line.
+def cause_of(changeset: Changeset, event: Event) -> str | None:
+    """What the next line says of an event, beyond what it records itself, as canonical JSON.
 
-    With it, and with the lines, everything that ever came from outside can be done again: see `Engine.export`. Timers and the rest
-    of cut turns come by themselves, and signs of life lead to no line.
+    None when the execution sent it, or it leaves no line. With it, and with the lines, everything that ever came from outside can
+    be done again: see `Engine.export`. Timers and the rest of cut turns come by themselves, and signs of life lead to no line.
     """
     kind, row = event.kind, changeset.workflow
     if event.sender == event.workflow_id or kind is EventKind.EXTEND_LEASE:
         return None
+    if not event.sender:
+        said = changeset.value(event.data) if event.stored else event.data.value
+        if kind is _POLL:
+            return _cause_of_poll(said.get("workerId"))
+        if kind is _REPORT:
+            reason = said.get("reason") if said.get("status") == "IN_PROGRESS" else None
+            errors = tuple(said.get("errorTypes") or ())
+            return _cause_of_report(said.get("workerId"), said.get("callbackAfterMs"), errors, reason)
     # The line of an APPEND records the resulting variables.
     cause: dict[str, Any] = {"kind": str(EventKind.VARIABLES if kind is EventKind.APPEND else kind)}
     if event.sender:
@@ -291,12 +292,18 @@ def cause_of(changeset: Changeset, event: Event) -> dict[str, Any] | None:
         cause |= {"definition": row.definition_hash}
         cause |= {} if row.correlation_id is None else {"correlationId": row.correlation_id}
         names = {} if event.sender else names
-    if not names:
-        return cause
-    said = changeset.value(event.data)
-    for name, called in names.items():
-        if said.get(name):
-            cause[called] = said[name]
-    if kind is EventKind.REPORT and said.get("status") == "IN_PROGRESS" and said.get("reason"):
-        cause["reason"] = said["reason"]
-    return cause
+    if names:
+        said = changeset.value(event.data)
+        cause |= {called: said[name] for name, called in names.items() if said.get(name)}
+    return encoded(cause)
+
+
+@lru_cache(maxsize=256)
+def _cause_of_poll(worker: str | None) -> str:
+    return encoded({"kind": str(_POLL), **({"worker": worker} if worker else {})})
+
+
+@lru_cache(maxsize=256, typed=True)
+def _cause_of_report(worker: str | None, callback_ms: int | None, errors: tuple[str, ...], reason: str | None) -> str:
+    cause = {"worker": worker, "callback": callback_ms, "errors": errors, "reason": reason}
+    return encoded({"kind": str(_REPORT), **{name: value for name, value in cause.items() if value}})

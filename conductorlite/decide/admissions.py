@@ -126,8 +126,6 @@ def withdraw(changeset: Changeset) -> None:
     waiting = [task for task in changeset.all_live() if task.status is TaskStatus.PENDING and task.limit_key is not None]
     ids: dict[str, list[str]] = {}
     for task in waiting:
-        if task.poll_timeout_at is not None:
-            changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
         ids.setdefault(str(task.limit_key), []).append(task.task_id)
         changeset.put(task, limit_key=None, poll_timeout_at=None)
         ask_when_resumed(changeset, task)
@@ -198,10 +196,10 @@ def on_offer_ends(changeset: Changeset, event: Event) -> None:
     elif task.status is TaskStatus.IN_PROGRESS:  # taken on a definition that has no window any more
         changeset.begins(task.limit_key, task.task_id, of=task.ref)
     elif changeset.workflow.status is WorkflowStatus.PAUSED:
-        if task.poll_timeout_at is not None:
-            changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
         changeset.remove_message(task)
-        ask_again(changeset, changeset.node(task), task, reason=_NOT_TAKEN, poll_timeout_at=None)
+        row, before = changeset.opened(task)
+        row.poll_timeout_at = None
+        ask_again(changeset, changeset.node(task), row, before, reason=_NOT_TAKEN)
     elif changeset.not_taken(task.limit_key, task.task_id, lane_of(changeset, task), of=task.ref):
         changeset.remove_message(task)
         changeset.put(task, because=_NOT_TAKEN, status=TaskStatus.PENDING, updated_at=changeset.now)

@@ -201,7 +201,7 @@ def _end(
     compensate: bool = False,
 ) -> None:
     _stop_clock(changeset)
-    changeset.change(reason=reason, ended_at=changeset.now, compensating=None)
+    changeset.end(reason)
     put_out = output if output is not None else _fitting(changeset)
     if compensate:
         started = start_failure_workflow(changeset, status, put_out)

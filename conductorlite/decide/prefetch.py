@@ -11,9 +11,10 @@ from typing import Final
 
 from conductorlite.decide.changeset.mailboxes import TIMEOUTS, counted
 from conductorlite.decide.changeset.reader import Reader
-from conductorlite.decide.changeset.rows import Changeset, attempt_id
+from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.changeset.view import Item
 from conductorlite.decide.operators.join import branches_left
+from conductorlite.decide.transitions import attempt_id
 from conductorlite.language.jsonpath import Reads
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import TaskType

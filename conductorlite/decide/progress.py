@@ -1,8 +1,7 @@
 """The steps that follow when a task has ended: retry, JOINs, successors, the end of the workflow.
 
 Each is a function of the changeset and of what JSON can hold, called by the loop in `decide`: it looks at a few rows, and puts
-further steps on the work list. What mostly follows a report or a poll is written out at the end, without the list; it does what
-the steps would do, in their order (tests/oracle/test_plain.py).
+further steps on the work list.
 """
 
 from __future__ import annotations
@@ -24,9 +23,7 @@ from conductorlite.decide.endings import (
 from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.join import one_less, pass_over_join
-from conductorlite.decide.plain import delay_after, polled, reported, scheduled
-from conductorlite.decide.step import STEPS
-from conductorlite.model.decisions import Event, EventKind
+from conductorlite.decide.transitions import delay_of_retry
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.later import functions
@@ -35,17 +32,14 @@ from conductorlite.plan.compile import Node
 from conductorlite.plan.tree import CHOOSES
 
 if TYPE_CHECKING:
-    from conductorlite.decide.operators.scripts import chosen_head, passed
+    from conductorlite.decide.operators.scripts import chosen_head
 else:
-    chosen_head, passed = functions("conductorlite.decide.operators.scripts", "chosen_head", "passed")
+    (chosen_head,) = functions("conductorlite.decide.operators.scripts", "chosen_head")
 
-__all__ = ["advance", "executed", "read_plain", "schedule_item"]
+__all__ = ["advance", "executed", "schedule_item"]
 
 #: Never retried by themselves, whatever their definition says.
 _NEVER_RETRIED: Final = frozenset({"FORK_JOIN", "FORK_JOIN_DYNAMIC", "JOIN", "EXCLUSIVE_JOIN", "SWITCH", "DECISION", "DO_WHILE"})
-
-#: What is asked for in each turn: Python finds a global faster than a member of an enumeration.
-_POLL, _REPORT, _COMPLETED = EventKind.POLL, EventKind.REPORT, TaskStatus.COMPLETED
 
 
 def schedule_item(
@@ -62,8 +56,6 @@ def schedule_item(
     """
     node = (changeset.plan_of(grafts) if grafts else changeset.plan).nodes[ref]
     place = tuple(iterations)
-    if given is None and node.plain and not grafts and scheduled(changeset, node, place):
-        return
     printed = printed_ref(ref, place) if place else ref
     if changeset.reopening or changeset.workflow.skips or grafts:
         existing = changeset.task(printed)
@@ -85,10 +77,10 @@ def schedule_item(
 
 def advance(changeset: Changeset, ref: str) -> None:
     """Do what follows from the end of a task: try it again, let the workflow fail, or go on."""
-    task = changeset.known(ref)
+    task = changeset.last.get(ref) or changeset.known(ref)
     if task.retried or task.executed or not task.status.terminal:
         return
-    node = changeset.node(task)
+    node = changeset.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
     if not task.status.successful:
         if _retries_left(changeset, node, task):
             _retry(changeset, node, task)
@@ -142,9 +134,7 @@ def _attempts_left(node: Node, task: Task) -> bool:
 
 
 def _retry(changeset: Changeset, node: Node, task: Task) -> None:
-    delay = delay_after(changeset.workflow, node, task)
-    if not (node.plain and not task.grafts and scheduled(changeset, node, task.iterations, task, delay)):
-        reschedule(changeset, node, task, delay)
+    reschedule(changeset, node, task, delay_of_retry(changeset.workflow, node, task))
 
 
 def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
@@ -170,60 +160,24 @@ def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
 
 def executed(changeset: Changeset, ref: str) -> None:
     """Note that the successors of a task have their rows, and notify JOINs; a scope that holds nothing live any more is over."""
-    task = changeset.known(ref)
+    task = changeset.last.get(ref) or changeset.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
-    row: Any = changeset.own(task)
-    was_live, row.executed = row.live, True
-    owner = changeset.count(row, -1) if was_live and not row.live and changeset.counting else None
-    node = changeset.node(row)
+    row, before = changeset.opened(task)
+    row.executed = True
+    changeset.settle(row, before)
+    node = changeset.node(row) if row.grafts else changeset.plan.nodes[row.base_ref]
     if node.compensates is not None:
         if is_last_compensation(changeset, row):
             end_compensated(changeset)
-    else:
-        _leave(changeset, node, row, changeset.owner(row) if owner is None and node.scopes else owner)
-
-
-def _leave(changeset: Changeset, node: Node, task: Task, owner: Task | None) -> None:
+        return
     # Only now: a JOIN that this task's own end has scheduled counted it as live.
-    for join in changeset.joins_of(task) if node.joins else ():
-        one_less(changeset, join)
-    if owner is None:
-        if changeset.workflow.open == 0:
-            complete_workflow(changeset)
-    elif owner.open == 0:
-        scope_is_empty(changeset, owner)
-
-
-def read_plain(changeset: Changeset, event: Event) -> int | None:
-    """Take what mostly happens to a plain task, and do what mostly follows; None, with nothing done, for anything else."""
-    if event.kind is _POLL:
-        return 0 if polled(changeset, event) else None
-    if event.kind is not _REPORT or (bounds := changeset.bounds).steps < STEPS or len(changeset.inserted) + 1 >= bounds.rows:
-        return None
-    task: Any = reported(changeset, event)
-    if task is None:
-        return None
-    node = changeset.plan.nodes[task.base_ref]
-    if task.status is not _COMPLETED:
-        again = _retries_left(changeset, node, task)
-        if again and scheduled(changeset, node, task.iterations, task, delay_after(changeset.workflow, node, task)):
-            return 1
-        changeset.queue.append(("advance", task.ref))
-        return 0
-    steps, past = STEPS, task
-    if node.successor is None:
-        steps -= 1
-    elif not ((successor := changeset.plan.nodes[node.successor]).plain and scheduled(changeset, successor, task.iterations)):
-        steps += 2  # a SWITCH is advanced and executed too
-        past = None if node.joins or bounds.steps < steps else passed(changeset, successor, task.iterations)
-        if past is None:
-            changeset.queue.append(("executed", task.ref))
-            changeset.follow(task, node.successor, task.iterations)
-            return 1
-        node = successor
-    task.executed = True
-    owner = changeset.count(task, -1)
-    if node.joins or node.scopes or not changeset.workflow.open:
-        _leave(changeset, node, past, owner)
-    return steps
+    if node.joins:
+        for join in changeset.joins_of(row):
+            one_less(changeset, join)
+    owner = changeset.owner(row) if node.scopes else None
+    if owner is not None:
+        if owner.open == 0:
+            scope_is_empty(changeset, owner)
+    elif changeset.workflow.open == 0:
+        complete_workflow(changeset)

@@ -19,6 +19,7 @@ too early is dated again, and the journal records it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.decide.changeset.mailboxes import counted
@@ -26,11 +27,13 @@ from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import fail_workflow, in_seconds
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.worker import ask_again, lane_of, offer, queue_again
+from conductorlite.decide.transitions import drop_response_timeout, extend_lease, record_report, release_attempt, take_attempt
+from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task
-from conductorlite.model.limits import task_key
+from conductorlite.model.limits import NO_LIMIT, task_key
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
@@ -50,15 +53,14 @@ __all__ = [
 
 _STATUSES: Final = {str(status): status for status in TaskStatus}
 
-#: What a task has no more that no worker holds.
-_LET_GO: Final[dict[str, Any]] = {"lease": 0, "holder": None, "response_timeout_at": None, "poll_timeout_at": None}
-
 
 def _recipients(changeset: Changeset, event: Event) -> Task | None:
     """The open attempt an event is about, or None when the event is void."""
     if event.ref is None or changeset.workflow.status.terminal:
         return None
-    task = changeset.task(event.ref) if event.kind is EventKind.POLL else changeset.addressee(event)
+    # A renaming begins a generation: only an event of an earlier one can be about an attempt of another name.
+    named = event.kind is EventKind.POLL or event.generation == changeset.workflow.generation
+    task = (changeset.last.get(event.ref) or changeset.task(event.ref)) if named else changeset.addressee(event)
     if task is None or task.status.terminal:
         return None
     return task if (task.attempt, task.generation) == (event.attempt, event.generation) else None
@@ -81,43 +83,22 @@ def on_poll(changeset: Changeset, event: Event) -> None:
     if task.due_at > changeset.now:
         changeset.reply(event, Outcome.IGNORED, "the task is not due yet")
         return
-    said = changeset.value(event.data)
+    said = changeset.value(event.data) if event.stored else event.data.value
     if said.get("holder") and task.deaths >= ALONE_AFTER and not said.get("alone"):
         changeset.reply(event, Outcome.ALONE, "the workers that held it died, twice: it is handed out alone")
         return
-    node = changeset.node(task)
-    if changeset.plan.limited or task.limit_key is not None:
+    node = changeset.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
+    if node.limit is not NO_LIMIT or task.limit_key is not None:
         if not _may_begin(changeset, node, task):
             changeset.reply(event, Outcome.IGNORED, "it waits for its place in the window")
             return
         task = changeset.known(task.ref)
-    policy = node.policy
-    if task.poll_timeout_at is not None:
-        changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    started = task.started_at or changeset.now
-    timeout_at = task.timeout_at
-    if timeout_at is None and policy.timeout_ms > 0 and not task.started_at:
-        timeout_at = started + policy.timeout_ms
-    times_out = timeout_at is not None and task.timeout_at is None
     row, before = changeset.opened(task)
-    row.status = TaskStatus.IN_PROGRESS
-    row.worker_id, row.holder = said.get("workerId"), said.get("holder")
-    row.lease = changeset.next_number()
-    row.poll_count += 1
-    row.started_at, row.updated_at = started, changeset.now
-    row.callback_after_ms, row.poll_timeout_at, row.timeout_at = 0, None, timeout_at
-    row.response_timeout_at = changeset.now + policy.response_timeout_ms if policy.response_timeout_ms > 0 else None
+    take_attempt(row, node.policy, said, changeset.next_number(), changeset.now)
     if not node.limit.concurrent:
         row.limit_key = None
-    changeset.settle(row, *before)
-    task = row
-    changeset.remove_message(task)
-    # Due at one instant, the timer set first fires first: the task's timeout comes before the response's, as in Conductor.
-    if timeout_at is not None and times_out:
-        changeset.set_timer(task, EventKind.TASK_TIMEOUT, timeout_at, default_ms=policy.defaults.get("timeout_ms", 0))
-    if task.response_timeout_at is not None:
-        length = policy.defaults.get("response_timeout_ms", 0)
-        changeset.set_timer(task, EventKind.RESPONSE_TIMEOUT, task.response_timeout_at, default_ms=length)
+    changeset.settle(row, before)
+    changeset.remove_message(row)
 
 
 def _may_begin(changeset: Changeset, node: Node, task: Task) -> bool:
@@ -134,9 +115,9 @@ def _may_begin(changeset: Changeset, node: Node, task: Task) -> bool:
     changeset.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
     if changeset.begins(key, task.task_id, of=task.ref):
         return True
-    if task.poll_timeout_at is not None:
-        changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    if ask_again(changeset, node, task, poll_timeout_at=None):
+    row, before = changeset.opened(task)
+    row.poll_timeout_at = None
+    if ask_again(changeset, node, row, before):
         return changeset.begins(key, task.task_id, of=task.ref)
     changeset.remove_message(task)
     return False
@@ -151,35 +132,33 @@ def on_report(changeset: Changeset, event: Event) -> None:
     if changeset.workflow.rate_limited:
         changeset.reply(event, Outcome.CONFLICT, f"task {task.ref!r} has not begun: its execution waits for a slot")
         return
-    result = changeset.value(event.data)
+    result = changeset.value(event.data) if event.stored else event.data.value
     lease = result.get("lease")
     if lease is not None and lease != task.lease:
         changeset.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
         return
-    status, node = _STATUSES[result["status"]], changeset.node(task)
-    said = {
-        "reason": (result.get("reason") or None),
-        "worker_id": result.get("workerId") or task.worker_id,
-        "traceback": result.get("traceback"),
-        "error_types": tuple(result.get("errorTypes", ())),
-    }
+    node = changeset.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
+    status, reason = _STATUSES[result["status"]], result.get("reason") or None
     given = result.get("output") or {}
-    output = changeset.payload({**changeset.value(task.output), **given} if result.get("merge") else given)
-    lost, check = changeset.lost, node.output_check if status is TaskStatus.COMPLETED else None
-    ends = status.terminal and check is None and not node.task.async_complete
-    if ends or changeset.refusal("task_output", output) is not None:
+    output = Payload.of({**changeset.value(task.output), **given} if result.get("merge") else given)
+    check = node.output_check if status is TaskStatus.COMPLETED else None
+    if status.terminal and check is None and not node.task.async_complete:
+        changeset.close(task, status, output=output, reason=reason, report=result)
+        return
+    lost = changeset.lost
+    if changeset.refusal("task_output", output) is not None:
         changeset.lost = lost
-        changeset.close(task, status, output=output, **said)
     elif status is TaskStatus.COMPLETED and node.task.async_complete and _completes_later(node, result):
-        _handed_over(changeset, task, {**said, "output": output})
+        _complete_later(changeset, task, result, output)
+        return
     elif status is TaskStatus.IN_PROGRESS:
-        _not_yet(changeset, task, int(result.get("callbackAfterMs") or 0), {**said, "output": output})
+        _put_back(changeset, task, result, output)
+        return
     else:
         broken = None if check is None else check.violation(changeset.value(output))
         if broken is not None:
-            status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
-            said["reason"] = f"its output breaks outputSchema: {broken}"
-        changeset.close(task, status, output=output, **said)
+            status, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, f"its output breaks outputSchema: {broken}"
+    changeset.close(task, status, output=output, reason=reason, report=result)
 
 
 def _completes_later(node: Node, result: dict[str, Any]) -> bool:
@@ -190,31 +169,32 @@ def _completes_later(node: Node, result: dict[str, Any]) -> bool:
     return node.task.type != "SIMPLE" and result.get("lease") is not None
 
 
-def _handed_over(changeset: Changeset, task: Task, said: dict[str, Any]) -> None:
-    """The worker has done its part: no worker holds the task, and no sign of life is expected any more."""
-    if task.response_timeout_at is not None:
-        changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    task = changeset.put(task, updated_at=changeset.now, lease=0, holder=None, response_timeout_at=None, **said)
-    _record_report(changeset, task, TaskStatus.COMPLETED)
+def _complete_later(changeset: Changeset, task: Task, result: Mapping[str, Any], output: Payload) -> None:
+    """Keep the report of a worker that has done its part: it does not hold the task, and no sign of life is expected any more."""
+    row, before = changeset.opened(task)
+    record_report(row, result)
+    release_attempt(row, changeset.now)
+    row.output = changeset.keep(output)
+    changeset.settle(row, before)
+    _record_report(changeset, row, TaskStatus.COMPLETED)
 
 
-def _not_yet(changeset: Changeset, task: Task, callback_after_ms: int, said: dict[str, Any]) -> None:
+def _put_back(changeset: Changeset, task: Task, result: Mapping[str, Any], output: Payload) -> None:
     """IN_PROGRESS: a worker's task goes back into its queue, offered again after the callback; an operator's just goes on."""
-    node = changeset.node(task)
+    node, status = changeset.node(task), task.status
+    row, before = changeset.opened(task)
+    record_report(row, result)
+    row.output = changeset.keep(output)
     if node.operator:
-        _sign_of_life(changeset, task, **said)
-        _record_report(changeset, changeset.known(task.ref), TaskStatus.IN_PROGRESS)
-        return
-    if task.response_timeout_at is not None:
-        changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    if task.poll_timeout_at is not None:
-        changeset.cancel_timer(f"{EventKind.POLL_TIMEOUT}:{task.ref}")
-    before = task.status
-    task = queue_again(
-        changeset, node, task, callback_after_ms, updated_at=changeset.now, callback_after_ms=callback_after_ms, **_LET_GO, **said
-    )
-    if task.status is before:
-        _record_report(changeset, task, TaskStatus.IN_PROGRESS)
+        extend_lease(row, node.policy, changeset.now)
+        changeset.settle(row, before)
+    else:
+        delay = row.callback_after_ms = int(result.get("callbackAfterMs") or 0)
+        release_attempt(row, changeset.now)
+        row.poll_timeout_at = None
+        queue_again(changeset, node, row, before, delay)
+    if row.status is status:
+        _record_report(changeset, row, TaskStatus.IN_PROGRESS)
 
 
 def _record_report(changeset: Changeset, task: Task, reported: TaskStatus) -> None:
@@ -234,22 +214,9 @@ def on_extend_lease(changeset: Changeset, event: Event) -> None:
     if lease is not None and lease != task.lease:
         changeset.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
         return
-    _sign_of_life(changeset, task)
-
-
-def _sign_of_life(changeset: Changeset, task: Task, **said: Any) -> None:
-    """The task was updated, so its response timeout starts again."""
-    at = task.response_timeout_at
-    if at is not None:
-        span = changeset.node(task).policy.response_timeout_ms
-        at = changeset.now + span if span > 0 else None
-        if at is None:  # moved to a definition that has none
-            changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
-    task = changeset.put(task, updated_at=changeset.now, response_timeout_at=at, **said)
-    if at is not None:
-        changeset.set_timer(
-            task, EventKind.RESPONSE_TIMEOUT, at, default_ms=changeset.node(task).policy.defaults.get("response_timeout_ms", 0)
-        )
+    row, before = changeset.opened(task)
+    extend_lease(row, changeset.node(row).policy, changeset.now)
+    changeset.settle(row, before)
 
 
 #: Deaths of its holders after which an attempt is handed out alone.
@@ -285,14 +252,18 @@ def on_give_back(changeset: Changeset, event: Event) -> None:
         reason = f"its worker's process died {number} times, the last time while it ran alone"
         changeset.close(task, TaskStatus.TIMED_OUT, reason=f"Task {task.name!r} ({task.ref}): {reason}", deaths=number)
         return
-    if task.response_timeout_at is not None:
-        changeset.cancel_timer(f"{EventKind.RESPONSE_TIMEOUT}:{task.ref}")
     text = _WHY.get(why, _WHY["stopped"]).format(f"worker {task.worker_id!r}" if task.worker_id else "its worker")
-    node, given = changeset.node(task), {**_LET_GO, "deaths": task.deaths + died, "updated_at": changeset.now}
-    if not node.limit.rate:
-        offer(changeset, node, changeset.put(task, because=text, status=TaskStatus.SCHEDULED, **given))
-    elif ask_again(changeset, node, task, reason=text, **given):
-        offer(changeset, node, changeset.known(task.ref))
+    node = changeset.node(task)
+    row, before = changeset.opened(task)
+    release_attempt(row, changeset.now)
+    row.deaths, row.poll_timeout_at = row.deaths + died, None
+    if node.limit.rate:
+        if not ask_again(changeset, node, row, before, reason=text):
+            return
+    else:
+        row.status = TaskStatus.SCHEDULED
+        changeset.settle(row, before, because=text)
+    offer(changeset, node, row)
 
 
 def _due(changeset: Changeset, event: Event, deadline: str) -> Task | None:
@@ -326,8 +297,7 @@ def _expired(changeset: Changeset, event: Event, deadline: str) -> Task | None:
         return task
     at = changeset.now + left
     moved: dict[str, Any] = {deadline: at}
-    task = changeset.put(task, **moved)
-    changeset.set_timer(task, event.kind, at, default_ms=left)
+    task = changeset.put(task, default_ms=left, **moved)
     name = deadline.removesuffix("_at")
     reason = f"it counts driven time, of which {_seconds(left)} are left"
     changeset.journal(HistoryKind.POSTPONED, name, ref=task.ref, attempt=task.attempt, number=left, reason=reason)
@@ -387,7 +357,9 @@ def on_response_timeout(changeset: Changeset, event: Event) -> None:
     """The worker gave no sign of life in time. What no worker holds has such a deadline from an earlier version: it is void."""
     task = _expired(changeset, event, "response_timeout_at")
     if task is not None and changeset.node(task).operator:
-        changeset.put(task, response_timeout_at=None)
+        row, before = changeset.opened(task)
+        drop_response_timeout(row)
+        changeset.settle(row, before)
     elif task is not None:
         limit = in_seconds(changeset.node(task).policy.response_timeout_ms)
         text = f"responseTimeout: {limit} exceeded for the taskId: {task.task_id} with Task Definition: {task.name}"

@@ -89,12 +89,8 @@ def _begin_again(changeset: Changeset, verb: str, said: dict[str, Any]) -> None:
     changeset.reopening = False
     changeset.start_order_again()
     changeset.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
+    changeset.take_back_start()
     changeset.change(
-        started_at=0,
-        timeout_at=None,
-        skips=0,
-        compensating=None,
-        permitted_failures=0,
         variables=changeset.payload(said.get("variables", dict(changeset.plan.definition.variables))),
         definition_hash=said.get("definitionHash", changeset.workflow.definition_hash),
         name=said.get("name", changeset.workflow.name),

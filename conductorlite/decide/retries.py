@@ -20,6 +20,7 @@ from conductorlite.decide.operators.scripts import chosen_head
 from conductorlite.decide.operators.sub_workflow import start_child
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.decide.sub_workflows import notify_parent
+from conductorlite.decide.transitions import reopen_attempt
 from conductorlite.model.canonical import EMPTY
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
@@ -129,13 +130,10 @@ def _reopen_where_it_failed(changeset: Changeset, in_place: Collection[str], *, 
 
 def reopen_workflow(changeset: Changeset) -> None:
     """Take back what reported the end; events that were written before are void from here on."""
-    changeset.change(
-        generation=changeset.workflow.generation + 1,
-        last_retried_at=changeset.now,
-        started_at=changeset.workflow.started_at or changeset.now,
-    )
+    changeset.change(generation=changeset.workflow.generation + 1, last_retried_at=changeset.now)
+    changeset.start()
     if changeset.workflow.status.terminal:
-        changeset.change(ended_at=0, output=EMPTY, reason=None, failed_refs=(), failed_task_names=(), failed_task_id=None)
+        changeset.take_back_end()
         changeset.move_workflow(WorkflowStatus.RUNNING, verb=True)
     changeset.reopening = True
 
@@ -156,18 +154,13 @@ def _in_place(changeset: Changeset, task: Task) -> None:
     go_on(changeset, task, generation=changeset.workflow.generation, **fields)
 
 
-def go_on(changeset: Changeset, task: Task, **fields: Any) -> Task:
+def go_on(changeset: Changeset, task: Task, *, lease: int = 0, **fields: Any) -> Task:
     """Reopen an ended task as the row it is; its deadlines start again. What has followed from it is not done again."""
-    fields = {
-        "status": TaskStatus.IN_PROGRESS,
-        "ended_at": 0,
-        "updated_at": changeset.now,
-        "reason": None,
-        "executed": False,
-        "succeeded_before": task.succeeded_before or task.executed,
-        **fields,
-    }
-    row = changeset.put(task, verb=True, **fields)
+    row, before = changeset.opened(task)
+    reopen_attempt(row, changeset.now, lease=lease)
+    for name, value in fields.items():
+        setattr(row, name, value)
+    changeset.settle(row, before, verb=True)
     return start_deadlines(changeset, changeset.node(row), row)
 
 

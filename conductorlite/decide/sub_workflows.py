@@ -214,7 +214,6 @@ def _whole(changeset: Changeset, status: WorkflowStatus, output: Payload) -> dic
     changes: dict[str, Any] = {
         "status": status,
         "compensating": None,
-        "ended_at": changeset.now,
         "updated_at": changeset.now,
         "input": EMPTY,
         "output": EMPTY,

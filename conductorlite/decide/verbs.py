@@ -20,6 +20,7 @@ from conductorlite.decide.endings import fail_workflow, set_workflow_timeout
 from conductorlite.decide.operators import VARIABLES_LIMIT
 from conductorlite.decide.prefetch import prefetch_rest
 from conductorlite.decide.sub_workflows import answer_start, notify_parent
+from conductorlite.decide.transitions import skip_ahead
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, printed_ref
@@ -69,7 +70,7 @@ def on_start(changeset: Changeset, event: Event) -> None:
     if changeset.workflow.status is WorkflowStatus.PAUSED:
         changeset.hold(event)
         return
-    changeset.change(started_at=changeset.now)
+    changeset.start()
     set_workflow_timeout(changeset)
     # A caller who starts one by a verb had the error before anything was stored; what another execution starts fails here.
     check = changeset.plan.input_check
@@ -170,15 +171,7 @@ def on_skip(changeset: Changeset, event: Event) -> None:
             changeset.reply(event, Outcome.CONFLICT, problem)
             return
         changeset.journal(HistoryKind.VERB, "SKIP", ref=ref, payload=event.data)
-        changeset.create(
-            node,
-            iterations,
-            TaskStatus.SKIPPED,
-            input=given,
-            output=output,
-            in_order=False,
-            ended_at=changeset.now,
-        )
+        skip_ahead(changeset.create(node, iterations, TaskStatus.SKIPPED, input=given, output=output, in_order=False))
         changeset.change(skips=changeset.workflow.skips + 1)
 
 

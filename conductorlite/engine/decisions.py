@@ -86,13 +86,13 @@ class TurnDecider(Lookups):
         a parked one waits for its release.
         """
         memo = TurnMemo() if memo is None else memo
-        reader = StoreReader(self, view, workflow, memo)
+        plan = self.plans.plan(view, workflow)
+        reader = StoreReader(self, view, workflow, memo, limited=plan.asks_limits or workflow.rate_limit_key is not None)
         now = reader.now
         due = () if memo.started is not None or workflow.parked is not None else self.due(view, workflow, now)
         ordered = (*due, *events)
         if len(ordered) > 1:
             ordered = tuple(sorted(ordered, key=lambda event: event.order))
-        plan = self.plans.plan(view, workflow)
         if plan.foreign:
             self.entering(workflow, ordered, memo)
         memo.known = None if plan.foreign else reader
@@ -168,7 +168,10 @@ class TurnDecider(Lookups):
         plan = self.plans.kept(resident.row, ())
         if plan is None or plan.foreign:
             return None
-        memo.known = reader = StoreReader(self, None, resident.row, memo, resident)
+        row = resident.row
+        memo.known = reader = StoreReader(
+            self, None, row, memo, resident, limited=plan.asks_limits or row.rate_limit_key is not None
+        )
         ordered = tuple(sorted(events, key=lambda event: event.order)) if len(events) > 1 else tuple(events)
         reader.ahead = partial(prefetch, plan, reader, ordered)
         try:
@@ -192,7 +195,9 @@ class TurnDecider(Lookups):
         plan = self.plans.kept(workflow, ())
         if plan is None or plan.foreign:
             return None
-        memo.known = reader = StoreReader(self, None, workflow, memo)
+        memo.known = reader = StoreReader(
+            self, None, workflow, memo, limited=plan.asks_limits or workflow.rate_limit_key is not None
+        )
         return self.decide(new[Turn](plan=plan, reader=reader, events=tuple(events), now=reader.now, taking=memo.taking))
 
     def decide(self, turn: Turn) -> Decision:

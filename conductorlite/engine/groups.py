@@ -14,11 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from conductorlite.decide.again import written_out
 from conductorlite.engine.decisions import polls_in_vain
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
-from conductorlite.engine.reader import Remembered
-from conductorlite.engine.residents import Resident
 from conductorlite.engine.turn_types import LASTING, Asked, Deadly, TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.model.attrs import new
@@ -38,11 +35,8 @@ __all__ = ["GroupTurns", "RunGroup", "beside"]
 #: Takes turns of different executions, as `GroupTurns.run_group` does.
 RunGroup = Callable[[Sequence[Asked]], list[TurnResult | ConductorliteError]]
 
-#: What a turn was decided on: one that is written out as a whole, on rows that are kept, leaves no more.
-Memo = TurnMemo | Remembered
-
 #: A turn that is to be written, and its decision.
-Ready = tuple[Asked, Memo, Decision]
+Ready = tuple[Asked, TurnMemo, Decision]
 
 #: What becomes of turns, by their executions.
 Results = dict[str, TurnResult | ConductorliteError]
@@ -113,10 +107,7 @@ class GroupTurns(Turns):
         if any(not decision.empty for _, _, decision in shared):
             self.quiet.committed(number)
         for one, memo, decision in shared:
-            if isinstance(memo, Remembered):
-                self.residents.keep(decision, memo, memo.version, number)
-                self.announce(decision)
-            elif not decision.empty:
+            if not decision.empty:
                 self._keep(decision, memo, number)
                 self.announce(decision)
             results[one.workflow_id] = new[TurnResult](decision=decision, replies=decision.replies)
@@ -126,21 +117,13 @@ class GroupTurns(Turns):
 
     def _applied(
         self, tx: WritingTransaction, ready: Iterable[Ready]
-    ) -> tuple[list[Ready], list[tuple[Asked, Memo, Decision | None]]]:
+    ) -> tuple[list[Ready], list[tuple[Asked, TurnMemo, Decision | None]]]:
         """Those that are written together, and those to be applied one by one; without a decision what is known to be late."""
         whole: list[Ready] = []
-        late: list[tuple[Asked, Memo, Decision | None]] = []
-        quiet, now = self.quiet, self.clock.now()
-        standing, owner = quiet.standing(now), quiet.owner
+        late: list[tuple[Asked, TurnMemo, Decision | None]] = []
         for one, memo, decision in ready:
             try:
-                if not isinstance(memo, Remembered):
-                    decision = self._before_apply(tx, decision, memo)
-                else:
-                    if memo.version != standing or decision.workflow.owner != owner:
-                        quiet.confirm(tx, decision.workflow, memo, now)
-                    quiet.write(decision)
-                whole.append((one, memo, decision))
+                whole.append((one, memo, self._before_apply(tx, decision, memo)))
             except FencedOut:
                 late.append((one, memo, None))
             except (KeyTaken, AlreadyExists, InvariantBroken):
@@ -178,15 +161,16 @@ class GroupTurns(Turns):
         """
         found: dict[str, Ready] = {}
         unknown: list[tuple[Asked, bool]] = []
-        now, version = self.clock.now(), self.quiet.believed() if self.residents else 0
+        version = self.quiet.believed() if self.residents else 0
         for one in asked:
-            resident, ready = self.residents.take(one.workflow_id), None
+            resident = self.residents.take(one.workflow_id)
             if resident is not None and resident.version == version:
-                ready, resident = self._decided_as_kept(resident, one, now), None
-            if ready is None:
-                unknown.append((one, resident is not None))
-            else:
-                found[one.workflow_id] = ready
+                memo = TurnMemo(None, one.extra_write, one.taking)
+                decision, resident = self.on_residents(resident, one.events, memo), None
+                if decision is not None:
+                    found[one.workflow_id] = (one, memo, decision)
+                    continue
+            unknown.append((one, resident is not None))
         if unknown:
             with self.backend.reading() as view:
                 for one, was_known in unknown:
@@ -198,24 +182,6 @@ class GroupTurns(Turns):
                     if decision is not None and not decision.empty:
                         found[one.workflow_id] = (one, memo, decision)
         return self._stored_apart(found[one.workflow_id] for one in asked if one.workflow_id in found)
-
-    def _decided_as_kept(self, resident: Resident, one: Asked, now: int) -> Ready | None:
-        """A turn that is decided on rows that are kept; None when it is to be decided on what is stored.
-
-        One that is written out as a whole takes neither a reader nor a memo. What goes wrong with it does so again without.
-        """
-        plan = self.plans.kept(resident.row, ())
-        if plan is not None and not plan.foreign and len(one.events) == 1 and one.taking is None:
-            rows = Remembered(self.quiet, resident, now)
-            try:
-                taken = written_out(plan, rows, one.events, now, self.environment, self.bounds, None)
-            except Exception:
-                taken = None  # it goes wrong once more without, and raises there
-            if taken is not None and not taken.texts:
-                return one, rows, taken
-        memo = TurnMemo(None, one.extra_write, one.taking)
-        decision = self.on_residents(resident, one.events, memo)
-        return None if decision is None else (one, memo, decision)
 
     def _decided_on(self, view: ReadingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
         """The decision on a turn that can share a write: not one that runs foreign code."""
@@ -238,8 +204,7 @@ class GroupTurns(Turns):
         ready: list[Ready] = []
         for one, memo, decision in found:
             try:
-                if isinstance(memo, TurnMemo):
-                    decision = self.store_payloads(decision, memo)
+                decision = self.store_payloads(decision, memo)
                 ready.append((one, memo, decision))
             except LASTING:
                 raise

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar, final
+from typing import Any, Final, TypeVar
 
 from conductorlite.engine.keys import last_polls
 from conductorlite.engine.lookups import Lookups
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
-from conductorlite.engine.residents import Quiet, Resident
+from conductorlite.engine.residents import Resident
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
@@ -29,7 +29,7 @@ from conductorlite.model.limits import Line, Member, reread
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["Near", "Remembered", "StoreReader"]
+__all__ = ["StoreReader"]
 
 V = TypeVar("V")
 
@@ -47,7 +47,10 @@ class StoreReader:
         workflow: Workflow,
         memo: TurnMemo,
         resident: Resident | None = None,
+        *,
+        limited: bool = True,
     ) -> None:
+        """Read for a turn on an execution; `limited` says whether limits may be asked, so that the steady clock is read too."""
         self.workflow = workflow
         #: Whether its rows are in memory: nothing is saved by asking for many at once.
         self.at_hand = resident is not None or lookups.at_hand
@@ -63,7 +66,14 @@ class StoreReader:
         self._memo = memo
         #: The instant of the turn, and what the steady clock read then.
         clock = lookups.clock
-        self.now, self._read_at = memo.readings or ((clock.now(), None) if clock.virtual else readings(clock))
+        self._read_at: tuple[str, int] | None = None
+        if memo.readings is not None:
+            self.now, self._read_at = memo.readings
+        elif limited and not clock.virtual:
+            self.now, self._read_at = readings(clock)
+        else:
+            self.now = clock.now()
+        self._limited = limited
         self._resident = resident
         self._tasks: dict[str, Task | None] = {} if resident is None else resident.tasks
         self._payloads: dict[str, Payload] = {**memo.payloads} if memo.payloads else {}
@@ -328,6 +338,8 @@ class StoreReader:
         """See `Reader.limit`."""
         if key not in self._lines or self._lines[key][0] < heads:
             line = self._ask(lambda view: view.line(key, heads))
+            if not self._limited and not self._lookups.clock.virtual:  # of a task that began on a definition with limits
+                self._limited, self._read_at = True, readings(self._lookups.clock)[1]
             if self._read_at is not None:
                 # Its windows by the turn's own reading of the clocks: if those were set since, it would compare two times.
                 line = attrs.evolve(line, limit=reread(line.limit, self.now, self._read_at))
@@ -419,65 +431,3 @@ class StoreReader:
             if self._memo.answers is not None:
                 self._memo.answers[seed] = (values, now, answer)
         return answer
-
-
-@final
-class Near:
-    """What a step, or a retry, asks of an execution in a store in memory, in a write that has been entered."""
-
-    __slots__ = ("_now", "_quiet", "_view", "workflow")
-
-    def __init__(self, quiet: Quiet, view: ReadingTransaction, workflow: Workflow, now: int) -> None:
-        self._quiet, self._view, self.workflow, self._now = quiet, view, workflow, now
-
-    def task(self, ref: str) -> Task | None:
-        """See `Reader.task`."""
-        return self._view.tasks(self.workflow.workflow_id, (ref,))[ref]
-
-    def prefetch(self, *, refs: Iterable[str]) -> None:
-        """Nothing: all is at hand."""
-
-    def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
-        """See `StoreReader.first_offered`."""
-        if self._now < self._quiet.offered_at(queue):
-            return ()
-        return self._quiet.first_offered(self._view, self._quiet.written, queue, self._now, limit)
-
-    def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
-        """See `Quiet.alone_until`."""
-        return self._quiet.alone_until(self._view, self.workflow, at, queue, queues)
-
-
-@final
-class Remembered:
-    """The same of an execution whose rows are resident, and what its write compares: a `Known` and a `Memo`."""
-
-    __slots__ = ("_now", "_quiet", "latest", "tasks_known", "unoffered", "version", "workflow")
-    resident = at_hand = True
-
-    def __init__(self, quiet: Quiet, resident: Resident, now: int) -> None:
-        self.workflow, self.tasks_known, self.latest, self.version = resident.row, resident.tasks, resident.latest, resident.version
-        self._quiet, self._now = quiet, now
-        self.unoffered: int | None = None
-
-    def latest_known(self) -> dict[str, str]:
-        """See `Known`."""
-        return self.latest
-
-    def task(self, ref: str) -> Task | None:
-        """See `Reader.task`; raises KeyError for what would have to be read."""
-        return self.tasks_known[ref]
-
-    def prefetch(self, *, refs: Iterable[str]) -> None:
-        """Nothing: all is at hand, or the turn is another one."""
-
-    def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
-        """See `StoreReader.first_offered`."""
-        if self._now < self._quiet.offered_at(queue):
-            self.unoffered = self._quiet.version
-            return ()
-        return self._quiet.look_offered(queue, self._now, limit)
-
-    def alone_until(self, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
-        """See `Quiet.alone_until`."""
-        return self._quiet.look_alone(self.workflow, at, queue, queues)

@@ -18,22 +18,17 @@ Source of the rule: Conductor's `WorkflowExecutor.decide` under a lock; here the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from itertools import count
 from typing import Final
 
-from conductorlite.decide.again import again
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
-from conductorlite.decide.rounds import next_round
-from conductorlite.decide.step import Handing, Rows, step
 from conductorlite.engine.decisions import UNLOCKED, Parking, TurnLock, TurnLost
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
-from conductorlite.engine.reader import Near, Remembered
 from conductorlite.engine.registry import Registry
-from conductorlite.engine.residents import Quiet, Resident, Residents
+from conductorlite.engine.residents import Quiet, Residents
 from conductorlite.engine.turn_types import (
     Asked,
     Caller,
@@ -61,22 +56,12 @@ from conductorlite.model.errors import (
     NoHelper,
     PayloadTooLarge,
     StorageBusy,
-    StorageError,
 )
 from conductorlite.model.executions import Workflow
 from conductorlite.model.threads import Waiters
-from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import Backend, Capability, Lock, WritingTransaction
 
 __all__ = ["Turns"]
-
-#: Reports of an execution that are not looked at for a step once one of them was none.
-_PASSED: Final = 16
-
-_REPORT: Final = EventKind.REPORT
-
-#: What decides a turn that is written out as a whole.
-Way = Callable[[Plan, Rows, Event, int, Mapping[str, str], Bounds, Handing | None], Decision | None]
 
 #: How often a turn that is fenced out decides again before it leaves its events in the inbox.
 _TRIES: Final = 8
@@ -110,9 +95,6 @@ class Turns(Parking):
         #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
         self.at_hand = bool(getattr(backend, "in_memory", False))
         self._memory = backend if self.at_hand else None
-        self._peek: Callable[[str], Workflow | None] | None = getattr(backend, "peek", None)
-        #: The execution of which a turn was no step, and how many of its reports were not looked at since.
-        self._unlike, self._passed = "", 0
         self.residents = Residents(0 if self.at_hand or not fencing else resident_bytes)
         self.quiet = Quiet(backend, owner, registry.joined)
         super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
@@ -122,8 +104,6 @@ class Turns(Parking):
         self._unborn = {}
         #: Without it a turn overwrites what another one has committed since it read.
         self.fencing = fencing
-        #: Whether turns that are written out as a whole are taken on rows in memory.
-        self._stepping = lock is None and (self.at_hand or bool(self.residents))
         #: Read inside the write transaction: no turn is lost, but others wait while this one decides.
         self.read_inside = False
         self.listeners: list[Listener] = []
@@ -157,100 +137,11 @@ class Turns(Parking):
         that are free for what the turn offers. Raises ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is
         rolled back and counted) and StorageErrors; then nothing of the turn is stored.
         """
-        if self._stepping and len(events) == 1 and events[0].kind is _REPORT and not extra_write:
-            taken = self._take_step(workflow_id, events[0], taking)
-            if taken is not None:
-                return taken
-        return self._run_follow_ups(workflow_id, events, self._attempt_turn(workflow_id, events, started, extra_write, taking))
-
-    def _take_step(self, workflow_id: str, event: Event, taking: Taking | None) -> TurnResult | None:
-        """Take a turn that is written out as a whole (see `decide.again`), which nothing follows, on rows that are in memory.
-
-        None, with nothing done, for any other, and for one that goes wrong: it does so again, as a turn like any other. Raises
-        StorageErrors.
-        """
-        if workflow_id == self._unlike and self._passed < _PASSED:
-            self._passed += 1
-            return None
-        if self.at_hand and self.backend is not self._memory:
-            return None  # another store was put around it since, which is to see each turn read and write
-        resident = None if self.at_hand else self.residents.peek(workflow_id)
-        row = self._peek(workflow_id) if self._peek is not None else None if resident is None else resident.row
-        if row is None:
-            return None
-        plan = self.plans.kept(row, ())
-        failed, ref = event.data.value["status"] == "FAILED", event.ref or ""
-        known = plan and plan.steps.get(f"again:{ref}" if failed else ref, plan)
-        if plan is None or known is None or plan.foreign or row.owner != self.quiet.owner:
-            self._unlike, self._passed = workflow_id, 0
-            return None
-        way = again if failed else step if ref in plan.nodes else next_round
-        try:
-            if resident is not None:
-                decision = self._step_apart(resident, plan, way, event, taking)
-            else:
-                decision = self._step_inside(row, plan, way, event, taking)
-        except StorageError:
-            raise
-        except Exception:
-            return None  # it goes wrong once more without, and raises there
-        if decision is None:
-            return None
-        self.announce(decision)
-        return new[TurnResult](decision=decision, replies=decision.replies)
-
-    def _step_inside(self, row: Workflow, plan: Plan, way: Way, event: Event, taking: Taking | None) -> Decision | None:
-        """The decision of such a turn, which is committed, on a store in memory: all in its write. None, with nothing done."""
-        quiet = self.quiet
-        with self.backend.writing() as tx:
-            now = self.clock.now()
-            if tx.workflow(row.workflow_id) is not row or row.parked is not None or not quiet.nothing_due(now):
-                return None
-            rows = Near(quiet, tx, row, now)
-            offer = None if taking is None else partial(taking.hand_out, row.workflow_id, now, rows.first_offered, rows.alone_until)
-            decision = way(plan, rows, event, now, self.environment, self.bounds, offer)
-            if decision is None:
-                self._unlike, self._passed = row.workflow_id, 0
-                return None
-            number = quiet.enter(tx, now)
-            quiet.write(decision)
-            tx.apply(decision)
-            if taking is not None:
-                taking(tx, decision)
-        quiet.committed(number, taking)
-        return decision
-
-    def _step_apart(self, resident: Resident, plan: Plan, way: Way, event: Event, taking: Taking | None) -> Decision | None:
-        """The same on rows that are kept, which its write compares."""
-        quiet, row, now = self.quiet, resident.row, self.clock.now()
-        if self.read_inside or self.joined.decisions is not None or row.parked is not None:
-            return None
-        rows = Remembered(quiet, resident, now)
-        offer = None if taking is None else partial(taking.hand_out, row.workflow_id, now, rows.first_offered, rows.alone_until)
-        decision = way(plan, rows, event, now, self.environment, self.bounds, offer)
-        if decision is None:
-            self._unlike, self._passed = row.workflow_id, 0
-            return None
-        self.residents.take(row.workflow_id)  # who comes meanwhile, or after this went wrong, reads what is stored
-        try:
-            with self.backend.writing() as tx:
-                now = self.clock.now()
-                number = quiet.enter(tx, now)
-                quiet.confirm(tx, row, rows, now)
-                quiet.write(decision)
-                tx.apply(decision)
-                if taking is not None:
-                    taking(tx, decision)
-        except FencedOut:
-            self.fenced_out += 1
-            self.residents.refused(None if rows.unoffered is not None else rows)
-            raise
-        quiet.committed(number)
-        if decision.workflow.status.terminal:
-            quiet.over = (decision.workflow, number)
-        else:
-            self.residents.keep(decision, rows, rows.version, number)
-        return decision
+        taken = self._attempt_turn(workflow_id, events, started, extra_write, taking)
+        latest = taken.decision
+        if not (taken.answered or (latest is not None and (latest.more or latest.release_held or latest.outgoing.posted))):
+            return taken
+        return self._run_follow_ups(workflow_id, events, taken)
 
     def start_atomically(self, event: Event, started: Start, extra_write: ExtraWrite) -> TurnResult:
         """Begin an execution in one commit with `extra_write`, or not at all: nothing is tried again, and no event is left behind.
@@ -264,8 +155,6 @@ class Turns(Parking):
     def _run_follow_ups(self, workflow_id: str, events: Sequence[Event], taken: TurnResult) -> TurnResult:
         """Take the turns that directly follow from one."""
         latest = taken.decision
-        if not (taken.answered or (latest is not None and (latest.more or latest.release_held or latest.outgoing.posted))):
-            return taken
         rounds = 0
         family = taken.recipients
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
@@ -291,7 +180,11 @@ class Turns(Parking):
 
     def _keep(self, decision: Decision, memo: TurnMemo, number: int) -> None:
         known, memo.known = memo.known, None  # it knows the memo, and the collector would have to find both
-        if known is not None and self.joined.decisions is None:
+        if known is None or self.joined.decisions is not None:
+            return
+        if decision.workflow.status.terminal:
+            self.quiet.over = (decision.workflow, number)
+        else:
             self.residents.keep(decision, known, memo.version, number)
 
     def _attempt_turn(
@@ -371,9 +264,11 @@ class Turns(Parking):
     def _committed_apart(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed in a block of its own; raises what `decide` does."""
         workflow, decision = self._read_and_decide(workflow_id, events, memo)
-        refuse_rejected(decision, memo.started)
+        if memo.started is not None:
+            refuse_rejected(decision, memo.started)
         if decision is not None and not decision.empty:
-            decision = self.store_payloads(decision, memo)
+            if decision.texts:
+                decision = self.store_payloads(decision, memo)
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, self.clock.now())
                 tx.apply(self._before_apply(tx, decision, memo))

@@ -19,6 +19,7 @@ in a plan that changes. `Plan.foreign` says whether a turn may run code of anoth
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.language.conditions import Condition, compile_condition
@@ -30,9 +31,11 @@ from conductorlite.model.canonical import parse
 from conductorlite.model.codec import structured
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
+from conductorlite.model.executions import Task
 from conductorlite.model.later import functions, pattern
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Cache
 from conductorlite.plan.findings import find_predecessors
 from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition
@@ -140,6 +143,8 @@ class Node:
     policy: TaskPolicy
     operator: bool
     template: InputTemplate
+    #: The row of an attempt at it, as far as tasks of its type and name have the same: a copy is made faster than a new row.
+    blank: Task
     #: Within what limits workers carry it out; an operator has none.
     limit: Terms = NO_LIMIT
     #: Enclosing DO_WHILE references, outermost first.
@@ -180,8 +185,6 @@ class Node:
     #: What its input and its output are checked against.
     input_check: SchemaCheck | None = None
     output_check: SchemaCheck | None = None
-    #: Whether it is a worker's task whose beginning and end are like those of most: see `decide.plain`.
-    plain: bool = False
 
     @property
     def unreachable(self) -> bool:
@@ -200,12 +203,11 @@ class Plan:
     output: Template | None
     #: Per node, what scheduling its successors will read: see `decide.prefetch`.
     ahead: Mapping[str, Reads] = attrs.field(factory=dict)
-    #: What `decide.step` knows of a node and what follows it; None: nothing that it takes. Filled when asked for, as `ahead` is.
-    steps: dict[str, object] = attrs.field(factory=dict, eq=False, repr=False)
     #: Whether any node has a compensation, or may have one at run time.
     compensates: bool = False
-    #: Whether any node is limited, or may be at run time.
+    #: Whether any node is limited, or may be at run time; whether a limit may be asked, also that on executions.
     limited: bool = False
+    asks_limits: bool = False
     #: Whether a turn may run code of another author: scripts, expressions that search, schemas.
     foreign: bool = False
     #: The limit on executions: the template of its key.
@@ -232,6 +234,7 @@ def compile_plan(
     enforces = any((input_check, output_check, *(node.input_check or node.output_check for node in every)))
     output = compile_template(dict(definition.output_parameters)) if definition.output_parameters else None
     grows = any(place.task.type in _GROWING for place in places.values())
+    limited = grows or any(node.limit is not NO_LIMIT and bool(node.limit) for node in every)
     return Plan(
         definition=definition,
         semantics=semantics,
@@ -243,7 +246,8 @@ def compile_plan(
             nodes, output, frozenset[str]().union(*[one.inside for one in nodes.values() if one.task.type == TaskType.FORK_JOIN])
         ),
         compensates=bool(undoing) or grows,
-        limited=grows or any(node.limit is not NO_LIMIT and bool(node.limit) for node in every),
+        limited=limited,
+        asks_limits=limited or definition.rate_limit_config is not None,
         foreign=runs_foreign_code(definition, every, checked=enforces),
         rate_limit_key=_rate_limit_key(definition),
         input_check=input_check,
@@ -386,24 +390,28 @@ def _node(task: WorkflowTask, semantics: Semantics, *, previous: str | None = No
         around["compensation"] = None if task.compensation is None else task.compensation.task_reference_name
     if operator:
         around |= _of_operator(task, previous, around.pop("successor", None))
-    elif definition is None:
-        around["plain"] = not (task.async_complete or task.start_delay_ms or policy.total_timeout_ms > 0 or "compensates" in around)
-    else:
-        limit, input_check = task_limit(task), _checked(definition, definition.input_schema)
-        special = task.async_complete or task.start_delay_ms or policy.total_timeout_ms > 0 or "compensates" in around
-        around |= {"limit": limit, "input_check": input_check, "plain": not (special or limit or input_check)}
+    elif definition is not None:
+        around |= {"limit": task_limit(task), "input_check": _checked(definition, definition.input_schema)}
     if definition is not None:
         around["output_check"] = _checked(definition, definition.output_schema)
     merges = definition is not None and (not operator or task.type in _MERGES)
+    task_type = task.name if task.type == TaskType.SIMPLE else "FORK" if task.type in _FORKS else str(task.type)
     return new[Node](
         ref=task.task_reference_name,
         task=task,
-        task_type=task.name if task.type == TaskType.SIMPLE else "FORK" if task.type in _FORKS else str(task.type),
+        task_type=task_type,
+        blank=_blank(task_type, task.name),
         policy=policy,
         operator=operator,
         template=compile_input(_inputs(task), definition.input_template if merges and definition is not None else None),
         **around,
     )
+
+
+@lru_cache(maxsize=1_024)
+def _blank(task_type: str, name: str) -> Task:
+    """The row of an attempt, as far as tasks of one type and name have the same."""
+    return Task(workflow_id="", ref="", base_ref="", task_id="", task_type=task_type, name=name, status=TaskStatus.SCHEDULED)
 
 
 #: Types behind which their JOIN stands.

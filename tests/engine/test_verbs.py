@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple, switch, wait
 
-import conductorlite.decide.again as written_out
-import conductorlite.decide.plain as plain
+import conductorlite.decide.operators.worker as worker
+import conductorlite.decide.transitions as transitions
 from conductorlite import (
     Bounds,
     HistoryEvent,
@@ -21,7 +21,6 @@ from conductorlite import (
     WorkflowTask,
     WorkflowTimeoutPolicy,
 )
-from conductorlite.engine import turns
 from conductorlite.errors import AlreadyExists, Conflict, ExecutionNotFound, InvariantBroken
 
 NEVER_RETRIED = {"retry_count": 0, "poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0}
@@ -692,7 +691,7 @@ def test_pause_after_retry(bench: Bench) -> None:
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Switches a fault in the decider on and off: the end of a task called `bad` breaks an invariant."""
-    sound = plain.retry_delay
+    sound = transitions.retry_delay
 
     def breaking(*arguments: Any) -> int:
         if arguments[0].retry_delay_ms == 13_000:
@@ -700,7 +699,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
         return sound(*arguments)
 
     def switch_to(on: bool) -> None:
-        monkeypatch.setattr(plain, "retry_delay", breaking if on else sound)
+        monkeypatch.setattr(transitions, "retry_delay", breaking if on else sound)
 
     switch_to(True)
     return switch_to
@@ -815,8 +814,7 @@ def test_any_error_in_a_turn_is_a_broken_invariant(bench: Bench, monkeypatch: py
     def boom(*_: object) -> None:
         raise ZeroDivisionError("boom")
 
-    monkeypatch.setattr(written_out, "step", boom)
-    monkeypatch.setattr(turns, "step", boom)
+    monkeypatch.setattr(worker, "attempt_id", boom)
     for _ in range(3):
         with pytest.raises(InvariantBroken, match=r"w1: ZeroDivisionError: boom"):
             bench.report(task)

@@ -46,7 +46,6 @@ SILENT: dict[str, tuple[str, ...]] = {
     "engine/groups.py": (
         "GroupTurns._applied: KeyTaken, AlreadyExists, InvariantBroken",
         "GroupTurns._committed_together: KeyTaken, AlreadyExists, InvariantBroken",
-        "GroupTurns._decided_as_kept: Exception",
         "GroupTurns._or_alone: ConductorliteError, PayloadsRequired, NoHelper, Deadly",
         "GroupTurns._stored_apart: ConductorliteError",
         "GroupTurns.run_group: ConductorliteError",
@@ -73,10 +72,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "Search._rebuilt: StorageCorrupt, InvariantBroken",
     ),
     "engine/starts.py": ("StartTurns._begin_coming: ConductorliteError",),
-    "engine/turns.py": (
-        "Turns._take_step: Exception",
-        "Turns.run_related: InvariantBroken",
-    ),
+    "engine/turns.py": ("Turns.run_related: InvariantBroken",),
     "engine/verbs.py": ("Verbs.close: StorageError, EngineClosed",),
     "ext/cassandra/backend.py": (
         "SplitBackend._settle: ConductorliteError",

@@ -11,7 +11,7 @@ import attrs
 import pytest
 from test_oracle import Tally, live
 
-from conductorlite.decide import endings, plain, progress, reports
+from conductorlite.decide import endings, progress, reports, transitions
 from conductorlite.decide import retries as reopening
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators import join
@@ -41,19 +41,26 @@ def some_live_rows_pass_for_all(patch: Patch) -> None:
 
 def counted_twice(patch: Patch) -> None:
     """A counter goes down by two when a task of a loop ends."""
-    real = Changeset.count
+    real = Changeset.settle
 
-    def count(self: Changeset, task: Task, change: int) -> None:
-        real(self, task, change)
-        if change < 0 and task.iterations and self.known(self.owner(task) or "").open > 0:
-            real(self, task, change)
+    def settle(self: Changeset, task: Task, before: Any, **options: Any) -> None:
+        real(self, task, before, **options)
+        owner = self.owner(task) if before[2] and not task.live and task.iterations else None
+        if owner is not None and owner.open > 0:
+            self.own(owner).open -= 1  # type: ignore[misc]
 
-    patch.setattr(Changeset, "count", count)
+    patch.setattr(Changeset, "settle", settle)
 
 
 def timer_not_cancelled(patch: Patch) -> None:
     """The timers of a task survive it."""
+    real = Changeset._date_timers
+
+    def date_timers(self: Changeset, task: Task, before: Any, after: Any, default_ms: int | None) -> None:
+        real(self, task, before, tuple(was if at is None else at for was, at in zip(before, after, strict=True)), default_ms)
+
     patch.setattr(Changeset, "cancel_timer", lambda self, event_id: None)
+    patch.setattr(Changeset, "_date_timers", date_timers)
 
 
 def message_not_removed(patch: Patch) -> None:
@@ -158,7 +165,7 @@ def journal_line_missing(patch: Patch) -> None:
 def drawn_jitter(patch: Patch) -> None:
     """Jitter is drawn instead of derived."""
     chance = random.Random(1)
-    patch.setattr(plain, "jitter", lambda policy, *_: chance.randrange(policy.backoff_jitter_ms + 1))
+    patch.setattr(transitions, "jitter", lambda policy, *_: chance.randrange(policy.backoff_jitter_ms + 1))
 
 
 def unread_payloads_are_empty(patch: Patch) -> None:

@@ -8,51 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conductorlite.decide.changeset.view import Item, Timer, View
+from conductorlite.decide.changeset.view import Item, View
 from conductorlite.model.attrs import changed, new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Message, Outcome, Reply, queue_name
-from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.executions import Task
 
-__all__ = ["REPLIES", "TIMEOUTS", "Mailboxes", "counted", "driven_time", "timer_event"]
+__all__ = ["REPLIES", "TIMEOUTS", "Mailboxes", "counted"]
 
 #: The deadlines that have a default.
 TIMEOUTS: Final = frozenset({EventKind.POLL_TIMEOUT, EventKind.RESPONSE_TIMEOUT, EventKind.TASK_TIMEOUT})
 
 
-def driven_time(since: int, span_ms: int, owner: str) -> Payload:
-    """From when it counts (epoch ms), how much driven time, and whose drivers count."""
-    if owner:
-        return Payload.of({"since": since, "span": span_ms, "owner": owner})
-    return Payload(f'{{"since":{since},"span":{span_ms}}}')
-
-
 def counted(event: Event) -> Mapping[str, Any] | None:
-    """What `driven_time` said; None for an event that counts by the clock."""
+    """Since when a timeout counts driven time (epoch ms), how much, and whose drivers count; None if it counts by the clock."""
     return (event.data.value or None) if event.kind in TIMEOUTS else None
-
-
-def timer_event(workflow: Workflow, event_id: str, timer: Timer) -> Event:
-    """A timer of a task as the event that it is in the inbox."""
-    ref, attempt, generation, kind, at, default_ms, sequence, now = timer
-    data = EMPTY
-    if default_ms > 0:
-        since, owner = at - default_ms, workflow.owner
-        data = driven_time(since, default_ms, owner) if owner else Payload(f'{{"since":{since},"span":{default_ms}}}')
-    return new[Event](
-        workflow_id=workflow.workflow_id,
-        event_id=event_id,
-        kind=kind,
-        due_at=at,
-        posted_at=now,
-        sender=workflow.workflow_id,
-        sender_seq=sequence,
-        ref=ref,
-        attempt=attempt,
-        generation=generation,
-        data=data,
-        stored=True,
-    )
 
 
 #: The answers that say no more.
@@ -70,29 +40,9 @@ class Mailboxes(View):
         self._row.sequence += 1
         return self.workflow.sequence
 
-    def set_timer(self, task: Task, kind: EventKind, at: int, *, default_ms: int = 0) -> None:
-        """Date an event about a task; the row's own deadline field is the caller's to set.
-
-        With `default_ms` it is a timeout of that length that no definition sets: it counts only time in which the store was driven.
-        """
-        row = self._row
-        row.sequence = number = row.sequence + 1
-        self._timers[f"{kind!s}:{task.ref}"] = (
-            task.ref,
-            task.attempt,
-            task.generation,
-            kind,
-            at,
-            default_ms,
-            number,
-            self.now,
-        )
-
-    def event_of(self, event_id: str, timer: Event | Timer) -> Event:
-        """A timer as an event."""
-        if isinstance(timer, Event):
-            return timer
-        return timer_event(self.workflow, event_id, timer)
+    def date(self, task: Task, kind: EventKind, at: int) -> None:
+        """Put an event about a task into the inbox that follows from no deadline of its row."""
+        self.post(f"{kind!s}:{task.ref}", kind, at, ref=task.ref, attempt=task.attempt, generation=task.generation)
 
     def post(
         self,
@@ -145,24 +95,6 @@ class Mailboxes(View):
         timer = self._timers.pop(event_id, None)
         if timer is None or ((timer.ref, timer.attempt) if isinstance(timer, Event) else timer[:2]) not in self.inserted:
             self._cancelled[event_id] = None
-
-    def drop_timers(self, row: Any) -> None:
-        """Cancel the timers of a row that the turn writes."""
-        ref = row.ref
-        if row.total_timeout_at is not None:
-            self.cancel_timer(f"TOTAL_TIMEOUT:{ref}")
-            row.total_timeout_at = None
-        if row.timeout_at is not None:
-            self.cancel_timer(f"TASK_TIMEOUT:{ref}")
-            row.timeout_at = None
-        if row.poll_timeout_at is not None:
-            self.cancel_timer(f"POLL_TIMEOUT:{ref}")
-            row.poll_timeout_at = None
-        if row.response_timeout_at is not None:
-            self.cancel_timer(f"RESPONSE_TIMEOUT:{ref}")
-            row.response_timeout_at = None
-        if row.wait_until is not None:  # which it keeps: a retry of the execution waits for the same instant
-            self.cancel_timer(f"WAIT_ENDS:{ref}")
 
     def offer(self, task: Task) -> None:
         """Put a task into its workers' queue, visible from `task.due_at` on."""

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.decide.changeset.admissions import Admissions
-from conductorlite.model.attrs import changed, copied, new, thaw
-from conductorlite.model.canonical import EMPTY, Payload, attempt_head, encoded
+from conductorlite.decide.changeset.view import SMALL
+from conductorlite.decide.transitions import (
+    attempt_id,
+    begin_attempt,
+    cancel_attempt,
+    end_attempt,
+    end_workflow,
+    make_attempt,
+    record_report,
+    reopen_workflow,
+    reset_workflow,
+    retry_attempt,
+    start_workflow,
+)
+from conductorlite.model.attrs import changed, copied, new
+from conductorlite.model.canonical import EMPTY, Payload, encoded, parse
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
-from conductorlite.model.later import hashlib
 from conductorlite.model.policies import derive_id
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
@@ -20,10 +34,9 @@ from conductorlite.model.statuses import (
     TaskStatus,
     WorkflowStatus,
 )
-from conductorlite.model.threads import cached_property
 from conductorlite.plan.compile import Node
 
-__all__ = ["PUT_OFF", "Changeset", "attempt_id"]
+__all__ = ["PUT_OFF", "Changeset"]
 
 #: Operators whose retries wait for their delay, SCHEDULED: those that wait for something once they have begun. The others are
 #: evaluated in the decision itself, where Conductor knows no delay.
@@ -34,18 +47,34 @@ _OFFERED_AGAIN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.PENDING})
 
 _NOTHING: Final = Outgoing()
 
+#: Python finds a global faster than a member of an enumeration.
+_SKIPPED: Final = TaskStatus.SKIPPED
+
+#: Deadlines of a row, in the order in which those due at one instant take effect.
+Deadlines = tuple[int | None, int | None, int | None, int | None, int | None]
+
+#: What a row was before a change: its status (None: there was no row), its input, whether it was live, its deadlines.
+Before = tuple[TaskStatus | None, Payload | None, bool, Deadlines]
+
+_NO_ROW: Final[Before] = (None, None, False, (None, None, None, None, None))
+
+#: The timers of a row's deadlines: what their ids begin with, and what their lengths are called in `TaskPolicy.defaults`.
+_TIMERS: Final = (
+    (EventKind.TOTAL_TIMEOUT, "TOTAL_TIMEOUT", ""),
+    (EventKind.TASK_TIMEOUT, "TASK_TIMEOUT", "timeout_ms"),
+    (EventKind.POLL_TIMEOUT, "POLL_TIMEOUT", "poll_timeout_ms"),
+    (EventKind.RESPONSE_TIMEOUT, "RESPONSE_TIMEOUT", "response_timeout_ms"),
+    (EventKind.WAIT_ENDS, "WAIT_ENDS", ""),
+)
+
 
 class Changeset(Admissions):
     """One turn in the making. Not thread-safe."""
 
-    @cached_property
-    def _ids(self) -> dict[tuple[str, int, int], str]:
-        return {}
-
     def change(self, **fields: Any) -> None:
         """Change fields of the workflow row, save `status`."""
         for name, value in fields.items():
-            setattr(self.workflow, name, value)
+            setattr(self._row, name, value)
 
     def move_workflow(
         self, status: WorkflowStatus, *, reason: str | None = None, payload: Payload | None = None, verb: bool = False
@@ -57,8 +86,24 @@ class Changeset(Admissions):
             allowed = allowed | WORKFLOW_VERB_TRANSITIONS.get(before, frozenset())
         if status not in allowed:
             raise InvariantBroken(f"workflow {self.workflow.workflow_id}: {before} may not become {status}")
-        self.change(status=status)
+        self._row.status = status
         self.journal(HistoryKind.WORKFLOW, status, reason=reason, payload=payload)
+
+    def start(self) -> None:
+        """Begin the execution, unless it has begun before."""
+        start_workflow(self._row, self.now)
+
+    def end(self, reason: str | None) -> None:
+        """End the execution; its status is `move_workflow`'s."""
+        end_workflow(self._row, reason, self.now)
+
+    def take_back_end(self) -> None:
+        """Take back what reported the end of the execution."""
+        reopen_workflow(self._row)
+
+    def take_back_start(self) -> None:
+        """Take the execution back to where nothing of it has begun."""
+        reset_workflow(self._row)
 
     def journal(
         self,
@@ -73,13 +118,16 @@ class Changeset(Admissions):
     ) -> None:
         """Add a line to the journal."""
         cause = self.cause
-        if self.clock != self.now and ("kind" in cause or not self.history):
-            cause["clock"] = self.clock
-        self.cause = {}
-        self.history_seq += 1
+        if self.clock != self.now and (cause is not None or not self.history):
+            self.noted["clock"] = self.clock
+        if self.noted:
+            cause = encoded({**({} if cause is None else parse(cause)), **self.noted})
+            self.noted = {}
+        self.cause = None
+        self.history_seq = n = self.history_seq + 1
         self.history.append(
             new[HistoryEvent](
-                n=self.history_seq,
+                n=n,
                 at=self.now,
                 kind=kind,
                 status=status,
@@ -88,16 +136,9 @@ class Changeset(Admissions):
                 number=number,
                 reason=reason,
                 payload=payload,
-                cause=encoded(cause) if cause else None,
+                cause=cause,
             )
         )
-
-    def caused_by(self, cause: dict[str, Any] | None) -> None:
-        """Have the next line of the journal record what led to it; what the turn does by itself has no cause."""
-        before = self.cause
-        self.cause = {} if cause is None else cause
-        if "used" in before:
-            self.cause["used"] = before["used"]
 
     def create(
         self,
@@ -108,16 +149,16 @@ class Changeset(Admissions):
         previous: Task | None = None,
         input: Payload = EMPTY,
         in_order: bool = True,
-        task_id: str | None = None,
         **fields: Any,
     ) -> Task:
         """Add the first attempt at a node, or the one after `previous`; `in_order=False` leaves its place in the order open.
 
         Raises PayloadTooLarge, with nothing changed, for an input past its barrier; such an output fails the attempt for good.
         """
-        problem = self.refusal("task_input", input)
-        if problem is not None:
-            raise PayloadTooLarge(problem)
+        if self.lost is not None or input.text is None or len(input.text) > SMALL:
+            problem = self.refusal("task_input", input)
+            if problem is not None:
+                raise PayloadTooLarge(problem)
         problem = self.refusal("task_output", fields["output"]) if "output" in fields else None
         if problem is not None:
             status = TaskStatus.FAILED_WITH_TERMINAL_ERROR
@@ -125,48 +166,39 @@ class Changeset(Admissions):
         ref = printed_ref(node.ref, iterations) if iterations else node.ref
         if self.beginning is not None and self.beginning.ref == ref:
             return self._begin(self.beginning, status, input, fields)
-        attempt = 0 if previous is None else previous.attempt + 1
+        row = make_attempt(node, self.workflow, ref, iterations, status, self.now)
         if previous is not None:
-            fields.setdefault("first_scheduled_at", previous.first_scheduled_at)
-            fields.setdefault("first_attempt", previous.first_attempt)
-            fields["retried_task_id"] = previous.task_id
-            fields["succeeded_before"] = previous.executed or previous.succeeded_before
-            self.put(previous, retried=True)
-        elif "first_scheduled_at" not in fields:
-            fields["first_scheduled_at"] = self.now
-        task = new[Task](
-            workflow_id=self.workflow.workflow_id,
-            ref=ref,
-            base_ref=node.ref,
-            task_id=self.task_id(ref, attempt) if task_id is None else task_id,
-            task_type=node.task_type,
-            name=node.task.name,
-            status=status,
-            iterations=iterations,
-            grafts=node.grafts,
-            attempt=attempt,
-            generation=self.workflow.generation,
-            seq=self.next_place(ref) if in_order else 0,
-            input=self.keep(input),
-            scheduled_at=self.now,
-            updated_at=self.now,
-            **fields,
-        )
-        self.inserted[ref, attempt] = self.last[ref] = thaw(task)
+            superseded, before = self.opened(previous)
+            retry_attempt(row, superseded)
+            self.settle(superseded, before)
+        row.input = self.keep(input) if input.large else input
+        for name, value in fields.items():
+            setattr(row, name, value)
+        if not row.task_id:
+            row.task_id = self.task_id(ref, row.attempt)
+        if in_order:
+            row.seq = self.next_place(ref)
+        self.inserted[ref, row.attempt] = self.last[ref] = row
         self.newest[node.ref] = ref
-        self.settle(task, None, None, False)
+        self.settle(row, _NO_ROW)
+        task: Task = row
         return task
 
     def _begin(self, task: Task, status: TaskStatus, input: Payload, fields: dict[str, Any]) -> Task:
-        """What would be created stands there already, and its delay is over."""
-        if status.terminal:
-            self.drop_timers(self.own(task))
-        changes = {**fields, "status": status, "input": self.keep(input), "updated_at": self.now}
-        return self.put(task, **{**changes, "start_delay_ms": task.start_delay_ms})
+        """Begin an attempt whose row stands there already, for its delay is over."""
+        row, before = self.opened(task)
+        begin_attempt(row, status, self.now)
+        row.input = self.keep(input)
+        for name, value in fields.items():
+            if name != "start_delay_ms":
+                setattr(row, name, value)
+        self.settle(row, before)
+        begun: Task = row
+        return begun
 
     def create_ended(self, node: Node, iterations: tuple[int, ...], status: TaskStatus, **fields: Any) -> Task:
         """Add an attempt that is over as soon as it is there, and put what follows from it on the work list."""
-        task = self.create(node, iterations, status, started_at=self.now, ended_at=self.now, **fields)
+        task = self.create(node, iterations, status, **fields)
         self.queue.append(("advance", task.ref))
         return task
 
@@ -188,52 +220,53 @@ class Changeset(Admissions):
     def own(self, task: Task) -> Task:
         """The row as the turn writes it: a copy of what the reader has answered, made once."""
         row, place = self.last.get(task.ref), (task.ref, task.attempt)
-        if row is None:  # nothing of this reference is written yet
-            row = self.known(task.ref)
-            if row.attempt == task.attempt:
-                row = self.updated[place] = self.last[row.ref] = copied[Task](row)
-                return row
-        elif row.attempt == task.attempt:
+        if row is None and task.ref not in self._dropped:  # nothing of this reference is written yet
+            row = self.updated[place] = self.last[task.ref] = copied[Task](task)
+            return row
+        if row is not None and row.attempt == task.attempt:
             return row
         row = self.updated.get(place) or self.inserted.get(place)
         if row is None:
             raise InvariantBroken(f"task {task.ref!r}: attempt {task.attempt} is not the last one")
         return row
 
-    def opened(self, task: Task) -> tuple[Any, tuple[TaskStatus, Payload, bool]]:
-        """The row, to be written field by field, and what `settle` is to know of it as it was."""
-        row = self.own(task)
-        return row, (row.status, row.input, row.live)
+    def opened(self, task: Task) -> tuple[Any, Before]:
+        """Return the row, to be written field by field, and what `settle` is to know of it as it was."""
+        row: Any = self.last.get(task.ref)
+        if row is None or row.attempt != task.attempt:
+            row = self.own(task)
+        status = row.status
+        live = row.live if row.executed or row.retried or status is _SKIPPED else True
+        wait = None if status.terminal else row.wait_until
+        deadlines = (row.total_timeout_at, row.timeout_at, row.poll_timeout_at, row.response_timeout_at, wait)
+        return row, (status, row.input, live, deadlines)
 
-    def put(self, task: Task, *, verb: bool = False, because: str | None = None, **fields: Any) -> Task:
-        """Change fields of a row; a change of status is checked and journalled, counters follow. Returns the row as it is now.
-
-        `because` is recorded for a change after which the attempt is open still, and kept in no row.
-        """
-        row = self.own(task)
-        status, given, was_live = row.status, row.input, row.live
+    def put(
+        self, task: Task, *, verb: bool = False, because: str | None = None, default_ms: int | None = None, **fields: Any
+    ) -> Task:
+        """Change fields of a row, and settle it. Returns the row as it is now."""
+        row, before = self.opened(task)
         for name, value in fields.items():
             setattr(row, name, value)
-        self.settle(row, status, given, was_live, verb=verb, because=because)
-        return row
+        self.settle(row, before, verb=verb, because=because, default_ms=default_ms)
+        changed_row: Task = row
+        return changed_row
 
     def settle(
-        self,
-        task: Task,
-        before: TaskStatus | None,
-        given: Payload | None,
-        was_live: bool,
-        *,
-        verb: bool = False,
-        because: str | None = None,
+        self, task: Task, before: Before, *, verb: bool = False, because: str | None = None, default_ms: int | None = None
     ) -> None:
-        """Journal a change of status, and count; `before` is the status (None: no row), `given` the input it had."""
+        """Do what follows from a change of a row: check and journal its status, count it, date its timers.
+
+        `before` is what `opened` has given. `because` is recorded for a change after which the attempt is open still, and kept in
+        no row. `default_ms` is the length of a deadline that is dated again. Raises InvariantBroken.
+        """
+        was, given, was_live, was_due = before
         status = task.status
-        if before is not status:
-            by_verb = TASK_VERB_TRANSITIONS.get(before) if verb and before is not None else None
-            if status not in TASK_TRANSITIONS[before] and status not in (by_verb or ()):
-                raise InvariantBroken(f"task {task.ref!r} attempt {task.attempt}: {before} may not become {status}")
-            if status.terminal or (before is not None and status in _OFFERED_AGAIN and task.output != EMPTY):
+        if status is not was:
+            by_verb = TASK_VERB_TRANSITIONS.get(was) if verb and was is not None else None
+            if status not in TASK_TRANSITIONS[was] and status not in (by_verb or ()):
+                raise InvariantBroken(f"task {task.ref!r} attempt {task.attempt}: {was} may not become {status}")
+            if status.terminal or (was is not None and status in _OFFERED_AGAIN and task.output != EMPTY):
                 payload: Payload | None = task.output
             else:
                 payload = None if task.input is given or (given is not None and task.input == given) else task.input
@@ -245,21 +278,38 @@ class Changeset(Admissions):
                 reason=task.reason if status.terminal else because,
                 payload=payload,
             )
-        live = task.live
+        live = task.live if task.executed or task.retried or status is _SKIPPED else True
         if live is not was_live and self.counting:
-            self.count(task, live - was_live)
+            # What counts the live tasks is a scope around it, or the workflow.
+            scoped = task.grafts or self.plan.nodes[task.base_ref].scopes
+            owner = self.owner(task) if scoped else None
+            counter: Any = self._row if owner is None else self.own(owner)
+            counter.open += live - was_live
+            if counter.open < 0:
+                raise InvariantBroken(f"{'workflow' if owner is None else owner.ref}: counts {counter.open} live tasks")
+        wait = None if status.terminal else task.wait_until
+        due = (task.total_timeout_at, task.timeout_at, task.poll_timeout_at, task.response_timeout_at, wait)
+        if due != was_due:
+            self._date_timers(task, was_due, due, default_ms)
 
-    def count(self, task: Task, change: int) -> Task | None:
-        """Have what counts a task count as many live tasks more: a scope around it, which is answered, or the workflow (None).
+    def _date_timers(self, task: Task, before: Deadlines, after: Deadlines, default_ms: int | None) -> None:
+        """Set and cancel the timers of a row so that they are what its deadlines say.
 
-        Raises InvariantBroken.
+        Those due at one instant fire in the order in which they are set: total timeout, task timeout, poll and response timeout,
+        as in Conductor. One that no definition sets counts driven time, and carries its length.
         """
-        owner = self.owner(task) if task.grafts or self.plan.nodes[task.base_ref].scopes else None
-        row: Any = self._row if owner is None else self.own(owner)
-        count = row.open = row.open + change
-        if count < 0:
-            raise InvariantBroken(f"{'workflow' if owner is None else owner.ref}: counts {count} live tasks")
-        return None if owner is None else row
+        ref, row, timers, place = task.ref, self._row, self._timers, (task.ref, task.attempt)
+        defaults = (self.node(task) if task.grafts else self.plan.nodes[task.base_ref]).policy.defaults
+        for (kind, name, default), was, at in zip(_TIMERS, before, after, strict=True):
+            if at == was:
+                continue
+            event_id = f"{name}:{ref}"
+            if at is not None:
+                row.sequence = number = row.sequence + 1
+                length = defaults.get(default, 0) if default_ms is None else default_ms
+                timers[event_id] = (ref, task.attempt, task.generation, kind, at, length, number, self.now)
+            elif timers.pop(event_id, None) is None or place not in self.inserted:
+                self._cancelled[event_id] = None
 
     def drop(self, tasks: list[Task]) -> None:
         """Delete ended tasks that are kept no longer, with all their attempts; the journal still records them."""
@@ -317,6 +367,7 @@ class Changeset(Admissions):
         output: Payload | None = None,
         reason: str | None = None,
         child_ended: bool = False,
+        report: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> Task:
         """End an attempt: its lease, timers and message go; what follows from it is put on the work list.
@@ -325,26 +376,29 @@ class Changeset(Admissions):
         START_WORKFLOW was to start later is not started. An output past its barrier, or made of what cannot be read, fails the
         attempt for good.
         """
-        problem = self.refusal("task_output", output)
+        problem = None
+        if self.lost is not None or (output is not None and (output.text is None or len(output.text) > SMALL)):
+            problem = self.refusal("task_output", output)
         if problem is not None:
             status, output, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, EMPTY, problem
         row, before = self.opened(task)
-        self.drop_timers(row)
         if not child_ended and (row.sub_workflow_id is not None or row.task_type == "START_WORKFLOW"):
             self._end_child(row, f"parent workflow {row.workflow_id}: {reason or f'its task {row.ref!r} is {status}'}")
         if row.status is not TaskStatus.IN_PROGRESS:
             self._leave_queue(row)
-        row.status, row.reason = status, reason
-        row.ended_at = row.updated_at = self.now
-        row.lease, row.holder = 0, None
+        if report is not None:
+            record_report(row, report)
+        end_attempt(row, status, reason, self.now)
         if output is not None:
-            row.output = self.keep(output)
+            row.output = self.keep(output) if output.large else output
         for name, value in fields.items():
             setattr(row, name, value)
-        self.settle(row, *before)
-        task = self._leave_limit(row)
-        self.queue.append(("advance", task.ref))
-        return task
+        self.settle(row, before)
+        if row.limit_key is not None:
+            self._leave_limit(row)
+        self.queue.append(("advance", row.ref))
+        ended: Task = row
+        return ended
 
     def _leave_queue(self, task: Task) -> None:
         if task.status is TaskStatus.SCHEDULED:
@@ -392,9 +446,10 @@ class Changeset(Admissions):
         """End an open attempt because its execution ends, or what is around it: nothing follows. `because` goes to its child."""
         self._end_child(task, because or f"parent workflow {task.workflow_id}: its task {task.ref!r} is canceled")
         self._leave_queue(task)
-        self.drop_timers(self.own(task))
-        gone: dict[str, Any] = {"lease": 0, "holder": None, "ended_at": self.now, "updated_at": self.now}
-        return self._leave_limit(self.put(task, status=TaskStatus.CANCELED, **gone))
+        row, before = self.opened(task)
+        cancel_attempt(row, self.now)
+        self.settle(row, before)
+        return self._leave_limit(row)
 
     def rename(self, task: Task, new_ref: str, new_base_ref: str) -> None:
         """Give all attempts at a printed reference another name: ids, leases and generations stay, so reports still arrive.
@@ -429,6 +484,43 @@ class Changeset(Admissions):
         found = None if moved is None else self.task(moved)
         return found if found is not None and found.task_id == wanted else None
 
+    def _timer_events(self) -> tuple[Event, ...]:
+        """The timers that the turn has set, as the events that they are in the inbox.
+
+        One that counts driven time says since when (epoch ms), how much, and whose drivers count.
+        """
+        workflow_id, owner, events = self.workflow.workflow_id, self.workflow.owner, list[Event]()
+        for event_id, timer in self._timers.items():
+            if isinstance(timer, Event):
+                events.append(timer)
+                continue
+            ref, attempt, generation, kind, at, default_ms, sequence, now = timer
+            data = EMPTY
+            if default_ms > 0:
+                since = {"since": at - default_ms, "span": default_ms}
+                data = (
+                    Payload.of({**since, "owner": owner})
+                    if owner
+                    else Payload(f'{{"since":{at - default_ms},"span":{default_ms}}}')
+                )
+            events.append(
+                new[Event](
+                    workflow_id=workflow_id,
+                    event_id=event_id,
+                    kind=kind,
+                    due_at=at,
+                    posted_at=now,
+                    sender=workflow_id,
+                    sender_seq=sequence,
+                    ref=ref,
+                    attempt=attempt,
+                    generation=generation,
+                    data=data,
+                    stored=True,
+                )
+            )
+        return tuple(events)
+
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
         inserted = tuple(self.inserted.values()) if self.inserted else ()
@@ -439,9 +531,7 @@ class Changeset(Admissions):
         row.updated_at, row.history_seq = self.now, self.history_seq
         row.broken_turns, row.parked = 0, None
         row.__class__ = Workflow
-        timers: tuple[Event, ...] = ()
-        if self._timers:
-            timers = tuple([self.event_of(event_id, timer) for event_id, timer in self._timers.items()])
+        timers = self._timer_events() if self._timers else ()
         if self._limits:
             alarms = self._books.alarms.values()
             self._posted += [event for event in alarms if event.workflow_id != workflow.workflow_id]
@@ -457,7 +547,11 @@ class Changeset(Admissions):
             definitions=self._definitions,
             history=tuple(self.history),
             consumed=tuple(self._consumed) if self._consumed else (),
-            cancelled=tuple([event_id for event_id in self._cancelled if event_id not in self._timers]) if self._cancelled else (),
+            cancelled=()
+            if not self._cancelled
+            else tuple(self._cancelled)
+            if self._cancelled.keys().isdisjoint(self._timers)
+            else tuple([event_id for event_id in self._cancelled if event_id not in self._timers]),
             timers=timers,
             release_held=self._release_held,
             released_at=self.clock,
@@ -468,13 +562,6 @@ class Changeset(Admissions):
             replies=self.replies,
             limits=self.limit_changes() if self._limits else (),
         )
-
-
-def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> str:
-    """Id of an attempt. The head is the workflow's."""
-    workflow_id = workflow.workflow_id
-    identity = f"{workflow.seed}\x1f{workflow_id}\x1f{ref}\x1f{attempt}\x1f{generation}"  # as `derive_id` puts it together
-    return attempt_head(workflow_id) + hashlib.sha256(identity.encode()).hexdigest()[:24]
 
 
 def _is_attempt(task: Task, event: Event) -> bool:

@@ -114,8 +114,11 @@ class View:
         self._texts: dict[str, Payload] = {}
         self._definitions: dict[str, str] = {}
         self.history: list[HistoryEvent] = []
-        #: What led to the lines to come, until the first of them records it.
-        self.cause: dict[str, Any] = {}
+        #: What led to the lines to come, as canonical JSON, until the first of them records it; and what else that line records.
+        self.cause: str | None = None
+        self.noted: dict[str, Any] = {}
+        #: Ids of attempts that were derived in this turn.
+        self._ids: dict[tuple[str, int, int], str] = {}
         self._consumed: list[str] = []
         #: Those of tasks are made events at the end: most of what a turn dates for a task of its own it also cancels.
         self._timers: dict[str, Event | Timer] = {}
@@ -290,7 +293,7 @@ class View:
 
     def _so_far(self, name: str) -> Sequence[Any]:
         """What the last line of this turn, or the next one if there is none yet, records under a name of its cause."""
-        cause = self.cause if not self.history else parse(self.history[-1].cause or "{}")
+        cause = self.noted if not self.history else parse(self.history[-1].cause or "{}")
         found: Sequence[Any] = cause.get(name, ())
         return found
 
@@ -298,7 +301,7 @@ class View:
         """Have the journal record more under a name of a cause: in the last line of this turn, or in the next one."""
         entries = [*self._so_far(name), what]
         if not self.history:
-            self.cause[name] = entries
+            self.noted[name] = entries
             return
         last = self.history[-1]
         self.history[-1] = changed(last, cause=encoded({**parse(last.cause or "{}"), name: entries}))

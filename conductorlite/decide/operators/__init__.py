@@ -86,11 +86,8 @@ def schedule_wait(changeset: Changeset, node: Node, iterations: tuple[int, ...],
         TaskStatus.IN_PROGRESS,
         previous=previous,
         input=given,
-        started_at=changeset.now,
         wait_until=until,
     )
-    if until is not None:
-        changeset.set_timer(task, EventKind.WAIT_ENDS, until)
     start_deadlines(changeset, node, task, previous)
 
 
@@ -105,7 +102,6 @@ def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...]
         TaskStatus.IN_PROGRESS,
         previous=previous,
         input=changeset.payload(values),
-        started_at=changeset.now,
     )
     start_deadlines(changeset, node, task, previous)
 
@@ -301,11 +297,7 @@ def _put_off(changeset: Changeset, node: Node, previous: Task, delay_ms: int) ->
         # A WAIT waits for the same instant as before.
         wait_until=None if previous.wait_until is None else max(previous.wait_until, at),
     )
-    if task.total_timeout_at is not None:
-        changeset.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
-    changeset.set_timer(task, EventKind.ADMISSION, at)
-    if task.wait_until is not None:
-        changeset.set_timer(task, EventKind.WAIT_ENDS, task.wait_until)
+    changeset.date(task, EventKind.ADMISSION, at)
 
 
 def begin_retry(changeset: Changeset, task: Task) -> None:

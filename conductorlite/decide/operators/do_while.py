@@ -31,7 +31,7 @@ def schedule_loop(changeset: Changeset, node: Node, iterations: tuple[int, ...])
     """Create the row; its first round follows from the work list."""
     ref = printed_ref(node.ref, iterations)
     values = rendered(changeset, node, iterations, changeset.task_id(ref, 0))
-    loop = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.payload(values), started_at=changeset.now)
+    loop = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.payload(values))
     start_deadlines(changeset, node, loop)
     changeset.queue.append(("round", ref))
 

@@ -128,8 +128,6 @@ def schedule_dynamic_fork(changeset: Changeset, node: Node, iterations: tuple[in
         TaskStatus.COMPLETED,
         previous=previous,
         input=changeset.payload({**values, **given}),
-        started_at=changeset.now,
-        ended_at=changeset.now,
     )
     if node.join is not None:
         join = changeset.plan_of(node.grafts).nodes[node.join]

@@ -21,11 +21,12 @@ takes the first that is listed, waits for ever when none was scheduled, and thro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.operators.document import joined_payload, rendered
 from conductorlite.decide.operators.worker import start_deadlines
+from conductorlite.decide.transitions import reopen_attempt
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, printed_ref
@@ -55,7 +56,7 @@ __all__ = [
 def schedule_exclusive_join(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the row, and look at once."""
     named = {"joinOn": list(node.task.join_on), "defaultExclusiveJoinTask": list(node.task.default_exclusive_join_task)}
-    join = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.payload(named), started_at=changeset.now)
+    join = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.payload(named))
     join = start_deadlines(changeset, node, join)
     choose(changeset, join.ref)
 
@@ -112,7 +113,6 @@ def create_join(changeset: Changeset, node: Node, iterations: tuple[int, ...], *
         TaskStatus.IN_PROGRESS,
         input=changeset.payload({"joinOn": list(node.task.join_on)}),
         in_order=False,
-        started_at=changeset.now,
         waiting=len(dict.fromkeys(node.task.join_on)) - ended + 1,
     )
     return start_deadlines(changeset, node, join)
@@ -126,12 +126,12 @@ def create_collecting_join(
     passed = changeset.task(printed_ref(node.ref, iterations)) if retried else None
     if passed is not None:
         # The fork was malformed at first, and nothing joined: what follows has been scheduled.
-        again: dict[str, Any] = {"seq": 0, "waiting": 1, "executed": False, "succeeded_before": True, "ended_at": 0}
-        join = changeset.put(passed, verb=True, status=TaskStatus.IN_PROGRESS, input=given, **again)
-        return start_deadlines(changeset, node, join)
-    join = changeset.create(
-        node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, started_at=changeset.now, waiting=1
-    )
+        row, before = changeset.opened(passed)
+        reopen_attempt(row, changeset.now)
+        row.succeeded_before, row.seq, row.waiting, row.input = True, 0, 1, given
+        changeset.settle(row, before, verb=True)
+        return start_deadlines(changeset, node, row)
+    join = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=given, in_order=False, waiting=1)
     return start_deadlines(changeset, node, join)
 
 
@@ -217,8 +217,6 @@ def schedule_fork(changeset: Changeset, node: Node, iterations: tuple[int, ...])
         iterations,
         TaskStatus.COMPLETED,
         input=changeset.payload(values),
-        started_at=changeset.now,
-        ended_at=changeset.now,
     )
     if node.join is not None:
         join = changeset.plan_of(node.grafts).nodes[node.join]

@@ -22,15 +22,12 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset, attempt_id
-from conductorlite.decide.changeset.view import SMALL
-from conductorlite.decide.operators.document import ExpressionContext, rendered
-from conductorlite.decide.plain import blank, journalled, usual
+from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.operators.document import rendered
 from conductorlite.language.conditions import compile_condition, compile_function
 from conductorlite.language.jq import compile_jq
 from conductorlite.language.processes import ScriptTimedOut
-from conductorlite.language.values import Json, Outside, to_text
-from conductorlite.model.attrs import copied
+from conductorlite.language.values import Json, to_text
 from conductorlite.model.canonical import Payload
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra
 from conductorlite.model.executions import Task, printed_ref
@@ -40,7 +37,6 @@ from conductorlite.plan.tree import CHOOSES
 
 __all__ = [
     "chosen_head",
-    "passed",
     "schedule_decision",
     "schedule_inline",
     "schedule_lambda",
@@ -170,41 +166,6 @@ def schedule_switch(changeset: Changeset, node: Node, iterations: tuple[int, ...
     if case is not None:
         output = _selected(case) if len(case) <= _SHORT else changeset.payload(_selection(case))
         _take(changeset, node, iterations, previous, case, values, output)
-
-
-def passed(changeset: Changeset, node: Node, place: tuple[int, ...]) -> Task | None:
-    """The row of a SWITCH that selects nothing and that nothing follows, as it is when the flow has come past it.
-
-    None, with nothing done, for any other node: see `decide.plain`. That a task counts as live until it is past is left out.
-    """
-    asked = None if node.condition is None or node.task.type != "SWITCH" else node.condition.at_once
-    if asked is None or node.successor is not None or not usual(changeset) or "used" in changeset.cause:
-        return None
-    changeset.strict = True
-    try:
-        values = node.template.render(ExpressionContext(changeset, node.template.reads))
-        case = to_text(asked(values))
-        given = Payload.of({**values, "case": case})
-    except (Outside, ExpressionFailed, InvalidInput):
-        return None
-    finally:
-        changeset.strict = False
-    if _head(node, case) is not None or len(case) > _SHORT or given.text is None:
-        return None
-    if len(given.text) > SMALL and changeset.bounds.barriers.refusal("task_input", given) is not None:
-        return None
-    now, workflow, ref = changeset.now, changeset.workflow, printed_ref(node.ref, place)
-    row: Any = copied[Task](blank())
-    row.workflow_id, row.ref, row.base_ref, row.iterations = workflow.workflow_id, ref, node.ref, place
-    row.task_type, row.name, row.status, row.executed = node.task_type, node.task.name, TaskStatus.COMPLETED, True
-    row.task_id, row.generation = attempt_id(workflow, ref, 0, workflow.generation), workflow.generation
-    row.seq, row.input, row.output = changeset.next_place(ref), changeset.keep(given) if given.large else given, _selected(case)
-    row.scheduled_at = row.first_scheduled_at = row.started_at = row.updated_at = row.ended_at = now
-    changeset.inserted[ref, 0] = changeset.last[ref] = row
-    changeset.newest[node.ref] = ref
-    journalled(changeset, row, row.output, None)
-    task: Task = row
-    return task
 
 
 def schedule_decision(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:

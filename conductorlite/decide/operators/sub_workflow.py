@@ -73,7 +73,6 @@ def schedule_start_workflow(
         TaskStatus.IN_PROGRESS,
         previous=previous,
         input=kept,
-        started_at=changeset.now,
         due_at=changeset.after(delay),
         start_delay_ms=delay,
     )
@@ -214,7 +213,6 @@ def schedule_sub_workflow(
         previous=previous,
         input=given,
         output=changeset.payload({"subWorkflowId": child_id}),
-        started_at=changeset.now,
         due_at=changeset.after(delay),
         start_delay_ms=delay,
         sub_workflow_id=child_id,

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.rows import Before, Changeset
 from conductorlite.decide.operators.document import rendered
+from conductorlite.decide.transitions import attempt_id
+from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import EventKind, queue_name
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import Task, printed_ref
-from conductorlite.model.limits import OFFER_MS, task_key
+from conductorlite.model.limits import NO_LIMIT, OFFER_MS, task_key
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
 
@@ -85,10 +87,11 @@ def schedule_worker(
     """Schedule an attempt, `delay_ms` from now (None: after the node's startDelay)."""
     ref = printed_ref(node.ref, iterations) if iterations else node.ref
     attempt = 0 if previous is None else previous.attempt + 1
-    task_id = changeset.task_id(ref, attempt)
+    task_id = attempt_id(changeset.workflow, ref, attempt, changeset.workflow.generation)
     values = rendered(changeset, node, iterations, task_id)
-    if previous is not None:
+    if previous is not None and previous.input.text != "{}":
         values = {**changeset.value(previous.input), **values}
+    given = Payload.of(values)
     broken = None if node.input_check is None else node.input_check.violation(values)
     if broken is not None:
         changeset.create_ended(
@@ -96,37 +99,32 @@ def schedule_worker(
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR,
             previous=previous,
-            input=changeset.payload(values),
+            input=given,
             reason=f"its input breaks inputSchema: {broken}",
         )
         return
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
-    due_at = changeset.after(delay)
-    domain = domain_of(changeset, node.task_type, node.task.type, previous)
+    domain = None if previous is None else previous.domain
+    if changeset.workflow.task_to_domain.text != "{}":
+        domain = domain_of(changeset, node.task_type, node.task.type, previous)
+    due_at = changeset.now + delay if delay else changeset.clock
+    fields: dict[str, Any] = {"task_id": task_id, "due_at": due_at, "start_delay_ms": delay, "domain": domain}
     status, limit_key = TaskStatus.SCHEDULED, None
-    if changeset.plan.limited and node.limit:
+    if node.limit is not NO_LIMIT and node.limit:
         lane = queue_name(node.task_type, domain, changeset.workflow.owner)
         status, limit_key = _slot(changeset, node, task_id, ref, attempt, delay, lane)
-    task = changeset.create(
-        node,
-        iterations,
-        status,
-        previous=previous,
-        task_id=task_id,
-        limit_key=limit_key,
-        input=changeset.payload(values),
-        start_delay_ms=delay,
-        due_at=due_at,
-        domain=domain,
-        poll_timeout_at=_poll_timeout_at(changeset, node, due_at) if status is TaskStatus.SCHEDULED else None,
-        total_timeout_at=total_timeout_at(changeset, node, previous) if node.policy.total_timeout_ms > 0 else None,
-    )
-    if task.total_timeout_at is not None:
-        changeset.set_timer(task, EventKind.TOTAL_TIMEOUT, task.total_timeout_at)
-    if task.status is TaskStatus.SCHEDULED:
-        _offered(changeset, node, task)
-    elif task.limit_key is None:
-        changeset.set_timer(task, EventKind.ADMISSION, task.due_at)
+        fields["limit_key"] = limit_key
+    if node.policy.total_timeout_ms > 0:
+        fields["total_timeout_at"] = total_timeout_at(changeset, node, previous)
+    if status is TaskStatus.SCHEDULED:
+        fields["poll_timeout_at"] = _poll_timeout_at(changeset, node, due_at)
+    task = changeset.create(node, iterations, status, previous=previous, input=given, **fields)
+    if status is TaskStatus.SCHEDULED:
+        if limit_key is not None:
+            _limit_offer(changeset, node, task)
+        changeset.offer(task)
+    elif limit_key is None:
+        changeset.date(task, EventKind.ADMISSION, due_at)
 
 
 def _slot(
@@ -148,26 +146,22 @@ def lane_of(changeset: Changeset, task: Task) -> str:
     return queue_name(task.task_type, task.domain, changeset.workflow.owner)
 
 
-def _queue(changeset: Changeset, node: Node, task: Task) -> None:
-    if task.status is TaskStatus.SCHEDULED:
-        offer(changeset, node, task)
-    elif task.limit_key is None:
-        changeset.set_timer(task, EventKind.ADMISSION, task.due_at)
-
-
-def queue_again(changeset: Changeset, node: Node, task: Task, delay_ms: int, **fields: Any) -> Task:
-    """Put an open task back into its queue, or into the line of its limit; its slot is given back. `fields` change with that."""
-    if task.limit_key is not None:
-        changeset.give_back(task.limit_key, [task.task_id], of=task.ref)
-    if task.status is TaskStatus.PENDING:
-        changeset.cancel_timer(f"{EventKind.ADMISSION}:{task.ref}")
-    status, limit_key = _slot(changeset, node, task.task_id, task.ref, task.attempt, delay_ms, lane_of(changeset, task))
-    if task.status is TaskStatus.SCHEDULED and status is TaskStatus.PENDING:
-        changeset.remove_message(task)
-        changeset.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
-    task = changeset.put(task, **{**fields, "status": status, "limit_key": limit_key, "due_at": changeset.after(delay_ms)})
-    _queue(changeset, node, task)
-    return task
+def queue_again(changeset: Changeset, node: Node, row: Any, before: Before, delay_ms: int) -> None:
+    """Put an opened row back into its queue, or into the line of its limit; its slot is given back. The row is settled."""
+    if row.limit_key is not None:
+        changeset.give_back(row.limit_key, [row.task_id], of=row.ref)
+    if row.status is TaskStatus.PENDING:
+        changeset.cancel_timer(f"{EventKind.ADMISSION}:{row.ref}")
+    status, limit_key = _slot(changeset, node, row.task_id, row.ref, row.attempt, delay_ms, lane_of(changeset, row))
+    if row.status is TaskStatus.SCHEDULED and status is TaskStatus.PENDING:
+        changeset.remove_message(row)
+        changeset.cancel_timer(f"{EventKind.OFFER_ENDS}:{row.ref}")
+    row.status, row.limit_key, row.due_at = status, limit_key, changeset.after(delay_ms)
+    changeset.settle(row, before)
+    if status is TaskStatus.SCHEDULED:
+        offer(changeset, node, row)
+    elif limit_key is None:
+        changeset.date(row, EventKind.ADMISSION, row.due_at)
 
 
 def ask_now(changeset: Changeset, node: Node, task: Task) -> None:
@@ -178,23 +172,24 @@ def ask_now(changeset: Changeset, node: Node, task: Task) -> None:
         admitted(changeset, task.ref)
 
 
-def ask_again(changeset: Changeset, node: Node, task: Task, *, reason: str | None = None, **fields: Any) -> bool:
-    """Have a task that counts in a window ask at its old place for another begin; when it has to wait it is PENDING.
+def ask_again(changeset: Changeset, node: Node, row: Any, before: Before, *, reason: str | None = None) -> bool:
+    """Have an opened row that counts in a window ask at its old place for another begin; when it has to wait it is PENDING.
 
-    `fields` of the row change with that.
+    The row is settled.
     """
     if changeset.workflow.status is WorkflowStatus.PAUSED:
-        if task.limit_key is not None:
-            changeset.give_back(task.limit_key, [task.task_id], of=task.ref)
-        changeset.put(task, because=reason, status=TaskStatus.PENDING, limit_key=None, **fields)
-        ask_when_resumed(changeset, task)
+        if row.limit_key is not None:
+            changeset.give_back(row.limit_key, [row.task_id], of=row.ref)
+        row.status, row.limit_key = TaskStatus.PENDING, None
+        changeset.settle(row, before, because=reason)
+        ask_when_resumed(changeset, row)
         return False
     key = task_key(node.task.name)
-    asked_at = task.scheduled_at + task.start_delay_ms
-    lane = lane_of(changeset, task)
-    has_place = changeset.ask(key, task.task_id, node.limit, ref=task.ref, attempt=task.attempt, lane=lane, asked_at=asked_at)
-    status = TaskStatus.SCHEDULED if has_place else TaskStatus.PENDING
-    changeset.put(task, because=reason, status=status, limit_key=key, **fields)
+    asked_at = row.scheduled_at + row.start_delay_ms
+    lane = lane_of(changeset, row)
+    has_place = changeset.ask(key, row.task_id, node.limit, ref=row.ref, attempt=row.attempt, lane=lane, asked_at=asked_at)
+    row.status, row.limit_key = TaskStatus.SCHEDULED if has_place else TaskStatus.PENDING, key
+    changeset.settle(row, before, because=reason)
     return has_place
 
 
@@ -230,18 +225,9 @@ def start_deadlines(changeset: Changeset, node: Node, task: Task, previous: Task
     A delay before it begins is no part of the task timeout (Conductor counts it there, and once more).
     """
     policy = node.policy
-    deadlines = {
-        # Due at one instant, the timer set first fires first: total, then task, as in Conductor.
-        EventKind.TOTAL_TIMEOUT: total_timeout_at(changeset, node, previous),
-        EventKind.TASK_TIMEOUT: max(task.due_at, changeset.now) + policy.timeout_ms if policy.timeout_ms else None,
-    }
-    if not any(deadlines.values()):
-        return task
-    task = changeset.put(task, total_timeout_at=deadlines[EventKind.TOTAL_TIMEOUT], timeout_at=deadlines[EventKind.TASK_TIMEOUT])
-    for kind, at in deadlines.items():
-        if at is not None:
-            changeset.set_timer(task, kind, at)
-    return task
+    total = total_timeout_at(changeset, node, previous)
+    own = max(task.due_at, changeset.now) + policy.timeout_ms if policy.timeout_ms else None
+    return task if total is None and own is None else changeset.put(task, total_timeout_at=total, timeout_at=own)
 
 
 def _poll_timeout_at(changeset: Changeset, node: Node, due_at: int) -> int | None:
@@ -249,19 +235,16 @@ def _poll_timeout_at(changeset: Changeset, node: Node, due_at: int) -> int | Non
     return (due_at if due_at > changeset.clock else changeset.clock) + span if span > 0 else None
 
 
-def offer(changeset: Changeset, node: Node, task: Task) -> Task:
+def offer(changeset: Changeset, node: Node, task: Task) -> None:
     """Put a SCHEDULED task into its queue at `due_at` and start its poll timeout there, or now if that is past."""
     at = _poll_timeout_at(changeset, node, task.due_at)
     if at is not None and at != task.poll_timeout_at:
         task = changeset.put(task, poll_timeout_at=at)
-    return _offered(changeset, node, task)
-
-
-def _offered(changeset: Changeset, node: Node, task: Task) -> Task:
-    at = task.poll_timeout_at
-    if at is not None:
-        changeset.set_timer(task, EventKind.POLL_TIMEOUT, at, default_ms=node.policy.defaults.get("poll_timeout_ms", 0))
-    if node.limit.rate and task.limit_key is not None:
-        changeset.set_timer(task, EventKind.OFFER_ENDS, changeset.clock + OFFER_MS)
+    _limit_offer(changeset, node, task)
     changeset.offer(task)
-    return task
+
+
+def _limit_offer(changeset: Changeset, node: Node, task: Task) -> None:
+    """Have an offer under a rate limit end: what no worker takes goes back into the line."""
+    if task.limit_key is not None and node.limit.rate:
+        changeset.date(task, EventKind.OFFER_ENDS, changeset.clock + OFFER_MS)
