@@ -4,9 +4,10 @@ Started as a script with three arguments: the language (`javascript` or `jq`), t
 (`seconds` of processor time per request, `bytes` of memory for the whole process, `output` characters of an answer). It imports
 nothing of the package.
 
-`javascript`: `{"text", "run", "values", "now", "chance", "java"}`; `jq`: `{"text", "run", "values", "now"}`. Without `run` the
-text is only compiled; `values` is JSON text. An answer has `answer`, or `error`, or `cut` when the memory was over, or `late` when
-the time was and the process still lives; `spent` says that the process has grown and has to be replaced.
+`javascript`: `{"text", "run", "values", "now", "chance", "java", "wide"}`; `jq`: `{"text", "run", "values", "now", "wide"}`.
+Without `run` the text is only compiled; `values` is JSON text, and `wide` says that it may hold whole numbers that a double cannot.
+An answer has `answer`, or `error`, or `cut` when the memory was over, or `late` when the time was and the process still lives;
+`spent` says that the process has grown and has to be replaced.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class Jq:
         import jq  # type: ignore[import-not-found, unused-ignore]  # at the path this process was given
 
         self.jq = jq
-        self.most = bounds["output"]
-        self.programs: dict[str, Any] = {}
+        self.most, self.exact = bounds["output"], " ".join(beside("wide.jq").split())
+        self.programs: dict[tuple[str, bool], Any] = {}
 
     def prepare(self) -> None:
         """Nothing is kept from one program to the next."""
@@ -64,17 +65,19 @@ class Jq:
         """Compile, run, collect the results: a JSON list."""
         text = request["text"]
         try:
-            program = self.programs.get(text)
+            wide = request["run"] and request["wide"]
+            program = self.programs.get((text, wide))
             if program is None:
                 if len(self.programs) >= KEPT:
                     self.programs.clear()
-                program = self.programs[text] = self.jq.compile(JQ_PRELUDE + text)
+                whole = f"{JQ_PRELUDE[:-1]} {self.exact} (\n{text}\n) | tojson" if wide else JQ_PRELUDE + text
+                program = self.programs[text, wide] = self.jq.compile(whole)
             if not request["run"]:
                 return {}
             given = program.input_text(f"[{json.dumps(request['now'])},{request['values']}]")
             results, length = [], 0
             for result in given:
-                written = json.dumps(result)
+                written = result if wide else json.dumps(result)
                 length += len(written) + 1
                 if length > self.most:
                     return {"error": f"the program puts out more than {self.most:,} characters"}
@@ -94,7 +97,7 @@ class JavaScript:
 
         self.quickjs = _quickjs
         self.seconds, self.most = bounds["seconds"], bounds["output"]
-        self.prelude = "\n" * FIRST_LINE + Path(__file__).with_name("prelude.js").read_text(encoding="utf-8")
+        self.prelude, self.wide = ("\n" * FIRST_LINE + beside(name) for name in ("prelude.js", "wide.js"))
         self.ready: Any = None
 
     def context(self) -> Any:
@@ -124,7 +127,7 @@ class JavaScript:
             began = sum(os.times()[:2])
             longer = f"the result is longer than {self.most:,} characters"
             values = request["values"], text, request["now"], *request["chance"], request["java"], self.most, longer
-            answer = run(*values)
+            answer = run(*values, context.eval(self.wide)) if request["wide"] else run(*values)
             if sum(os.times()[:2]) - began >= self.seconds - TICK:
                 return {"late": ""}  # what ended it was caught: a promise keeps what its function throws
             if len(answer) > self.most:
@@ -139,6 +142,11 @@ class JavaScript:
             if said in ("", "null"):
                 return {"cut": "the script needs more memory than it may have"}
             return {"error": said[:10_000]}
+
+
+def beside(name: str) -> str:
+    """The text of a file in the folder of this one."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 LANGUAGES: dict[str, type[Jq | JavaScript]] = {"javascript": JavaScript, "jq": Jq}

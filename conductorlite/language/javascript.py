@@ -14,9 +14,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from conductorlite.language.operators import exact_operators
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
 from conductorlite.language.subset import compile_subset
-from conductorlite.language.values import AtOnce, Json, Outside
+from conductorlite.language.values import AtOnce, Json, Outside, may_hold_wide, name_wide_numbers
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.later import pattern
@@ -27,7 +28,6 @@ __all__ = ["JavaScript", "Script"]
 _MAX_TEXT: Final = 1_000_000
 #: The first line of the prelude, behind all lines of scripts.
 _FIRST_LINE: Final = 100_000
-_WIDEST: Final = 2**63
 
 _ROOT: Final = pattern(
     r"""(?<![\w$.])\$(?![\w${])          # the root as a name of its own, not the `${` of a template literal
@@ -60,6 +60,9 @@ _BEFORE_DIVISION: Final = pattern(
 )
 _JAVA: Final = pattern(r"\.\s*(?:get|size|isEmpty|contains|containsKey)\s*\(")
 _LINE: Final = pattern(r"<input>:(\d+)(?::(\d+))?")
+
+#: Follows the message of JavaScript where it refuses a BigInt.
+_NOT_EXACT: Final = "a whole number beyond 2^53 cannot stand here (Number(x) rounds it, String(x) writes it out)"
 
 
 @attrs.frozen(kw_only=True)
@@ -101,17 +104,25 @@ class Script:
             document = json.dumps(given, allow_nan=False, separators=(",", ":"))
         except (ValueError, TypeError, RecursionError) as error:
             raise ExpressionFailed(f"the values of the script are not JSON: {error}") from None
+        wide = may_hold_wide(document)
         drawn = hashlib.sha256(f"conductorlite:{seed}".encode()).digest()
         request: dict[str, Any] = {
-            "text": self.text,
+            "text": _exactly(self.text) if wide else self.text,
             "run": True,
             "values": document,
             # The binding passes whole numbers as 32 bits: the instant goes as a float.
             "now": float(now),
             "chance": [int.from_bytes(drawn[at : at + 4], "big", signed=True) for at in (0, 4, 8, 12)],
             "java": self.java,
+            "wide": wide,
         }
-        return _result(run_script("javascript", request, self.limits) or "")
+        try:
+            return _result(run_script("javascript", request, self.limits) or "")
+        except ExpressionFailed as error:
+            numbers = name_wide_numbers(given) if wide and "bigint" in str(error).lower() else ""
+            if not numbers:
+                raise
+            raise ExpressionFailed(f"{error}; {_NOT_EXACT}: {numbers}") from None
 
 
 @attrs.frozen(kw_only=True)
@@ -141,6 +152,13 @@ class JavaScript:
         return Script(text=text, keys=keys, everything=everything, java=java, limits=self.limits, at_once=None)
 
 
+def _exactly(text: str) -> str:
+    try:
+        return exact_operators(text)
+    except RecursionError:
+        raise ExpressionFailed("the script is nested too deeply to be given whole numbers beyond 2^53") from None
+
+
 def _result(answer: str) -> Json:
     if answer.startswith("!"):
         said, stack = json.loads(answer[1:])
@@ -148,14 +166,9 @@ def _result(answer: str) -> Json:
             raise ScriptCut("the script needs more memory than it may have")
         raise ExpressionFailed(said + _place(stack))
     try:
-        return json.loads(answer[1:], parse_int=_integer)
+        return json.loads(answer[1:])
     except RecursionError:
         raise ExpressionFailed("the result is nested too deeply") from None
-
-
-def _integer(digits: str) -> int | float:
-    number = int(digits) if len(digits) <= 20 else _WIDEST
-    return number if -_WIDEST <= number < _WIDEST else float(digits)
 
 
 def _place(stack: str) -> str:

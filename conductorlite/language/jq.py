@@ -8,11 +8,11 @@ puts out follows from its text, its input and the instant it is given.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, installed, run_script
-from conductorlite.language.values import Json
+from conductorlite.language.values import Json, may_hold_wide, name_wide_numbers, wide_numbers
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
 from conductorlite.model.later import pattern
@@ -22,6 +22,11 @@ __all__ = ["JqProgram", "compile_jq", "need_jq"]
 #: Longest program, in characters.
 _MAX_TEXT: Final = 1_000_000
 _WIDEST: Final = 2**63
+#: Significant digits of a number that jq has worked out.
+_DIGITS: Final = 17
+
+#: What an operation of a program on a number says that it cannot be exact on; see `wide.jq`.
+_INEXACT: Final = "beyond 2^53"
 
 _FIRST: Final = pattern(r"\Ajq: error: (.*?)(?: at <top-level>, line (\d+), column (\d+):?)?\s*\Z")
 
@@ -66,9 +71,17 @@ class JqProgram:
             document = json.dumps(values, allow_nan=False, separators=(",", ":"))
         except (ValueError, TypeError, RecursionError) as error:
             raise ExpressionFailed(f"the input of the jq program is not JSON: {error}") from None
-        request = {"text": self.text, "run": True, "now": now / 1000, "values": document}
+        wide = may_hold_wide(document)
+        request = {"text": self.text, "run": True, "now": now / 1000, "values": document, "wide": wide}
+        read_integer, read_float = (_exact_integer(values), _narrow_float) if wide else (_integer, float)
         try:
-            results: list[Any] = json.loads(run_script("jq", request, self.limits) or "[]", parse_int=_integer)
+            answer = run_script("jq", request, self.limits) or "[]"
+            results: list[Any] = json.loads(answer, parse_int=read_integer, parse_float=read_float)
+        except ExpressionFailed as error:
+            numbers = name_wide_numbers(values) if wide and _INEXACT in str(error) else ""
+            if not numbers:
+                raise
+            raise ExpressionFailed(f"{error}: {numbers}") from None
         except RecursionError:
             raise ExpressionFailed("the result is nested too deeply") from None
         return results
@@ -78,6 +91,23 @@ def _integer(digits: str) -> int | float:
     # jq's numbers are floating point; the binding writes whole ones out, however large.
     number = float(digits)
     return int(digits) if abs(number) < _WIDEST else number
+
+
+def _exact_integer(values: Json) -> Callable[[str], int | float]:
+    """Make what reads the whole numbers of a result: jq writes those it has read as they were, and its own with up to 17 digits."""
+    given = {value for _, value in wide_numbers(values)}
+
+    def read(digits: str) -> int | float:
+        number = int(digits)
+        exact = -_WIDEST <= number < _WIDEST or number in given or len(digits.strip("-0")) > _DIGITS
+        return number if exact else float(digits)
+
+    return read
+
+
+def _narrow_float(digits: str) -> int | float:
+    number = float(digits)
+    return int(number) if number.is_integer() and abs(number) < _WIDEST else number
 
 
 def _syntax(said: str) -> str:

@@ -1,7 +1,7 @@
 // What a script finds instead of the world: a clock and a chance that are given, nothing that tells of time, memory or chance
 // otherwise, nothing that makes code of text (`$` must be known from the text), and the spellings of Java's collections.
 // Evaluates to a function of the values, the script, the instant, four numbers of the seed, whether the last are needed, how
-// many characters the result may have, and what to say of a longer one;
+// many characters the result may have, what to say of a longer one, and what reads the values when they hold numbers for `wide.js`;
 // it answers '=' and JSON text, or '!' and a JSON list of the error's words and where it was raised.
 (function () {
   'use strict';
@@ -99,7 +99,7 @@
   }
 
   // What the result may still take. Counted while it is written: what grows beyond it may take all the time of the script.
-  const over = {};
+  const over = {}, MOST = 10n ** 1000n;
   let room = 0;
   const spend = (length) => { if ((room -= length + 1) < 0) throw over; };
 
@@ -110,13 +110,14 @@
       case 'boolean': return value ? 'true' : 'false';
       case 'number':
         if (value !== value || value === Infinity || value === -Infinity) return '"' + value + '"';  // as Conductor's JSON writes them
-        if (value >= -9223372036854775808 && value < 9223372036854775808 && value % 1 === 0) return '' + OldBigInt(value);
-        return '' + value;
+        if (value % 1 !== 0) return '' + value;
+        if (value >= -9223372036854775808 && value < 9223372036854775808) return '' + OldBigInt(value);
+        return value < 1e21 && value > -1e21 ? value + '.0' : '' + value;  // no whole number of JSON: its digits are not known
       case 'string':
         if (!apply(wellFormed, value, [])) throw new Range('the result holds half of a surrogate pair');
         return stringify(value);
       case 'bigint':
-        if (value >= 2n ** 63n || value < -(2n ** 63n)) throw new Range('the result is a BigInt of more than 64 bits');
+        if (value >= MOST || value <= -MOST) throw new Range('the result is a BigInt of more than 1,000 digits');
         return '' + value;
       case 'object': break;
       default: return '{}';
@@ -135,13 +136,13 @@
   // A long concatenation is a rope, which the binding cannot read; what is joined is not.
   const answer = (sign, written) => apply(join, [sign, written], ['']);
 
-  return function (values, script, now, a, b, c, d, java, most, longer) {
+  return function (values, script, now, a, b, c, d, java, most, longer, read) {
     try {
       room = most;
       clock(now);
       chance(a, b, c, d);
       if (java) collections();
-      put(G, '$', parse(values));
+      put(G, '$', (read || parse)(values));
       return answer('=', write(run(script), 0));
     } catch (error) {
       let said = 'the script threw', where = '';

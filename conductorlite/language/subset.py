@@ -2,7 +2,8 @@
 
 Covered is only what provably cannot loop or call anything: paths below `$`, literals, comparisons, arithmetic, `&&`, `||`, `!`,
 `?:`, and `if`/`else`/`return` around them, also as the body of a function that is called at once. Values are numbers, texts,
-booleans, null and undefined; a list or a map is only walked through, compared with null, or tested for being there.
+booleans, null and undefined; a list or a map is only walked through, compared with null, or tested for being there. Whole numbers
+beyond 2^53 are read, compared and written exactly.
 
 Everything else is QuickJS's: a text outside the grammar compiles to None, and an operation on values that the table here does not
 know raises `Outside` while it is evaluated. Nothing here has an effect, so QuickJS can then begin from the start. What is
@@ -17,7 +18,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from conductorlite.language.values import Json, Outside
+from conductorlite.language.values import SAFE_LIMIT, Json, Outside
 from conductorlite.model.later import pattern
 
 __all__ = ["Outside", "Subset", "compile_subset"]
@@ -27,8 +28,6 @@ _MAX_TOKENS: Final = 250
 _MAX_DEPTH: Final = 40
 #: Longest text that is put together.
 _MAX_TEXT: Final = 100_000
-#: The widest whole number that a JavaScript number holds exactly.
-_EXACT: Final = 2**53
 
 _TOKEN: Final = pattern(
     r"""(?P<space>[ \t\r\n]+)
@@ -339,10 +338,7 @@ def _read(name: str, keys: list[str | int]) -> _Closure:
             # Mostly it is there, in a map.
             found = value.get(text) if type(value) is dict else None
             value = _member(value, key) if found is None else found
-        kind = type(value)
-        if kind is float or (kind is int and not -_EXACT <= value <= _EXACT):
-            return _number(value)
-        return value
+        return _number(value) if type(value) is float else value
 
     return run
 
@@ -369,9 +365,13 @@ def _truth(value: Any) -> bool:
 
 def _number(value: float) -> int | float:
     """A result as JavaScript would print it: whole numbers are integers. What only a double can be is QuickJS's."""
-    if not -_EXACT <= value <= _EXACT or (value == 0 and math.copysign(1, value) < 0):
+    if not -SAFE_LIMIT <= value <= SAFE_LIMIT or (value == 0 and math.copysign(1, value) < 0):
         raise Outside
     return int(value) if value == int(value) else value
+
+
+def _wide(value: float) -> bool:
+    return type(value) is int and not -SAFE_LIMIT <= value <= SAFE_LIMIT
 
 
 def _numbers(left: Any, right: Any) -> bool:
@@ -406,7 +406,7 @@ def _operation(operate: Callable[[Any, Any], Any]) -> Callable[[_Closure, _Closu
 
 def _arithmetic(operate: Callable[[float, float], float]) -> Callable[[Any, Any], Any]:
     def run(left: Any, right: Any) -> Any:
-        if not _numbers(left, right):
+        if not _numbers(left, right) or _wide(left) or _wide(right):
             raise Outside
         try:
             return _number(operate(float(left), float(right)))

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias
 
 from conductorlite.model import attrs
+from conductorlite.model.later import pattern
+from conductorlite.model.scalars import shown
 
 __all__ = [
     "MISSING",
+    "SAFE_LIMIT",
     "TASK_MEMBERS",
     "WORKFLOW_MEMBERS",
     "AtOnce",
@@ -27,7 +31,10 @@ __all__ = [
     "integer_text",
     "java_double",
     "json_text",
+    "may_hold_wide",
+    "name_wide_numbers",
     "to_text",
+    "wide_numbers",
 ]
 
 #: A JSON value: dict, list, str, int, float, bool or None.
@@ -219,6 +226,43 @@ def integer_text(value: int) -> str:
         return str(value)
     except ValueError:  # Python refuses past 4,300 digits, to keep the conversion from being used as a brake
         return java_double(double(value))
+
+
+#: Up to here, and as far below zero, a double holds every whole number.
+SAFE_LIMIT: Final = 2**53 - 1
+
+#: Such a number, also within JSON that a text holds; digits that are a text, or a fraction, are none.
+_LONG: Final = pattern(r"[\[:,](?:\s|\\[nrt])*-?\d{16,}(?:\s|\\[nrt])*[,\]}]")
+#: Every digit as a zero: looking for sixteen of them takes a fifth of what the pattern takes.
+_ZEROS: Final = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else 0 for byte in range(256))
+_SIXTEEN: Final = b"0" * 16
+#: Numbers that the message of an error names.
+_NAMED: Final = 3
+
+
+def may_hold_wide(document: str) -> bool:
+    """Whether the compact JSON text of a list or map may hold whole numbers that a double cannot; False is certain."""
+    return _SIXTEEN in document.encode(errors="replace").translate(_ZEROS) and _LONG.search(document) is not None
+
+
+def wide_numbers(values: Json) -> Iterator[tuple[str, int]]:
+    """Every whole number in a document beyond what a double holds exactly, with its path from `$`."""
+    stack: list[tuple[str, Json]] = [("$", values)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, Mapping):
+            stack.extend((f"{path}.{key}" if key.isidentifier() else f"{path}[{key!r}]", value[key]) for key in reversed(value))
+        elif isinstance(value, list | tuple):
+            stack.extend((f"{path}[{at}]", value[at]) for at in range(len(value) - 1, -1, -1))
+        elif isinstance(value, int) and not -SAFE_LIMIT <= value <= SAFE_LIMIT:
+            yield path, value
+
+
+def name_wide_numbers(values: Json) -> str:
+    """The first whole numbers that a double cannot hold, with their paths, for the message of an error."""
+    found = list(islice(wide_numbers(values), _NAMED + 1))
+    named = ", ".join(f"{path[:200]} is {shown(value)}" for path, value in found[:_NAMED])
+    return named + (", …" if len(found) > _NAMED else "")
 
 
 def double(value: float) -> float:
