@@ -47,8 +47,8 @@ _MOST: Final = 200
 class Threads:
     """Calls of an engine's verbs, away from the loop."""
 
-    def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="conductorlite-server")
+    def __init__(self, number: int = _THREADS) -> None:
+        self._pool = ThreadPoolExecutor(number, thread_name_prefix="conductorlite-server")
 
     async def __call__(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a call in a thread."""
@@ -174,6 +174,8 @@ class Waiting:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._threads = Threads()
+        #: For what is answered in time, however much the others have to do.
+        self._prompt = Threads(1)
         self._groups = Groups(engine, self.give_up)
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Who waits at a queue, in order.
@@ -188,11 +190,16 @@ class Waiting:
         self._stop()
         self._groups.close()
         self._threads.close()
+        self._prompt.close()
 
     async def call(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Await a verb that is done in a thread."""
         self._loop = asyncio.get_running_loop()
         return await self._threads(verb, *args, **kwargs)
+
+    async def call_promptly(self, verb: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Await a short verb in a thread that no other call keeps busy."""
+        return await self._prompt(verb, *args, **kwargs)
 
     def give_up(self, tasks: Sequence[Task]) -> None:
         """Give back tasks that no client got, in a thread."""

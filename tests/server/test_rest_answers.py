@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import httpx
 import pytest
 from rest_kit import Ask, asking
 
 from conductorlite import Engine, EngineConfig, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.model.codec import structured
+from conductorlite.server.rest import rest_app
 
 
 @pytest.fixture
@@ -174,3 +178,21 @@ def test_a_report_hands_over_the_next_task_in_one_commit(engine: Engine) -> None
         assert (await ask("POST", "/api/tasks/update-v2", report)).status_code == 204
 
     asking(engine, test)
+
+
+def test_health_is_answered_beside_many(engine: Engine) -> None:
+    """`/health` waits for no thread that others keep busy: hundreds of calls that do not end are as none."""
+    go = threading.Event()
+
+    async def main() -> None:
+        app: Any = rest_app(engine, safety=None)
+        busy = [asyncio.ensure_future(app._waiting.call(go.wait)) for _ in range(600)]
+        try:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+                for path in ("/health", "/api/health"):
+                    assert (await client.get(path)).json()["healthy"]
+        finally:
+            go.set()
+            await asyncio.gather(*busy)
+
+    asyncio.run(asyncio.wait_for(main(), 30))

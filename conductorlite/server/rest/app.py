@@ -113,7 +113,8 @@ class _Rest:
             if operation.waits:
                 await self._wait(operation, arguments, receive, send)
                 return
-            answer = await self._waiting.call(operation.function, self._engine, **arguments)
+            call = self._waiting.call_promptly if operation.prompt else self._waiting.call
+            answer = await call(operation.function, self._engine, **arguments)
             await _answer(send, answer, operation.empty)
         except (Refused, ConductorliteError) as error:
             await _send(send, *_error(error, arguments))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.codec import several_from_json
@@ -59,13 +59,13 @@ __all__ = [
 ]
 
 
-def create_workflow(engine: Engine, body: Json, overwrite: bool = False) -> None:
+def create_workflow(engine: Engine, body: Annotated[Json, WorkflowDef], overwrite: bool = False) -> None:
     """Register a workflow definition; one of that version is there already: 409, unless it is to be overwritten."""
     definition = WorkflowDef.from_json(body)
     engine.register(attrs.evolve(definition, create_time=engine.clock.now()), overwrite=overwrite)
 
 
-def update_workflows(engine: Engine, body: list[Any]) -> Json:
+def update_workflows(engine: Engine, body: Annotated[list[Any], WorkflowDef]) -> Json:
     """Register or replace workflow definitions, all or none."""
     definitions = _several(WorkflowDef, body)
     engine.register(*(attrs.evolve(one, update_time=engine.clock.now()) for one in definitions))
@@ -78,7 +78,7 @@ def _several(kind: type[D], body: list[Any]) -> tuple[D, ...]:
     return several_from_json(kind, body)
 
 
-def validate_workflow(engine: Engine, body: Json) -> None:
+def validate_workflow(engine: Engine, body: Annotated[Json, WorkflowDef]) -> None:
     """Say what is wrong with a workflow definition: 400 with every error of it."""
     errors = [problem for problem in validate(WorkflowDef.from_json(body)) if problem.severity == "error"]
     if errors:
@@ -145,13 +145,13 @@ def _gone(message: str, verb: Callable[..., T], *args: Any) -> T:
         raise Refused(500, message) from None
 
 
-def register_tasks(engine: Engine, body: list[Any]) -> None:
+def register_tasks(engine: Engine, body: Annotated[list[Any], TaskDef]) -> None:
     """Register or replace task definitions, all or none."""
     definitions = _several(TaskDef, body)
     engine.register(*(attrs.evolve(one, create_time=engine.clock.now(), created_by=one.created_by or "") for one in definitions))
 
 
-def update_task_def(engine: Engine, body: Json) -> None:
+def update_task_def(engine: Engine, body: Annotated[Json, TaskDef]) -> None:
     """Replace a task definition that is there."""
     definition = TaskDef.from_json(body)
     try:
@@ -201,12 +201,12 @@ def _handler(handler: EventHandler) -> Json:
     return in_conductors_types({"active": False, **handler.to_json(), "actions": actions}, EventHandler)
 
 
-def add_event_handler(engine: Engine, body: Json) -> None:
+def add_event_handler(engine: Engine, body: Annotated[Json, EventHandler]) -> None:
     """Register an event handler whose name is not taken."""
     engine.events.register(EventHandler.from_json(body), overwrite=False)
 
 
-def update_event_handler(engine: Engine, body: Json) -> None:
+def update_event_handler(engine: Engine, body: Annotated[Json, EventHandler]) -> None:
     """Replace an event handler that is there."""
     handler = EventHandler.from_json(body)
     errors = [problem for problem in validate_event_handler(handler) if problem.severity == "error"]
@@ -224,7 +224,7 @@ def remove_event_handler(engine: Engine, name: str) -> None:
 # ---------------------------------------------------------------------- schedules
 
 
-def save_schedule(engine: Engine, body: Json) -> Json:
+def save_schedule(engine: Engine, body: Annotated[Json, WorkflowSchedule]) -> Json:
     """Store a schedule, or replace the one of its name."""
     return _schedule(engine.schedules.save(WorkflowSchedule.from_json(body)))
 

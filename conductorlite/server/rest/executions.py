@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
@@ -63,7 +63,7 @@ _BULK: Final = 1_000
 # ---------------------------------------------------------------------- starting
 
 
-def start(engine: Engine, body: Json) -> str:
+def start(engine: Engine, body: Annotated[Json, StartWorkflowRequest]) -> str:
     """Start an execution; its id."""
     return started(engine, structured(body, StartWorkflowRequest))
 
@@ -260,7 +260,18 @@ def terminate_remove(engine: Engine, workflow_id: str, reason: str | None = None
     remove(engine, workflow_id, archive_workflow)
 
 
-def rerun(engine: Engine, workflow_id: str, body: Json = NO_BODY) -> str:
+@attrs.frozen(kw_only=True, slots=True)
+class _Rerun:
+    """Conductor's RerunWorkflowRequest."""
+
+    re_run_from_workflow_id: str | None = None
+    re_run_from_task_id: str | None = None
+    workflow_input: Mapping[str, Any] | None = None
+    task_input: Mapping[str, Any] | None = None
+    correlation_id: str | None = None
+
+
+def rerun(engine: Engine, workflow_id: str, body: Annotated[Json, _Rerun] = NO_BODY) -> str:
     """Run an execution again, from one of its tasks or from the start; its id."""
     asked = structured(body, _Rerun)
     if asked.re_run_from_task_id is None and not engine.status(workflow_id).terminal:
@@ -276,17 +287,6 @@ def rerun(engine: Engine, workflow_id: str, body: Json = NO_BODY) -> str:
     except TaskNotFound as error:
         raise Refused(400, str(error)) from None
     return workflow_id
-
-
-@attrs.frozen(kw_only=True, slots=True)
-class _Rerun:
-    """Conductor's RerunWorkflowRequest."""
-
-    re_run_from_workflow_id: str | None = None
-    re_run_from_task_id: str | None = None
-    workflow_input: Mapping[str, Any] | None = None
-    task_input: Mapping[str, Any] | None = None
-    correlation_id: str | None = None
 
 
 def restart(engine: Engine, workflow_id: str, use_latest_definitions: bool = False) -> None:
@@ -384,7 +384,7 @@ def bulk_search(engine: Engine, body: list[str], include_tasks: bool = True) -> 
 _ROUNDS: Final = 1_000
 
 
-def try_out(engine: Engine, body: Json) -> Json:
+def try_out(engine: Engine, body: Annotated[Json, StartWorkflowRequest]) -> Json:
     """As `tried_out`, in Conductor's JSON."""
     return workflow(tried_out(engine, body))
 

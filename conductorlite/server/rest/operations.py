@@ -2,6 +2,9 @@
 
 `engine` or `api` is given by the app, `body` is the parsed JSON of the request, what stands in braces in the path comes from there,
 all else from the query. Names are Conductor's: `workflow_id` is `workflowId`. A parameter without a default is demanded.
+
+An empty text is a field that a form has left blank: it was not given, in a query and in a body, save in what is the user's own
+(input, output, variables) and in what names a thing. `Annotated[…, kind]` says of which kind a body is.
 """
 
 from __future__ import annotations
@@ -10,15 +13,15 @@ import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import wraps
+from functools import cache, partial, wraps
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
 from conductorlite.model import attrs
 from conductorlite.model.codec import document_of
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, ScheduleNotFound
-from conductorlite.model.scalars import property_name
+from conductorlite.model.scalars import json_names, property_name
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.server.safety import Role
 
@@ -41,6 +44,7 @@ __all__ = [
     "operation",
     "status_of",
     "table",
+    "without_blanks",
 ]
 
 
@@ -95,6 +99,8 @@ class Parameter:
     type: Any
     default: Any = _DEMANDED
     many: bool = False
+    #: Of a body: the class whose fields it has, or each of its entries.
+    kind: Any = None
 
     @property
     def demanded(self) -> bool:
@@ -106,7 +112,7 @@ class Parameter:
         if self.many:
             return [one for text in texts for one in text.split(",") if one]
         text = texts[-1] if texts else ""
-        if not text and self.default is not _DEMANDED and self.type is not str:
+        if not text and self.default is not _DEMANDED:
             return self.default
         if self.type is bool and text.lower() in _BOOLEANS:
             return _BOOLEANS[text.lower()]
@@ -130,14 +136,15 @@ def _type_of(hint: Any) -> tuple[Any, bool]:
 
 
 def _parameters(function: Callable[..., Any], path: str) -> Iterator[Parameter]:
-    hints = get_type_hints(function)
+    hints = get_type_hints(function, include_extras=True)
     for field, one in inspect.signature(function).parameters.items():
         if field in _GIVEN:
             continue
         name = property_name(field)
         place = Place.BODY if field == "body" else Place.PATH if f"{{{name}}}" in path else Place.QUERY
         kind, many = _type_of(hints[field]) if place is not Place.BODY else (hints[field], False)
-        yield Parameter(field=field, name=name, place=place, type=kind, default=one.default, many=many)
+        kind, of = get_args(kind) if get_origin(kind) is Annotated else (kind, None)
+        yield Parameter(field=field, name=name, place=place, type=kind, default=one.default, many=many, kind=of)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -152,6 +159,8 @@ class Operation:
     parameters: tuple[Parameter, ...]
     #: It waits: a coroutine function, canceled when the client goes away.
     waits: bool
+    #: It is short, and answered in time however many others there are.
+    prompt: bool
 
     @property
     def name(self) -> str:
@@ -189,7 +198,51 @@ def _body(parameter: Parameter, body: bytes) -> Any:
         raise Refused(400, f"the body is no JSON {'object' if wanted is dict else 'array'}")
     if wanted is list and get_args(parameter.type) == (str,) and not all(isinstance(one, str) for one in value):
         raise Refused(400, "the body is no array of texts")
-    return value
+    return value if parameter.kind is None else without_blanks(value, parameter.kind)
+
+
+#: Fields of which an empty text says something: a blank condition is false.
+_BLANK_COUNTS: Final = frozenset({"loop_condition"})
+
+
+def without_blanks(value: Any, kind: Any) -> Any:
+    """A JSON object of a kind, or a list of them, without the fields that are empty texts though they need not be given."""
+    if isinstance(value, list):
+        return [without_blanks(one, kind) for one in value]
+    if not isinstance(value, dict):
+        return value
+    demanded, nested = _blanks(kind)
+    kept = {name: one for name, one in value.items() if one != "" or name in demanded}
+    for name, inner in nested.items():
+        if kept.get(name):
+            kept[name] = inner(kept[name])
+    return kept
+
+
+@cache
+def _blanks(kind: Any) -> tuple[frozenset[str], dict[str, Callable[[Any], Any]]]:
+    """The properties of a class that must not be left blank, and what is done to those that hold others."""
+    attrs.resolve_types(kind)
+    names = json_names(kind)
+    fields = [(names[field.name], field) for field in attrs.fields(kind) if field.name in names]
+    demanded = (name for name, field in fields if field.default is attrs.NOTHING or field.name in _BLANK_COUNTS)
+    nested = ((name, _inner(field.type)) for name, field in fields)
+    return frozenset(demanded), {name: inner for name, inner in nested if inner is not None}
+
+
+def _inner(hint: Any) -> Callable[[Any], Any] | None:
+    if get_origin(hint) in (Union, UnionType):
+        hint = next((one for one in get_args(hint) if one not in (NoneType, str)), str)
+    if get_origin(hint) is not None:
+        inner = _inner(get_args(hint)[-1])
+        return None if inner is None else partial(_each, inner)
+    return partial(without_blanks, kind=hint) if isinstance(hint, type) and attrs.has(hint) else None
+
+
+def _each(inner: Callable[[Any], Any], values: Any) -> Any:
+    if isinstance(values, dict):
+        return {name: inner(one) for name, one in values.items()}
+    return [inner(one) for one in values] if isinstance(values, list) else values
 
 
 def _text_of(body: bytes) -> str:
@@ -312,7 +365,9 @@ def find(among: Table, path: str, method: str) -> Found | None:
     return Found(first.operations, {name[1:-1]: unquote(part) for name, part in named if name.startswith("{")})
 
 
-def operation(method: str, path: str, function: Callable[..., Any], *, empty: int = 200, role: Role | None = None) -> Operation:
+def operation(
+    method: str, path: str, function: Callable[..., Any], *, empty: int = 200, role: Role | None = None, prompt: bool = False
+) -> Operation:
     """A row of the table: by default a GET needs READ, all else WRITE."""
     return Operation(
         method=method,
@@ -322,4 +377,5 @@ def operation(method: str, path: str, function: Callable[..., Any], *, empty: in
         role=role or (Role.READ if method == "GET" else Role.WRITE),
         parameters=tuple(_parameters(function, path)),
         waits=inspect.iscoroutinefunction(function),
+        prompt=prompt,
     )

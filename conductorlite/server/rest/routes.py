@@ -234,8 +234,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("GET", "/api/secrets", secret_names),
     operation("GET", "/api/environment", environment, role=_ADMIN),
     operation("GET", "/api/environment/{key}", environment_value, role=_ADMIN),
-    operation("GET", "/api/health", health),
-    operation("GET", "/health", health),
+    operation("GET", "/api/health", health, prompt=True),
+    operation("GET", "/health", health, prompt=True),
     operation("GET", "/api/version", version),
     operation("GET", "/context.js", context),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from conductorlite.engine.control import blocking_task
 from conductorlite.engine.polling import Asker
@@ -136,7 +136,7 @@ def report(engine: Engine, body: Json) -> str:
 
 def reported(body: Json) -> TaskResult:
     """What a body reports, Conductor's TaskResult; raises InvalidInput."""
-    given = {name: value for name, value in body.items() if value is not None}
+    given = {name: value for name, value in body.items() if value is not None and value != ""}
     logs = given.get("logs", [])
     if not isinstance(logs, list) or not all(isinstance(one, dict) and isinstance(one.get("log", ""), str) for one in logs):
         raise InvalidInput("$.logs: a list of objects with a text `log` is expected")
@@ -160,7 +160,7 @@ def _text(given: Mapping[str, Any], name: str, default: Any) -> Any:
     value = given.get(name, default)
     if value is not default and not isinstance(value, str):
         raise InvalidInput(f"$.{name}: a text is expected")
-    if value == "" and default == "":
+    if value == "":
         raise InvalidInput(f"$.{name}: is missing")
     return value
 
@@ -220,7 +220,7 @@ async def execute(
     api: Waiting,
     name: str,
     version: int,
-    body: Json,
+    body: Annotated[Json, StartWorkflowRequest],
     request_id: str | None = None,
     wait_until_task_ref: str = "",
     wait_for_seconds: int = 10,

@@ -1,0 +1,132 @@
+"""An engine with something for every operation of the REST API to act on, and one good request for each."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+from typing import Any, Final
+
+from conductorlite import (
+    Engine,
+    EngineConfig,
+    EventHandler,
+    Semantics,
+    TaskDef,
+    TaskResult,
+    TaskStatus,
+    VirtualClock,
+    WorkflowDef,
+    WorkflowSchedule,
+)
+from conductorlite.server.rest.operations import Operation
+
+STEP: Final = {"name": "step", "taskReferenceName": "step", "type": "SIMPLE"}
+FLOW: Final = {"name": "flow", "version": 1, "tasks": [STEP, {"name": "gate", "taskReferenceName": "gate", "type": "HUMAN"}]}
+REQUEST: Final = {"name": "flow", "version": 1, "input": {"x": 1}}
+SCHEDULE: Final = {"name": "nightly", "cronExpression": "0 0 2 * * ?", "startWorkflowRequest": REQUEST}
+ACTION: Final = {"action": "start_workflow", "start_workflow": {"name": "flow", "version": 1}}
+HANDLER: Final = {"name": "handler", "event": "conductor:e", "actions": [ACTION], "active": True}
+REPORT: Final = {"workflowInstanceId": "polled", "status": "COMPLETED"}
+
+
+def world() -> Engine:
+    """An engine in memory on a clock that stands still, whose ids are always the same."""
+    ids = count()
+    config = EngineConfig(semantics=Semantics.OSS, ids=lambda: f"id{next(ids)}")
+    engine = Engine(clock=VirtualClock(1_000_000), config=config, environment={"E": "1"})
+    engine.register(TaskDef(name="step", retry_count=0), WorkflowDef.from_json(FLOW))
+    engine.schedules.save(WorkflowSchedule.from_json({**SCHEDULE, "cronExpression": "* * * * * ?"}))
+    engine.events.register(EventHandler.from_json(HANDLER))
+    for run in ("polled", "waiting", "failed", "paused", "blocked", "ended"):
+        engine.start("flow", {"x": 1}, workflow_id=run, correlation_id="c")
+        engine.settle()
+        if run in ("waiting", "paused"):
+            continue
+        task = engine.poll("step", worker_id="w")[0]
+        if task.workflow_id != run:
+            raise AssertionError(f"{task.workflow_id} was polled in place of {run}")
+        if run != "polled":
+            status = TaskStatus.FAILED if run == "failed" else TaskStatus.COMPLETED
+            result = TaskResult(workflow_id=run, task_id=task.task_id, status=status, lease=task.lease, logs=["a line"])
+            engine.update_task(result)
+            engine.settle()
+        if run == "ended":
+            engine.signal(run, task="gate")
+            engine.settle()
+    engine.pause("paused")
+    engine.advance("2s")
+    return engine
+
+
+#: What stands in the braces of a path, unless it is said for the operation.
+_PLACES: Final = {
+    "workflowId": "blocked",
+    "name": "flow",
+    "version": "1",
+    "correlationId": "c",
+    "tasktype": "step",
+    "taskType": "step",
+    "taskRefName": "gate",
+    "taskReferenceName": "gate",
+    "status": "COMPLETED",
+    "event": "conductor:e",
+    "key": "E",
+}
+
+#: Executions in the status that an operation needs, by the end of its path.
+_NEEDED: Final = {"resume": "paused", "retry": "failed", "rerun": "failed", "restart": "ended", "remove": "ended"} | {
+    "skiptask": "waiting",
+    "decide": "waiting",
+    "pause": "waiting",
+}
+
+_BODIES: Final[dict[str, Any]] = {
+    "/api/workflow": REQUEST,
+    "/api/workflow/test": REQUEST,
+    "/api/workflow/execute/{name}/{version}": REQUEST,
+    "/api/workflow/{name}": {"x": 1},
+    "/api/workflow/{name}/correlated": ["c"],
+    "/api/tasks/{taskId}/log": "a line",
+    "/api/metadata/workflow": {**FLOW, "name": "other"},
+    "/api/metadata/workflow/validate": FLOW,
+    "/api/event": {**HANDLER, "name": "other"},
+    "/api/scheduler/schedules": {**SCHEDULE, "name": "other"},
+}
+
+
+def request_of(engine: Engine, one: Operation) -> tuple[str, dict[str, Any], Any]:
+    """The path, the demanded query parameters and the body of a request that an operation carries out."""
+    places = dict(_PLACES)
+    ids = {run: engine.get(run).tasks[0].task_id for run in ("polled", "blocked")}
+    places["taskId"] = engine.get("blocked").tasks[-1].task_id if "/queue/update/" in one.path else ids["blocked"]
+    parts = one.path.split("/")
+    needed = next((_NEEDED[part] for part in parts if part in _NEEDED), "blocked")
+    places["workflowId"] = needed
+    if one.path.startswith("/api/scheduler"):
+        places["name"] = "nightly"
+    if one.path == "/api/event/{name}":
+        places["name"] = "handler"
+    path = re.sub(r"\{(\w+)\}", lambda found: places[found[1]], one.path)
+    known = {"path": "x", "operation": "READ", "payloadType": "WORKFLOW_INPUT", "taskType": "step", "cronExpression": "0 0 2 * * ?"}
+    query: dict[str, Any] = {each.name: known[each.name] for each in one.parameters if each.demanded and each.name in known}
+    if one.path.endswith("poll/batch/{tasktype}"):
+        query["timeout"] = "0"
+    for name in ("waitForSeconds", "timeoutMillis"):  # nothing is waited for
+        if any(each.name == name for each in one.parameters):
+            query[name] = "-1"
+    return path, query, _body_of(one, needed, ids["polled"])
+
+
+def _body_of(one: Operation, needed: str, task_id: str) -> Any:
+    if one.path in ("/api/tasks", "/api/tasks/update-v2"):
+        return {**REPORT, "taskId": task_id}
+    if "/bulk/" in one.path:
+        return ["nightly"] if "scheduler" in one.path else [needed]
+    body: Any = _BODIES.get(one.path)
+    if one.path == "/api/metadata/taskdefs":
+        return [{"name": "other"}] if one.method == "POST" else {"name": "step"}
+    if one.method == "PUT" and one.path == "/api/metadata/workflow":
+        return [body]
+    if one.method == "PUT" and one.path == "/api/event":
+        return HANDLER
+    return body if one.method in ("POST", "PUT") else None
