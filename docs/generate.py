@@ -328,6 +328,9 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "correlation_id": "the execution's; `${…}` is of the payload",
         "input": "the execution's, with `conductor.event.messageId` and `conductor.event.name`; `${…}` is of the payload",
         "task_to_domain": "the execution's; that of the payload if not given",
+        "idempotency_key": "of all executions of the workflow one holds it; `${…}` is of the payload",
+        "idempotency_strategy": "`FAIL` (the default): the action fails when the key is taken; `FAIL_ON_RUNNING`: only while that "
+        "execution runs; `RETURN_EXISTING`: the action names that execution",
         "extra": "properties we do not know: kept and written back",
     },
     "TaskDetails": {

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.decisions import DEATHS
+from conductorlite.engine.keys import checked_key, checked_strategy, replaced, start_event
 from conductorlite.engine.registry import Embedded
 from conductorlite.engine.turns import Turns
 from conductorlite.language.conditions import compile_condition, is_true
@@ -29,7 +30,7 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, canonical, parse
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Event, EventKind
-from conductorlite.model.definitions import MAX_KEY, Semantics
+from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy, Semantics
 from conductorlite.model.errors import (
     AlreadyExists,
     ConductorliteError,
@@ -39,6 +40,7 @@ from conductorlite.model.errors import (
     InvalidDefinition,
     InvalidInput,
     InvariantBroken,
+    KeyTaken,
     StorageError,
 )
 from conductorlite.model.executions import Task
@@ -80,9 +82,10 @@ class Events(Service):
         """Register an event handler under its name.
 
         Raises InvalidDefinition with every error of it, and AlreadyExists when `overwrite` is False and the name is taken.
-        Warnings are on `conductorlite.validate_event_handler`.
+        Its warnings are logged, once; `conductorlite.validate_event_handler` returns them.
         """
-        problems = [problem for problem in validate_event_handler(handler) if problem.severity == "error"]
+        found = validate_event_handler(handler)
+        problems = [problem for problem in found if problem.severity == "error"]
         if problems:
             raise InvalidDefinition(problems)
         text = definition_text(handler)
@@ -90,6 +93,7 @@ class Events(Service):
             if not overwrite and tx.event_handler(handler.name) is not None:
                 raise AlreadyExists(f"event handler {handler.name!r} is registered already")
             tx.put_event_handler(handler.name, handler.event, handler.active, text)
+        self._turns.registry.notice(handler, text, found)
 
     def get(self, name: str) -> EventHandler:
         """A registered event handler; raises DefinitionNotFound."""
@@ -369,13 +373,52 @@ def _start(tx: WritingTransaction, acting: Acting, wanted: StartWorkflow) -> _Do
         "taskToDomain": domains,
         "event": message.event,
     }
-    event = acting.event(acting.identity, EventKind.START, data)
+    workflow_id = acting.identity
+    key, strategy = _key(acting, wanted)
+    if key is not None:
+        claimed = derive_id("event", "idempotencyKey", found.name, key)
+        holder = _holder(tx, found.name, key, strategy, claimed, acting.now)
+        if holder is not None:
+            return {"workflowId": holder, "existing": True}, None
+        # Two messages at once name one execution: the second finds the start of the first, before that has begun.
+        if tx.workflow(claimed) is None and tx.archived(claimed) is None:
+            workflow_id = claimed
+        data |= {"idempotencyKey": key, "idempotencyStrategy": str(strategy)}
     # It is there already when its record was deleted and the message came once more.
-    if tx.workflow(acting.identity) is None:
+    if tx.workflow(workflow_id) is None:
         for digest, text in found.texts.items():
             tx.embed(digest, text)
-        tx.post([event])
-    return {"workflowId": acting.identity}, acting.identity
+        tx.post([acting.event(workflow_id, EventKind.START, data)])
+    return {"workflowId": workflow_id}, workflow_id
+
+
+def _key(acting: Acting, wanted: StartWorkflow) -> tuple[str | None, IdempotencyStrategy]:
+    """The idempotency key of a start, None if there is none, and its strategy; raises InvalidInput."""
+    strategy = checked_strategy((wanted.idempotency_strategy or "").strip() or IdempotencyStrategy.FAIL)
+    if not (wanted.idempotency_key or "").strip():
+        return None, strategy
+    value = acting.rendered(wanted.idempotency_key)
+    if value is None or value == "":
+        raise InvalidInput(f"idempotencyKey {wanted.idempotency_key!r} resolves to nothing")
+    return checked_key(to_text(value)), strategy
+
+
+def _holder(tx: WritingTransaction, name: str, key: str, strategy: IdempotencyStrategy, claimed: str, now: int) -> str | None:
+    """The execution that a message with a taken key is about; None when one is to be started. Raises KeyTaken."""
+    try:
+        replaced(tx, name, key, strategy)
+    except KeyTaken as taken:
+        holder, problem = taken.workflow_id, taken
+    else:
+        if start_event(tx, claimed, now) is None:
+            return None
+        holder = claimed
+        problem = KeyTaken(
+            holder, f"idempotency key {key!r} of workflow {name!r} belongs to execution {holder!r}, which is to begin"
+        )
+    if strategy is IdempotencyStrategy.RETURN_EXISTING:
+        return holder
+    raise problem
 
 
 def _report(status: str, tx: WritingTransaction, acting: Acting, wanted: TaskDetails) -> _Done:

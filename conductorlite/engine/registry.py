@@ -43,6 +43,7 @@ from conductorlite.model.errors import (
     StorageCorrupt,
 )
 from conductorlite.model.executions import Workflow
+from conductorlite.model.handlers import EventHandler
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan, compile_plan, known_plan
@@ -70,7 +71,7 @@ class Embedded:
 
 
 #: A definition that is new to an engine, with its warnings.
-Notice = tuple[WorkflowDef | TaskDef, tuple[Problem, ...]]
+Notice = tuple[WorkflowDef | TaskDef | EventHandler, tuple[Problem, ...]]
 
 
 class Plans:
@@ -191,7 +192,7 @@ class Registry:
                     raise AlreadyExists(f"workflow {definition.name!r} version {definition.version} is registered already")
                 tx.put_workflow_def(definition.name, definition.version, definition_text(definition))
         for definition, (warnings, _) in zip(definitions, found, strict=True):
-            self._notice(definition, definition_text(definition), warnings)
+            self.notice(definition, definition_text(definition), warnings)
 
     def ensure(self, definitions: Sequence[WorkflowDef]) -> None:
         """Register those definitions that are not registered as they are; raises as `register` does."""
@@ -206,7 +207,7 @@ class Registry:
         problems = misshapen(definition)
         return (problems, ()) if problems else checked(definition, self._environment)
 
-    def _notice(self, definition: WorkflowDef | TaskDef, text: str, found: Sequence[Problem]) -> None:
+    def notice(self, definition: WorkflowDef | TaskDef | EventHandler, text: str, found: Sequence[Problem]) -> None:
         """Keep the warnings about a definition until they can be logged: each text once."""
         if self._noticed.get(text) is None:
             self._noticed.put(text, True)
@@ -241,7 +242,7 @@ class Registry:
             # What is registered has been let in: it may have been by another version of this library, or by another engine.
             plan, found = known_plan(text, self._semantics, None if named else self._environment, written=written)
             known = self._embed(view, plan, self._semantics, text=None if named else text, named=named)
-            self._notice(plan.definition, text, found)
+            self.notice(plan.definition, text, found)
             self._remember(key, known)
         return known
 

@@ -39,13 +39,19 @@ class ActionType(StrEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class StartWorkflow:
-    """Which registered workflow to start; texts of `correlation_id` and `input` may hold `${…}` of the payload."""
+    """Which registered workflow to start; texts but for its name and the strategy may hold `${…}` of the payload.
+
+    Of all executions of a workflow one holds an `idempotency_key`. If it is taken, `idempotency_strategy` decides: the action fails
+    (FAIL, the default, and FAIL_ON_RUNNING while that execution runs), or names the execution that holds it (RETURN_EXISTING).
+    """
 
     name: str | None = None
     version: int | None = None
     correlation_id: str | None = None
     input: Mapping[str, Any] = attrs.field(factory=dict)
     task_to_domain: Mapping[str, str] = attrs.field(factory=dict)
+    idempotency_key: str | None = None
+    idempotency_strategy: str | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 

@@ -122,14 +122,25 @@ def brief(value: Any) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'price'?` for a name like one of those known, else an empty text."""
+    """`; did you mean 'price'?` for a name like one of those known, else an empty text.
+
+    First comes one that differs by case, underscores, hyphens and blanks alone.
+    """
     if len(name) > _LONGEST:
         return ""
     from difflib import get_close_matches  # costs 5 ms that most programs never need
 
     names = [other for _, other in zip(range(_MOST), known, strict=False) if len(other) <= _LONGEST and other != name]
-    found = get_close_matches(name, names, n=1, cutoff=0.6)
+    letters = _letters(name)
+    found = [other for other in names if letters and _letters(other) == letters] or get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def _letters(name: str) -> str:
+    return name.casefold().translate(_NO_LETTERS)
+
+
+_NO_LETTERS: Final = {ord(sign): None for sign in "_- "}
 
 
 #: What public calls accept as a length of time: a timedelta, or text such as "90s", "5m", "1d 2h"; a number has no unit.

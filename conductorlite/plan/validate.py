@@ -22,11 +22,12 @@ from conductorlite.language.conditions import EVALUATORS, compile_condition
 from conductorlite.language.templates import compile_template
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
-from conductorlite.model.definitions import MAX_KEY, SchemaDef, TaskDef, TaskType, WorkflowDef
+from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy, SchemaDef, TaskDef, TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.later import functions, module, pattern
 from conductorlite.model.scalars import LARGEST_VERSION, MAX_NESTING, property_name, step_path
-from conductorlite.plan.findings import Findings, Scope, blank, check_extras, check_names, check_served
+from conductorlite.model.texts import did_you_mean
+from conductorlite.plan.findings import Findings, Scope, blank, check_extras, check_names, check_served, is_expression
 from conductorlite.plan.references import check_references, check_secrets
 from conductorlite.plan.tasks import check_task, check_task_def, check_workflow_limit
 from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, walk
@@ -347,6 +348,8 @@ def check_event_handler(handler: EventHandler, path: str, findings: Findings) ->
         findings.error(f"{path}.actions", "is empty")
     if not handler.active:
         findings.warn(f"{path}.active", "is false, which is the default: the handler does nothing")
+    for key in handler.extra:
+        findings.warn(f"{path}.{key}", "is not known, and has no effect")
     for number, action in enumerate(handler.actions):
         _check_action(action, f"{path}.actions[{number}]", findings)
 
@@ -355,7 +358,8 @@ def _check_condition(handler: EventHandler, path: str, findings: Findings) -> No
     evaluator = handler.evaluator_type
     if not blank(evaluator) and evaluator not in EVALUATORS:
         known = ", ".join(sorted(EVALUATORS))
-        findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
+        message = f"{str(evaluator)[:60]!r} is not one of {known}{did_you_mean(str(evaluator), EVALUATORS)}"
+        findings.error(f"{path}.evaluatorType", message)
         return
     condition = handler.condition
     if condition is None or blank(condition):
@@ -367,8 +371,11 @@ def _check_condition(handler: EventHandler, path: str, findings: Findings) -> No
 def _check_action(action: EventAction, path: str, findings: Findings) -> None:
     known = [str(kind) for kind in handlers.ActionType]
     if action.action not in known:
-        findings.error(f"{path}.action", f"{action.action[:60]!r} is not one of {', '.join(known)}")
+        message = f"{action.action[:60]!r} is not one of {', '.join(known)}{did_you_mean(action.action, known)}"
+        findings.error(f"{path}.action", message)
         return
+    for key in action.extra:
+        findings.warn(f"{path}.{key}", "is not known, and has no effect")
     bodies = {kind: getattr(action, kind) for kind in known}
     body = bodies.pop(action.action)
     for kind, other in bodies.items():
@@ -384,7 +391,7 @@ def _check_action(action: EventAction, path: str, findings: Findings) -> None:
 
 #: Fields of the bodies of actions that may hold `${…}`.
 _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
-    "StartWorkflow": ("input", "correlation_id"),
+    "StartWorkflow": ("input", "correlation_id", "idempotency_key"),
     "TaskDetails": ("workflow_id", "task_ref_name", "task_id", "output", "reason_for_incompletion"),
     "TerminateWorkflow": ("workflow_id", "termination_reason"),
     "UpdateWorkflowVariables": ("workflow_id", "variables"),
@@ -395,6 +402,7 @@ def _check_body(body: Any, path: str, findings: Findings) -> None:
     if isinstance(body, handlers.StartWorkflow):
         if blank(body.name):
             findings.error(f"{path}.name", "is missing: the name of a registered workflow")
+        _check_key(body, path, findings)
     elif isinstance(body, handlers.TaskDetails):
         if blank(body.task_id) and (blank(body.workflow_id) or blank(body.task_ref_name)):
             findings.error(path, "names no task: give taskId, or workflowId and taskRefName")
@@ -404,6 +412,23 @@ def _check_body(body: Any, path: str, findings: Findings) -> None:
         findings.error(f"{path}.variables", "is empty")
     for field in _TEMPLATES[type(body).__name__]:
         _check_template(getattr(body, field), f"{path}.{property_name(field)}", findings)
+
+
+def _check_key(body: handlers.StartWorkflow, path: str, findings: Findings) -> None:
+    """A strategy is one there is, and has a key; a key that is no expression is the same for every message."""
+    key, strategy = body.idempotency_key, body.idempotency_strategy
+    if strategy is not None and not blank(strategy):
+        if strategy not in list(IdempotencyStrategy):
+            known = [str(one) for one in IdempotencyStrategy]
+            message = f"{strategy[:60]!r} is not one of {', '.join(known)}{did_you_mean(strategy, known)}"
+            findings.error(f"{path}.idempotencyStrategy", message)
+        elif blank(key):
+            findings.warn(f"{path}.idempotencyStrategy", "has no effect without an idempotencyKey")
+    if key is not None and not blank(key):
+        if len(key) > MAX_KEY and not is_expression(key):
+            findings.error(f"{path}.idempotencyKey", f"is longer than {MAX_KEY} characters")
+        elif not is_expression(key):
+            findings.warn(f"{path}.idempotencyKey", "holds no ${…} of the payload: it is the same for every message")
 
 
 def _check_template(value: Any, path: str, findings: Findings) -> None:
