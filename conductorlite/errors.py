@@ -30,6 +30,7 @@ The tree::
      ├── NoThread (RuntimeError)      the system starts no further thread
      ├── ReplayDiverged               a replayed execution did not do what its export records
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
+     │    └── NoWorker                what is waited for needs a worker, and none can come
      ├── WouldDeadlock                a verb would wait for the function that calls it
      ├── WorkflowFailed               the awaited execution ended unsuccessfully
      ├── SourceError                  raised *by a source*: it gives no messages now; asked again later
@@ -133,6 +134,7 @@ __all__ = [
     "MissingCapability",
     "MissingExtra",
     "NoThread",
+    "NoWorker",
     "NotFound",
     "Parked",
     "PayloadLost",
@@ -199,6 +201,12 @@ class ResultTimeout(ConductorliteError, TimeoutError):
         self.causes = tuple(causes)
         self.explain = explain or Explanation()
         super().__init__("\n".join(filter(None, [*_described(self.causes), text, str(self.explain)])))
+
+
+class NoWorker(ResultTimeout):
+    """A call without a timeout waits for a task that nobody can carry out: the store is in memory, and no worker of this process
+    takes the task's type. Raised after a few seconds in which nothing happened and nobody has polled for it.
+    """
 
 
 class WorkflowFailed(ConductorliteError):

@@ -188,6 +188,8 @@ class Polls:
     def __init__(self) -> None:
         self._written: dict[_Key, int] = {}
         self._waiting: dict[_Key, PollData] = {}
+        #: Whether a server answers for the engine, whose clients may poll.
+        self.answered = False
 
     def noted(self, poll: PollData) -> Sequence[PollData]:
         """What is to be written now that this poll was made: nothing, or it and all that has waited meanwhile."""
@@ -209,6 +211,11 @@ class Polls:
     def types(self) -> frozenset[str]:
         """The task types that were polled for of late."""
         return frozenset(task_type for task_type, _, _ in (*self._written.copy(), *self._waiting.copy()))
+
+    def queues(self) -> frozenset[str]:
+        """The queues that were polled of late, `type` or `domain:type`."""
+        keys = (*self._written.copy(), *self._waiting.copy())
+        return frozenset(f"{domain}:{task_type}" if domain else task_type for task_type, domain, _ in keys)
 
     def wrote(self, polls: Sequence[PollData]) -> None:
         """Remember what was written."""

@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from conductorlite.engine.config import refuse_forked
 from conductorlite.engine.turn_types import Caller, caller_of, refuse_callers
+from conductorlite.errors import NoWorker
 from conductorlite.model.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.texts import Span, to_span
@@ -90,9 +91,10 @@ class Bridge:
         self._verbs: Pool[None] = Pool(_THREADS, _nothing)
         self._drives: Pool[None] = Pool(1, _nothing)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._awaited: dict[str, dict[asyncio.Future[None], None]] = {}
+        #: Who awaits the end of an execution, and whether without a timeout.
+        self._awaited: dict[str, dict[asyncio.Future[None], bool]] = {}
         #: Of those who follow an execution, resolved by its next commit.
-        self._followed: dict[str, dict[asyncio.Future[None], None]] = {}
+        self._followed: dict[str, dict[asyncio.Future[None], bool]] = {}
         #: What drives for those who await, or will when its turn comes.
         self._on_behalf: Job[None] | None = None
         #: Blocks of `background()` that are open.
@@ -257,15 +259,19 @@ class Bridge:
             return await self.drive(engine.result, workflow_id, timeout)
         seconds = None if timeout is None else to_span(timeout) / 1000
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._awaited.setdefault(workflow_id, {})[ended] = None
+        self._awaited.setdefault(workflow_id, {})[ended] = timeout is None
         try:
             # Asked after the future is in place: a commit in between is not missed.
             if not (await self.call(engine.status, workflow_id)).terminal:
                 self._drive_on_behalf()
                 self._glance()
-                with suppress(TimeoutError):
+                try:
                     async with asyncio.timeout(seconds):
                         await ended
+                except NoWorker:
+                    raise
+                except TimeoutError:
+                    pass  # the outcome says that it has not ended
         finally:
             self._leave(self._awaited, workflow_id, ended)
         return await self.call(self._outcome, workflow_id)
@@ -294,7 +300,7 @@ class Bridge:
         if engine.clock.virtual:
             return await self.drive(engine._until, workflow_id, reached)
         news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._followed.setdefault(workflow_id, {})[news] = None
+        self._followed.setdefault(workflow_id, {})[news] = True
         try:
             if not await self.call(reached):
                 self._drive_on_behalf()
@@ -329,7 +335,7 @@ class Bridge:
         """Whether somebody awaits what a driver brings about."""
         return bool(self._awaited or self._followed)
 
-    def _leave(self, waiting: dict[str, dict[asyncio.Future[None], None]], workflow_id: str, future: asyncio.Future[None]) -> None:
+    def _leave(self, waiting: dict[str, dict[asyncio.Future[None], bool]], workflow_id: str, future: asyncio.Future[None]) -> None:
         others = waiting.get(workflow_id, {})
         others.pop(future, None)
         if not others:
@@ -346,7 +352,7 @@ class Bridge:
         for future in tuple(self._polling):
             _post(future, _resolve, None)
 
-    def _release(self, waiting: dict[str, dict[asyncio.Future[None], None]], workflow_id: str) -> None:
+    def _release(self, waiting: dict[str, dict[asyncio.Future[None], bool]], workflow_id: str) -> None:
         for future in tuple(waiting.get(workflow_id, ())):
             _post(future, _resolve, None)
 
@@ -399,6 +405,15 @@ class Bridge:
             for workflow_id in tuple(self._followed):
                 self._release(self._followed, workflow_id)
             self._seen = version
+        for waiting in (self._awaited, self._followed):
+            for workflow_id, futures in tuple(waiting.items()):
+                endless = [future for future, no_timeout in tuple(futures.items()) if no_timeout]
+                try:
+                    if endless:
+                        self.engine.driver.refuse_missing(workflow_id)
+                except NoWorker as error:
+                    for future in endless:
+                        _post(future, _fail, error)
 
     # ------------------------------------------------------------------ the end
 

@@ -20,7 +20,6 @@ from conductorlite.model.executions import Explanation, HistoryEvent, Task, Work
 from conductorlite.model.pickling import StaysHere
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
-from conductorlite.runtime.idle import WarnOnce
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
 from conductorlite.runtime.signals import Leaving, failed, passes, wait_for
@@ -61,10 +60,10 @@ class Run(StaysHere, InNotebook, Generic[R]):
         """The workflow's output, once it has ended COMPLETED; of a flow that was started here, what its function returns.
 
         If no thread of this process drives the engine, the calling thread does meanwhile: it takes turns and runs workers. On a
-        virtual clock the timeout is virtual. Raises WorkflowFailed when the execution ended otherwise, ResultTimeout when it
-        did not end in time, when the engine was asked to stop meanwhile, or, on a virtual clock, with nothing left that could
-        move it. Inside a worker's function it raises WouldDeadlock when the execution waits for that function, or needs room that
-        only functions hold which wait too.
+        virtual clock the timeout is virtual. Raises WorkflowFailed when the execution ended otherwise, ResultTimeout when it did
+        not end in time, when the engine was asked to stop meanwhile, or, on a virtual clock, with nothing left that could move
+        it, NoWorker when no worker can come. Inside a worker's function it raises WouldDeadlock when the execution waits for that
+        function, or needs room that only functions hold which wait too.
         """
         return self._returned(self._engine.result(self.workflow_id, timeout=timeout))
 
@@ -204,7 +203,7 @@ class Engine(Verbs, InNotebook):
             running=lambda: self.driver.agenda(),
         )
         self.driver = Driver(self, self.workers, config.event_sources)
-        self._news = WarnOnce(self._turns.registry.notices, self.core.polling.polls, self.workers)
+        self._news = self.driver.missing.news
         self._leaving = Leaving()
         if config.give_back:
             self.core.holding.look()
@@ -400,7 +399,8 @@ class Engine(Verbs, InNotebook):
             self.driver.advance(until)
 
     def run_until_idle(self, timeout: Span | None = None) -> bool:
-        """Drive until nothing is ready, running or on the agenda; False when `timeout` passes first.
+        """Drive until nothing is ready, running or on the agenda; False when `timeout` passes first, NoWorker when all that is
+        left waits for workers that cannot come.
 
         On a virtual clock time jumps to each next instant; on the system clock this thread waits for it, and worker functions
         run in threads meanwhile; one that was quick the last time runs in this thread when nothing else is ready and there is no

@@ -12,34 +12,26 @@ A function that was quick the last time is called by the driver's own thread whe
 at all, beside others too: it costs no change of threads. Should it not return for `PATIENCE_MS`, a thread that stands by drives in
 the meantime, timers, signs of life and other executions included, until the function has returned. A caller that goes on at an
 instant has another thread call those that take no time at all, and waits for it as long.
-
-What is logged of definitions that are new to an engine: their warnings, and tasks that none of its workers serves.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, TypeVar
 
-from conductorlite.engine.keys import Polls
-from conductorlite.engine.logs import log_definition
-from conductorlite.engine.registry import Notice
 from conductorlite.engine.turn_types import Caller
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import ADDRESS, queue_name
-from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import Task
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Mutex, Waiter, started
-from conductorlite.plan.findings import unserved, worker_types
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["GLANCE_MS", "PATIENCE_MS", "Rest", "Standby", "WaitGraph", "WarnOnce", "next_stored"]
+__all__ = ["COUNTING", "GLANCE_MS", "PATIENCE_MS", "POLLED_MS", "Rest", "Standby", "WaitGraph", "next_stored"]
 
 #: Between looks for commits of other processes, ms: while something was done a moment ago, and else.
 _QUICK_MS: Final = 10
@@ -108,10 +100,10 @@ class Rest:
 
 
 #: A worker elsewhere that has polled so recently is counted on, ms.
-_POLLED_MS: Final = 10_000
+POLLED_MS: Final = 10_000
 
 #: Tasks that end when others do.
-_COUNTING: Final = frozenset({"JOIN", "EXCLUSIVE_JOIN", "DO_WHILE"})
+COUNTING: Final = frozenset({"JOIN", "EXCLUSIVE_JOIN", "DO_WHILE"})
 
 #: Executions below the awaited one that are looked at.
 _FAMILY: Final = 100
@@ -212,7 +204,7 @@ class WaitGraph:
                 for task in view.attempts(ids.pop()):
                     if task.sub_workflow_id is not None and not task.status.terminal:
                         ids.append(task.sub_workflow_id)
-                    elif not (task.status.terminal or task.task_type in _COUNTING or task.task_id in self._waiting):
+                    elif not (task.status.terminal or task.task_type in COUNTING or task.task_id in self._waiting):
                         worker = here.get(queue_name(task.task_type, task.domain, self._engine.config.owner))
                         if task.status is not TaskStatus.SCHEDULED or worker is None or not self._has_no_room(worker):
                             return None
@@ -222,7 +214,7 @@ class WaitGraph:
         return found
 
     def _served_elsewhere(self, view: ReadingTransaction, task: Task) -> bool:
-        since = self._engine.clock.now() - _POLLED_MS
+        since = self._engine.clock.now() - POLLED_MS
         polls = view.poll_data(task.task_type)
         own = self._workers.worker_id or self._engine.core.holding.worker_id
         return any(poll.worker_id != own and poll.last_poll_time > since for poll in polls)
@@ -355,46 +347,3 @@ class Standby:
                 self._error = error
             finally:
                 self._taking = False
-
-
-class WarnOnce:
-    """Log each warning about a definition once, and once each task type that no worker here carries out. Thread-safe.
-
-    An engine without workers only starts executions for others, as long as no thread drives it. A type that is polled for by hand
-    has a worker.
-    """
-
-    def __init__(self, notices: deque[Notice], polls: Polls, workers: Workers) -> None:
-        self._waiting = notices
-        self._polls = polls
-        self._workers = workers
-        #: Held while the two below are read or changed, and never while anything is logged: a handler may call verbs, or wait.
-        self._mutex = Mutex()
-        #: Types that definitions need and no worker was seen to serve, with the name of a definition.
-        self._wanted: dict[str, str] = {}
-        self._logged: set[str] = set()
-
-    def log(self, *, driving: bool = False) -> None:
-        """Log what has not been; with `driving` also for an engine without workers."""
-        if self._waiting or (self._wanted and (driving or len(self._workers))):
-            with self._mutex.held():
-                lines = self._new_lines(driving=driving)
-            for name, text in lines:
-                log_definition(name, text)
-
-    def _new_lines(self, *, driving: bool) -> list[tuple[str, str]]:
-        """Take what is to be logged: names of definitions and texts, each for one caller only."""
-        lines: list[tuple[str, str]] = []
-        while self._waiting:  # another thread appends to it, and none but this one takes from it
-            definition, warnings = self._waiting.popleft()
-            lines += [(definition.name, str(problem)) for problem in warnings]
-            if isinstance(definition, WorkflowDef):
-                self._wanted.update((kind, definition.name) for kind in worker_types(definition) if kind not in self._logged)
-        if self._wanted and (driving or len(self._workers)):
-            served = self._workers.task_types | self._polls.types()
-            for kind, name in self._wanted.items():
-                if kind not in served:
-                    self._logged.add(kind)
-                    lines.append((name, unserved(kind, self._workers.task_types)))
-            self._wanted.clear()
-        return lines

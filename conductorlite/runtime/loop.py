@@ -50,6 +50,8 @@ _THREADS: Final = "threads"
 _REPORTS: Final = 200
 _GROUP: Final = 64
 
+_Until = Callable[[], bool] | None
+
 
 class Driver(Work):
     """Drives one engine. At most one thread at a time holds `driving`."""
@@ -59,6 +61,8 @@ class Driver(Work):
         self.standby = Standby(lambda over: self._run_real(over, None, True, standing_in=True), engine.core.turns.wake)
         self.beginnings = Beginnings(engine, self.handing, self.workshop, self.drive)
         self._deadline: int | None = None
+        #: The execution that the caller of `run` waits for.
+        self._awaited: str | None = None
 
     def carries_out(self) -> bool:
         """See `Work.carries_out`."""
@@ -143,12 +147,14 @@ class Driver(Work):
             raise ClockError(f"{verb} needs a virtual clock; real time passes by itself")
         return self.clock
 
-    def run(self, *, until: Callable[[], bool] | None = None, deadline: int | None = None, forever: bool = False) -> bool:
+    def run(self, *, until: _Until = None, deadline: int | None = None, forever: bool = False, awaited: str | None = None) -> bool:
         """Drive until `until()` holds, or nothing is left to do (unless `forever`), or the clock reads `deadline`.
 
+        Raises NoWorker without a deadline, if `awaited` is an execution for which no worker can come, or all that is left is such.
         Returns whether it stopped for one of the first two reasons. With running worker functions left behind at the deadline,
         their leases go on to be honoured by the next driver.
         """
+        self._awaited = awaited
         try:
             if self.clock.virtual:
                 ended = self._run_virtual(until, deadline)
@@ -157,12 +163,13 @@ class Driver(Work):
                     ended = self._run_real(until, deadline, forever)
             if self.handing.handed:
                 self.handing.give_back()
+            self.missing.look(self.clock.now())
             self.engine.core.driven.look(self.clock.now(), last=True)
             return ended
         finally:
             self.engine.core.driven.rest()
 
-    def _run_virtual(self, until: Callable[[], bool] | None, deadline: int | None) -> bool:
+    def _run_virtual(self, until: _Until, deadline: int | None) -> bool:
         clock = self._virtual("run")
         limit = -1 if clock.running else inf if deadline is None else deadline
         self.engine.core.holding.look()
@@ -194,9 +201,7 @@ class Driver(Work):
         """Take back a `stop` that came when the driver it was meant for had just returned."""
         self._stopping = False
 
-    def _run_real(
-        self, until: Callable[[], bool] | None, deadline: int | None, forever: bool, *, standing_in: bool = False
-    ) -> bool:
+    def _run_real(self, until: _Until, deadline: int | None, forever: bool, *, standing_in: bool = False) -> bool:
         before, self.outages.patient = self.outages.patient, True
         outer, self.beginnings.loop, self._deadline = self.beginnings.loop, object(), deadline
         self.feeding.changed()
@@ -221,7 +226,7 @@ class Driver(Work):
         finally:
             self.outages.patient, self.beginnings.loop = before, outer
 
-    def _round(self, until: Callable[[], bool] | None, deadline: int | None, forever: bool) -> bool | None:
+    def _round(self, until: _Until, deadline: int | None, forever: bool) -> bool | None:
         """Do what is ready, or sleep until there may be something; what `run` returns, None to go on."""
         seen = self.engine.core.turns.commits
         if until is not None and until():
@@ -237,10 +242,18 @@ class Driver(Work):
         if at is None and ending and not self._passed_over and self.feeding.is_done():
             self.outages.clear()
             return True
+        self.missing.look(now)
+        if deadline is None and not forever and (until is None or self._awaited is not None):
+            self.refuse_missing(self._awaited)
         limits = [instant for instant in (at, deadline, self.outages.again_at()) if instant is not None]
         with self.beginnings.resting():
             self._sleep(seen, min(limits, default=None))
         return None
+
+    def refuse_missing(self, workflow_id: str | None) -> None:
+        """Raise NoWorker if an execution (None: all that is left) waits only for workers that cannot come."""
+        if not (len(self.workshop) or self._asks):
+            self.missing.refuse(workflow_id)
 
     def _wait_out(self, deadline: int | None) -> None:
         """Wait before the store is tried again; any commit in this process says that it can be."""

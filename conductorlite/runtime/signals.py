@@ -50,12 +50,12 @@ from conductorlite.model.texts import error_text
 
 if TYPE_CHECKING:
     from conductorlite.engine.causes import causes_of
-    from conductorlite.errors import ResultTimeout, WorkflowFailed
+    from conductorlite.errors import NoWorker, ResultTimeout, WorkflowFailed
 else:
-    ResultTimeout, WorkflowFailed = functions("conductorlite.errors", "ResultTimeout", "WorkflowFailed")
+    NoWorker, ResultTimeout, WorkflowFailed = functions("conductorlite.errors", "NoWorker", "ResultTimeout", "WorkflowFailed")
     (causes_of,) = functions("conductorlite.engine.causes", "causes_of")
 
-__all__ = ["Leaving", "Outages", "failed", "late", "passes", "wait_for"]
+__all__ = ["Leaving", "Outages", "failed", "late", "passes", "unserved_error", "wait_for"]
 
 #: Signals by which a process is asked to end, as far as there are any here.
 _ENDS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -119,14 +119,24 @@ def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTim
     return ResultTimeout(text, causes_of(workflow, partial(_child, engine)), explanation)
 
 
+def unserved_error(engine: Verbs, workflow_id: str | None, text: str) -> NoWorker:
+    """The error about workers that cannot come, for whom an execution waits, or (None) all that is left."""
+    if workflow_id is None:
+        return NoWorker(text)
+    return NoWorker(text, causes_of(engine.get(workflow_id), partial(_child, engine)), engine.explain(workflow_id))
+
+
 class Drives(Protocol):
     """A driver, as far as those need it who wait."""
 
     def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
         """See `Work.drive`."""
 
-    def run(self, *, until: Callable[[], bool] | None = None, deadline: int | None = None) -> bool:
+    def run(self, *, until: Callable[[], bool] | None = None, deadline: int | None = None, awaited: str | None = None) -> bool:
         """See `Driver.run`."""
+
+    def refuse_missing(self, workflow_id: str | None) -> None:
+        """See `Driver.refuse_missing`."""
 
 
 def wait_for(
@@ -134,12 +144,13 @@ def wait_for(
 ) -> None:
     """Drive, or wait for the thread that does, until something that goes on has ended.
 
-    Raises ResultTimeout, WouldDeadlock `inside` a call.
+    Raises ResultTimeout, NoWorker, WouldDeadlock `inside` a call.
     """
+    awaited = workflow_id if inside is None else None
     while True:
         try:
             with driver.drive(timeout=0) as driving:
-                in_time = driving and driver.run(until=ended, deadline=deadline)
+                in_time = driving and driver.run(until=ended, deadline=deadline, awaited=awaited)
         except ClockError as error:
             if inside is None or not inside.inline:
                 raise
@@ -150,6 +161,8 @@ def wait_for(
         if driving:
             raise late(engine, workflow_id, in_time=in_time)
         _await_driver(engine, workflow_id, deadline)
+        if awaited is not None and deadline is None:
+            driver.refuse_missing(awaited)
 
 
 def _await_driver(engine: Verbs, workflow_id: str, deadline: int | None) -> None:

@@ -30,6 +30,7 @@ from conductorlite.runtime.calls import Deferred, raised, returned_value
 from conductorlite.runtime.external import INDEX_EVERY, Feeding, MessageSources
 from conductorlite.runtime.handout import HandOut, Reports
 from conductorlite.runtime.idle import GLANCE_MS, Rest, WaitGraph
+from conductorlite.runtime.missing import MissingWorkers
 from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, Outages
@@ -62,6 +63,7 @@ class Work:
         self.workshop = Workshop(engine, self.workers)
         self.waiting = WaitGraph(engine, self.workers, self.workshop)
         self.handing = HandOut(engine, self.workers, self.workshop)
+        self.missing = MissingWorkers(engine, self.workers, self.handing)
         self.outages = Outages(engine.clock)
         self.reports = Reports(engine, self.handing)
         self.listening = MessageSources(engine, sources)

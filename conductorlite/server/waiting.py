@@ -184,6 +184,7 @@ class Waiting:
         self._looking: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._stop = engine.listen(self._committed)
+        engine.core.polling.polls.answered = True
 
     def close(self) -> None:
         """Hear nothing more, and end the threads."""
