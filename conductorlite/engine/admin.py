@@ -24,6 +24,7 @@ from conductorlite.model.errors import ConductorliteError, InvalidInput, Invaria
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, HistoryKind, Workflow
 from conductorlite.model.limits import Member
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import member_of
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter, Sizes
 
@@ -90,7 +91,8 @@ class Admin(Retention):
         self._documents_beside = documents_beside
 
     def workflow_ids(self, status: WorkflowStatus | None = None) -> Iterator[str]:
-        """Ids of all executions, or of those in one status, in ascending order."""
+        """Ids of all executions, or of those in one status, in ascending order; raises InvalidInput for a status that is none."""
+        status = None if status is None else member_of(WorkflowStatus, status, "status")
         return chain.from_iterable(
             stored_pages(self._backend, lambda view, after, size: view.workflow_ids(status, after, size), "", str)
         )

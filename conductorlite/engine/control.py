@@ -28,7 +28,7 @@ from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRe
 from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.texts import Instant, Span, to_instant, to_span
+from conductorlite.model.texts import Instant, Span, as_map, as_text, printable, to_instant, to_span
 from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction
 
@@ -56,16 +56,38 @@ def refuse_parked(workflow_id: str, taken: TurnResult) -> None:
         raise Parked(f"{workflow_id}: is parked ({taken.parked}); resume it first, or terminate it")
 
 
-def _check_priority(request: StartWorkflowRequest) -> None:
-    if not 0 <= request.priority <= 99:
-        raise InvalidInput(f"priority {request.priority} is not between 0 and 99")
+def _check(request: StartWorkflowRequest) -> None:
+    """Refuse what is not of its declared type or out of range; raises InvalidInput."""
+    priority, version, correlation, created_by = request.priority, request.version, request.correlation_id, request.created_by
+    if (type(priority) is not int and not _whole(priority)) or not 0 <= priority <= 99:
+        raise InvalidInput(f"priority {printable(priority, 60)} is not a whole number between 0 and 99")
+    if version is not None:
+        _check_version(version, request.workflow_def)
+    if correlation is not None and type(correlation) is not str:
+        as_text(correlation, "correlation_id")
+    if created_by is not None and type(created_by) is not str:
+        as_text(created_by, "created_by")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_version(version: object, definition: WorkflowDef | None) -> None:
+    if not _whole(version):
+        raise InvalidInput(f"version {version!r:.60} is no whole number")
+    if definition is not None and version != definition.version:
+        raise InvalidInput(
+            f"version {version} is asked for, and the definition given is version {definition.version} of {definition.name!r}; "
+            f"give no version, or start {definition.name!r} by its name where version {version} is registered"
+        )
 
 
 def _check_alike(one: StartWorkflowRequest, request: StartWorkflowRequest) -> None:
     """Of those that start together a start's interceptors may change anything but which workflow it is."""
     if (one.name, one.version, one.workflow_def) != (request.name, request.version, request.workflow_def):
         raise InvalidInput(f"an interceptor has made {one.name!r} of {request.name!r}, with which others start")
-    _check_priority(one)
+    _check(one)
 
 
 def _swallowed(request: StartWorkflowRequest) -> InvalidInput:
@@ -177,12 +199,15 @@ class Control(Part):
         path: str | None,
         begin: Begin | None,
     ) -> str:
-        given = Payload.of(dict(request.input), where="input") if request.input else EMPTY
+        values = request.input
+        if type(values) is not dict:
+            values = as_map(values, "input")
+        given = Payload.of(values, where="input") if values else EMPTY
         path = None if path is None else given_path(path)
         if path is not None and given != EMPTY:
             raise InvalidInput("give `input` or `external_input_payload_storage_path`, not both")
-        _check_priority(request)
-        if workflow_id is not None and name_at(workflow_id) is not None:
+        _check(request)
+        if workflow_id is not None and name_at(as_text(workflow_id, "workflow_id")) is not None:
             raise InvalidInput(f"{workflow_id!r} is the inbox of a schedule, and no id for an execution")
         try:
             embedded = self._embedded(request)
@@ -212,7 +237,7 @@ class Control(Part):
     def _started_together(
         self, request: StartWorkflowRequest, inputs: Iterable[Mapping[str, Any]], now: int, around: ExitStack
     ) -> list[str]:
-        _check_priority(request)
+        _check(request)
         embedded, interceptors = self._embedded(request), self._config.start_interceptors
         starts: list[Start] = []
         for number, data in enumerate(inputs):

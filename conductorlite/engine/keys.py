@@ -21,6 +21,7 @@ from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy
 from conductorlite.model.errors import InvalidInput, KeyTaken, PayloadLost
 from conductorlite.model.executions import PollData, Workflow
+from conductorlite.model.texts import member_of
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 
 __all__ = [
@@ -51,13 +52,7 @@ def checked_key(key: str | None) -> str | None:
 
 def checked_strategy(strategy: IdempotencyStrategy | str) -> IdempotencyStrategy:
     """A strategy by its name; raises InvalidInput."""
-    if type(strategy) is IdempotencyStrategy:
-        return strategy
-    try:
-        return IdempotencyStrategy(strategy)
-    except ValueError:
-        names = ", ".join(IdempotencyStrategy)
-        raise InvalidInput(f"idempotency strategy {strategy!r} is none of {names}") from None
+    return member_of(IdempotencyStrategy, strategy, "idempotency strategy")
 
 
 def replaced(view: ReadingTransaction, name: str, key: str | None, strategy: IdempotencyStrategy) -> str | None:

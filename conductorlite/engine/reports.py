@@ -38,7 +38,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import Task, TaskLog, TaskResult
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
-from conductorlite.model.texts import REASON_LENGTH, cut, error_text, printable
+from conductorlite.model.texts import REASON_LENGTH, cut, did_you_mean, error_text, printable
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Node
 from conductorlite.store.ports import SecretProvider, WritingTransaction
@@ -163,7 +163,8 @@ def _kept(result: TaskResult) -> TaskResult:
     status = result.status
     if not isinstance(status, str) or status not in REPORTABLE:
         usable = ", ".join(sorted(REPORTABLE))
-        raise InvalidInput(f"{printable(status, 80)} cannot be reported; use one of {usable}")
+        meant = did_you_mean(printable(status, 80), REPORTABLE)
+        raise InvalidInput(f"{printable(status, 80)} cannot be reported; use one of {usable}{meant}")
     callback = result.callback_after_ms
     if type(callback) is not int:
         raise InvalidInput(f"callback_after_ms {printable(callback, 80)} is not a whole number")

@@ -49,7 +49,7 @@ from conductorlite.model.schedules import (
     progress_from_text,
     progress_to_text,
 )
-from conductorlite.model.texts import Instant, to_instant
+from conductorlite.model.texts import Instant, member_of, to_instant
 from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
@@ -324,7 +324,7 @@ class Schedules(Service):
             raise InvalidInput(f"the end {last} is before the start {first}")
         if last > self._clock.now():
             raise InvalidInput(f"the end {last} is in the future; those instants come due by themselves")
-        policy = None if overlap_policy is None else OverlapPolicy(overlap_policy)
+        policy = None if overlap_policy is None else member_of(OverlapPolicy, overlap_policy, "overlap_policy")
         definition = self.get(name).definition
         instants = 0
         for instant in following(definition, first - 1):

@@ -42,7 +42,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.model.texts import Span, to_span
+from conductorlite.model.texts import Span, as_map, member_of, to_span
 from conductorlite.store.payloads import open_payloads
 from conductorlite.store.places import opened
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, ReadingTransaction, SecretProvider
@@ -199,8 +199,8 @@ class Verbs(Nouns):
                 target, ref = self._meant(view, workflow_id, from_task)
         data = {
             "ref": ref,
-            "input": None if input is None else dict(input),
-            "taskInput": None if task_input is None else dict(task_input),
+            "input": None if input is None else as_map(input, "input"),
+            "taskInput": None if task_input is None else as_map(task_input, "task_input"),
             "correlationId": correlation_id,
         }
         given = {key: value for key, value in data.items() if value is not None}
@@ -234,7 +234,8 @@ class Verbs(Nouns):
         with its branches and its JOIN. Raises ExecutionNotFound, TaskNotFound when the definition has no such task, InvalidInput,
         and Conflict when the execution is not RUNNING, the task has been scheduled already, or it is the JOIN of a fork.
         """
-        data = {"ref": ref, "input": dict(input or {}), "output": dict(output or {})}
+        data: dict[str, Any] = {"ref": ref, "input": {}, "output": {}}
+        data |= {name: as_map(one, name) for name, one in (("input", input), ("output", output)) if one is not None}
         Payload.of(data, where="skip_task")
         self.core.control.verb(workflow_id, EventKind.SKIP, data)
 
@@ -244,7 +245,7 @@ class Verbs(Nouns):
         Raises ExecutionNotFound, InvalidInput (not JSON), and Conflict when the execution has ended or the variables together
         would pass 256 KB.
         """
-        given = dict(variables)
+        given = as_map(variables, "variables")
         Payload.of(given, where="variables")
         self.core.control.verb(workflow_id, EventKind.VARIABLES, given)
 
@@ -278,7 +279,7 @@ class Verbs(Nouns):
                 workflow_id=found.workflow_id,
                 task_id=found.task_id,
                 status=status,
-                output_data=dict(output or {}),
+                output_data={} if output is None else as_map(output, "output"),
                 reason=reason,
             )
             event = self.core.reports.report_event(found, result, merge=True)
@@ -336,13 +337,14 @@ class Verbs(Nouns):
         """Up to `limit` executions that match everything given, newest first, without their tasks and large payloads.
 
         The next page begins `after` the last one: `after=(last.created_at, last.workflow_id)`. Each page is found along an
-        index; with a correlation or parent id, among the executions that have it. Raises InvalidInput when `limit` is below 1.
+        index; with a correlation or parent id, among the executions that have it. Raises InvalidInput when `limit` is below 1, and
+        for a status that is none.
         """
         if limit < 1:
             raise InvalidInput(f"limit {limit} is below 1")
         wanted = ExecutionFilter(
             name=name,
-            status=None if status is None else WorkflowStatus(status),
+            status=None if status is None else member_of(WorkflowStatus, status, "status"),
             correlation_id=correlation_id,
             parent_workflow_id=parent_workflow_id,
         )

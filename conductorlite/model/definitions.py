@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.codec import Definition
-from conductorlite.model.texts import brief, optional_ms, plain_ms
+from conductorlite.model.texts import brief, member_of, optional_ms, plain_ms
 
 __all__ = [
     "DEFINITION_HASH",
@@ -358,6 +358,10 @@ class WorkflowDef(Definition):
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
+def _strategy(given: IdempotencyStrategy | str) -> IdempotencyStrategy:
+    return member_of(IdempotencyStrategy, given, "idempotency_strategy")
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class StartWorkflowRequest:
     """What a schedule starts: the arguments of `Engine.start` under Conductor's names.
@@ -375,5 +379,5 @@ class StartWorkflowRequest:
     task_to_domain: Mapping[str, str] = attrs.field(factory=dict)
     created_by: str | None = None
     idempotency_key: str | None = None
-    idempotency_strategy: IdempotencyStrategy = attrs.field(default=IdempotencyStrategy.FAIL, converter=IdempotencyStrategy)
+    idempotency_strategy: IdempotencyStrategy = attrs.field(default=IdempotencyStrategy.FAIL, converter=_strategy)
     extra: Mapping[str, Any] = attrs.field(factory=dict)

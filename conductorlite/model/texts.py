@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
+from enum import StrEnum
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
@@ -29,6 +30,8 @@ __all__ = [
     "Milliseconds",
     "Seconds",
     "Span",
+    "as_map",
+    "as_text",
     "brief",
     "class_name",
     "cut",
@@ -37,6 +40,7 @@ __all__ = [
     "escape_for_log",
     "format_traceback",
     "instant_in_words",
+    "member_of",
     "optional_ms",
     "plain_ms",
     "printable",
@@ -47,6 +51,8 @@ __all__ = [
     "to_span",
     "type_name",
 ]
+
+E = TypeVar("E", bound=StrEnum)
 
 #: Longest text of a reason, as in Conductor.
 REASON_LENGTH: Final = 500
@@ -133,7 +139,38 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     names = [other for _, other in zip(range(_MOST), known, strict=False) if len(other) <= _LONGEST and other != name]
     letters = _letters(name)
     found = [other for other in names if letters and _letters(other) == letters] or get_close_matches(name, names, n=1, cutoff=0.6)
-    return f"; did you mean {found[0]!r}?" if found else ""
+    if not found:
+        folded = {other.casefold(): other for other in names}
+        found = [folded[other] for other in get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)]
+    return f"; did you mean {str(found[0])!r}?" if found else ""
+
+
+def member_of(kind: type[E], value: object, what: str) -> E:
+    """The member of an enumeration that a value names; raises InvalidInput, which lists them and the nearest."""
+    if type(value) is kind:
+        return value
+    known = [str(one.value) for one in kind]
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} is a text, one of {', '.join(known)}, and not {printable(value, 60)}")
+    if value not in known:
+        raise InvalidInput(f"{what} {cut(value, 60)!r} is none of {', '.join(known)}{did_you_mean(value, known)}")
+    return kind(value)
+
+
+def as_map(value: object, what: str) -> dict[str, Any]:
+    """A copy of a mapping; raises InvalidInput for anything else."""
+    if type(value) is dict or isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, str):
+        raise InvalidInput(f"{what} is a mapping, and not the text {cut(value, 60)!r}; read JSON with json.loads first")
+    raise InvalidInput(f"{what} is a mapping, and not {printable(value, 60)}")
+
+
+def as_text(value: object, what: str) -> str:
+    """A text as it is; raises InvalidInput for anything else."""
+    if isinstance(value, str):
+        return value
+    raise InvalidInput(f"{what} is a text, and not {printable(value, 60)}")
 
 
 def _letters(name: str) -> str:

@@ -313,7 +313,7 @@ class Engine(Verbs, InNotebook):
             name=workflow if isinstance(workflow, str) else workflow.name,
             version=version,
             workflow_def=workflow if isinstance(workflow, WorkflowDef) else None,
-            input=input or {},
+            input={} if input is None else input,
             correlation_id=correlation_id,
             priority=priority,
             task_to_domain=task_to_domain or {},

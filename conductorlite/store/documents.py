@@ -25,6 +25,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.errors import InvalidQuery
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.later import pattern
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 __all__ = [
     "BREAK",
@@ -91,6 +92,8 @@ class Subject:
     fields: Mapping[str, Kind]
     #: Other names of fields.
     aliases: Mapping[str, str]
+    #: Fields that hold one of a few texts.
+    choices: Mapping[str, type[StrEnum]]
     #: Fields of the execution a task belongs to: they may change without it.
     inherited: frozenset[str] = frozenset()
     #: What breaks ties: what identifies a document.
@@ -126,6 +129,7 @@ WORKFLOWS: Final = Subject(
         "failedTaskNames": Kind.MANY,
     },
     aliases={"name": "workflowType", "workflowName": "workflowType", "workflowVersion": "version", "createTime": "startTime"},
+    choices={"status": WorkflowStatus},
     key=("workflowId",),
 )
 
@@ -156,6 +160,7 @@ TASKS: Final = Subject(
         "errorType": Kind.MANY,
     },
     aliases={"workflowName": "workflowType", "workflowInstanceId": "workflowId", "name": "taskDefName"},
+    choices={"status": TaskStatus},
     inherited=frozenset({"workflowType", "workflowPriority", "correlationId"}),
     key=("workflowId", "referenceTaskName", "retryCount"),
 )

@@ -23,7 +23,7 @@ from typing import Final
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput, InvalidQuery
 from conductorlite.model.later import pattern
-from conductorlite.model.texts import to_instant
+from conductorlite.model.texts import did_you_mean, to_instant
 from conductorlite.store.documents import IDS, Cell, Field, Kind, Subject, cell, path_of
 
 __all__ = ["And", "Compare", "Condition", "Not", "Or", "Pattern", "fits", "parse_query"]
@@ -287,6 +287,7 @@ class _Parser:
         """A value that something may be equal to: `*` in a text stands for anything."""
         token = self._operand()
         value = _converted(token, field, wild=True)
+        self._one_of(field, token, value, lambda choice: value.fits(choice) if isinstance(value, Pattern) else value == choice)
         self._patterns += isinstance(value, Pattern)
         if self._patterns > MAX_PATTERNS:
             raise InvalidQuery(f"the query has more than {MAX_PATTERNS} texts with *", token.at)
@@ -304,7 +305,18 @@ class _Parser:
         token = self._operand()
         if field.kind not in (Kind.TEXT, Kind.MANY, Kind.PATH):
             raise InvalidQuery(f"{field.name} is a {field.kind.value}: it does not start with anything", token.at)
-        return _cut(_unescaped(token) if token.kind == "text" else token.text, field)
+        value = _cut(_unescaped(token) if token.kind == "text" else token.text, field)
+        self._one_of(field, token, value, lambda choice: choice.startswith(value))
+        return value
+
+    def _one_of(self, field: Field, token: _Token, value: Value, fitting: Callable[[str], bool]) -> None:
+        """Refuse a value that no choice of a field fits, which would find nothing without a word."""
+        choices = self._subject.choices.get(field.name)
+        if choices is None or any(map(fitting, choices)):
+            return
+        known = [str(choice) for choice in choices]
+        meant = did_you_mean(value, known) if isinstance(value, str) else ""
+        raise InvalidQuery(f"{field.name} {_shown(token)} is none of {', '.join(known)}{meant}", token.at)
 
     def _operand(self) -> _Token:
         token = self._take()
@@ -327,7 +339,8 @@ def _field(token: _Token, subject: Subject) -> Field:
         return Field(token.text, Kind.PATH, root + path_of(_steps(rest, token, len(root))))
     found = None if rest else subject.field(root)
     if found is None:
-        raise InvalidQuery(f"{subject.name} have no field {_shown(token)}", token.at)
+        meant = did_you_mean(root, (*subject.fields, *subject.aliases, "input", "output"))
+        raise InvalidQuery(f"{subject.name} have no field {_shown(token)}{meant}", token.at)
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput, InvalidQuery
-from conductorlite.model.texts import InNotebook, printable
+from conductorlite.model.texts import InNotebook, did_you_mean, printable
 from conductorlite.store.documents import Cell, Document, Field, Kind, Phrase, Subject, contains, free_text
 from conductorlite.store.query import And, Compare, Condition, Not, Or, Value, parse_query
 
@@ -98,9 +98,10 @@ def _sort_order(text: str, subject: Subject) -> tuple[tuple[str, bool], ...]:
         name, _, direction = (piece.strip() for piece in part.partition(":"))
         field = subject.field(name)
         if field is None or field.kind is Kind.MANY or field.name in subject.inherited:
-            raise InvalidQuery(f"{subject.name} are not sorted by {name[:40]!r}", at)
+            meant = did_you_mean(name, (*subject.fields, *subject.aliases)) if field is None else ""
+            raise InvalidQuery(f"{subject.name} are not sorted by {name[:40]!r}{meant}", at)
         if direction.upper() not in ("", "ASC", "DESC"):
-            raise InvalidQuery(f"{direction[:40]!r} is neither ASC nor DESC", at)
+            raise InvalidQuery(f"{direction[:40]!r} is neither ASC nor DESC{did_you_mean(direction, ('ASC', 'DESC'))}", at)
         found.append((field.name, direction.upper() == "DESC"))
         if len(found) > _MAX_FIELDS:
             raise InvalidQuery(f"the sort has more than {_MAX_FIELDS} fields", at)

@@ -31,7 +31,7 @@ def _lists(field: str, value: Callable[[int], str]) -> str:
 def _nested(depth: int) -> str:
     query = "input.n > 1"
     for n in range(depth):
-        query = f"status = A {('AND', 'OR')[n % 2]} ({query})"
+        query = f"event = A {('AND', 'OR')[n % 2]} ({query})"
     return query
 
 
@@ -113,10 +113,10 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "NOT, and a name of it": _row("NOTNOT = 1 " * 1_800),
     "AND": _row("AND " * 4_999),
     "keywords for names": _row("NULL IS NULL AND IN IN (IN)"),
-    "keywords for values": _row("status = AND"),
-    "open quote": _row("status = '" + "\\'" * 9_900),
-    "escapes at the end": _row("status = '" + "\\" * 9_999 + "'"),
-    "quotes in quotes": _row("status = '" + "\\'\"" * 6_000 + "'"),
+    "keywords for values": _row("event = AND"),
+    "open quote": _row("event = '" + "\\'" * 9_900),
+    "escapes at the end": _row("event = '" + "\\" * 9_999 + "'"),
+    "quotes in quotes": _row("event = '" + "\\'\"" * 6_000 + "'"),
     "brackets": _row("input" + "[" * 19_000),
     "open brackets with quotes": _row("input" + "['" * 9_000),
     "closed brackets": _row("input" + "[0]" * 6_000 + " = 1"),
@@ -129,18 +129,18 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "steps": _row("input" + ".l" * 9_000 + " = 1"),
     "any place of any place": _row("input" + ".l[*]" * 3_000 + " IS NULL"),
     "blanks": _row(" " * 19_000 + ";"),
-    "blanks of all kinds": _row("status\u2003=\u3000A\u0085AND\u2028status\x1f=\x1cB"),
+    "blanks of all kinds": _row("event\u2003=\u3000A\u0085AND\u2028event\x1f=\x1cB"),
     "signs": _row("<=>=<>!===" * 1_900),
-    "commas": _row("status IN (" + "," * 19_000),
-    "semicolons": _row("status = A;" * 1_800),
-    "comments": _row("status = A -- DROP TABLE workflows"),
+    "commas": _row("event IN (" + "," * 19_000),
+    "semicolons": _row("event = A;" * 1_800),
+    "comments": _row("event = A -- DROP TABLE workflows"),
     "a statement": _row("workflowId = 'x') UNION SELECT sql FROM sqlite_master; --'"),
     "zeros": _row("input.s = '\0' OR input.l[*] = '\0a' OR workflowId = '\0'"),
     "zeros in patterns": _row("input.s = '\0*\0*\0'"),
     "half a pair": _row("input.s = '\ud800'"),
     "a pair": _row("input.s = '\U0010ffff' OR input.s > '\U0010ffff'"),
     "marks and their sign": _row("input.s = 'é' OR input.s = 'e\u0301'"),
-    "right to left": _row("\u202estatus = A"),
+    "right to left": _row("\u202eevent = A"),
     "digits of other scripts": _row("version = ٣ OR version = ３"),
     "a number of a thousand digits": _row("input.n = " + "9" * 1_000),
     "a number of more": _row("input.n = " + "9" * 19_000),
@@ -155,10 +155,10 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "instants of weeks": _row("startTime > 2024-W01-1 AND startTime < '20240101T00'"),
     "ranges upside down": _row("input.n BETWEEN 1e308 AND -1e308 AND input.s BETWEEN 'z' AND ''"),
     "flags": _row("archived IN (true, FALSE, True)"),
-    "empty lists": _row("status IN ()"),
-    "lists of one value": _row("status IN (" + "A," * 999 + "A)"),
-    "lists of too many": _row("status IN (" + "A," * 1_000 + "A)"),
-    "a query that is too long": _row("status = '" + "x" * 1_000_000 + "'"),
+    "empty lists": _row("event IN ()"),
+    "lists of one value": _row("event IN (" + "A," * 999 + "A)"),
+    "lists of too many": _row("event IN (" + "A," * 1_000 + "A)"),
+    "a query that is too long": _row("event = '" + "x" * 1_000_000 + "'"),
     "a wide query and free text": _row(_wide(), " ".join(f"a{n}*" for n in range(100))),
     "words": _row("", " ".join(["a"] * 100)),
     "beginnings of words": _row("", " ".join(f"{chr(97 + n % 26)}*" for n in range(100))),
@@ -206,7 +206,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "a page of five thousand digits": _row(start=10**5_000),
     "a page of text": _row(start="1"),  # type: ignore[arg-type]
     "a query of nothing": _row(None),  # type: ignore[arg-type]
-    "a query of bytes": _row(b"status = A"),  # type: ignore[arg-type]
+    "a query of bytes": _row(b"event = A"),  # type: ignore[arg-type]
     "a free text of nothing": _row("", None),  # type: ignore[arg-type]
     "a sort of nothing": _row(sort=None),  # type: ignore[arg-type]
 }  # fmt: skip

@@ -23,6 +23,7 @@ from conductorlite.model.codec import document_of
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, ScheduleNotFound
 from conductorlite.model.scalars import json_names, property_name
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import did_you_mean
 from conductorlite.server.safety import Role
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ def _text_of(body: bytes) -> str:
 def status_of(text: str) -> TaskStatus:
     """A status that may be reported; raises InvalidInput."""
     if text not in _REPORTED:
-        raise InvalidInput(f"status: {text!r:.60} is none of {', '.join(sorted(_REPORTED))}")
+        raise InvalidInput(f"status: {text!r:.60} is none of {', '.join(sorted(_REPORTED))}{did_you_mean(text, _REPORTED)}")
     return TaskStatus(text)
 
 

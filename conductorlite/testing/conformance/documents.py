@@ -210,8 +210,13 @@ _ORDERS: Final = st.sampled_from(["<", "<=", ">", ">="])
 _EQUALS: Final = st.sampled_from(["=", "!=", "==", "<>"])
 
 
+def _of_status(statuses: Iterable[str], most: int = 99) -> st.SearchStrategy[str]:
+    """Statuses, or their beginnings; a status that is none is refused."""
+    return st.sampled_from([str(status)[:most] for status in statuses])
+
+
 @st.composite
-def _comparison(draw: Any, texts: list[str], numbers: list[str], times: list[str], more: list[str]) -> str:
+def _comparison(draw: Any, texts: list[str], numbers: list[str], times: list[str], more: list[str], statuses: Iterable[str]) -> str:
     """One comparison that the language allows."""
     kind = draw(st.integers(0, 6))
     number = st.integers(-1, 3).map(str) | st.just("1.5")
@@ -220,7 +225,8 @@ def _comparison(draw: Any, texts: list[str], numbers: list[str], times: list[str
         return f"{field} {draw(st.sampled_from(['IS NULL', 'is not null']))}"
     if kind == 1:
         field = draw(st.sampled_from(texts + more) | _PATHS)
-        return f"{field} {draw(st.sampled_from(['', 'NOT ']))}STARTS_WITH {_quoted(draw(st.sampled_from(_WORDS)))}"
+        beginning = _of_status(statuses, 4) if field == "status" else st.sampled_from(_WORDS).map(_quoted)
+        return f"{field} {draw(st.sampled_from(['', 'NOT ']))}STARTS_WITH {draw(beginning)}"
     if kind == 2:
         return f"{draw(st.sampled_from(numbers))} {draw(_EQUALS | _ORDERS)} {draw(number)}"
     if kind == 3:
@@ -230,20 +236,23 @@ def _comparison(draw: Any, texts: list[str], numbers: list[str], times: list[str
         at = draw(st.sampled_from(["0", "1000", "'1970-01-02'", "1970-01-01T00:00:01Z", "'2024-01-01T01:00:00+01:00'"]))
         return f"{draw(st.sampled_from(times))} {draw(_EQUALS | _ORDERS)} {at}"
     field = draw(st.sampled_from(texts + more) | _PATHS)
+    literals = _of_status(statuses) if field == "status" else _LITERALS
     if kind == 5:
-        inner = ", ".join(draw(st.lists(_LITERALS, min_size=1, max_size=3)))
+        inner = ", ".join(draw(st.lists(literals, min_size=1, max_size=3)))
         return f"{field} {draw(st.sampled_from(['', 'NOT ']))}IN ({inner})"
     if draw(st.booleans()):
-        return f"{field} {draw(_EQUALS)} {draw(_LITERALS)}"
+        return f"{field} {draw(_EQUALS)} {draw(literals)}"
     return f"{field} {draw(_ORDERS)} {draw(st.sampled_from(_WORDS).map(_quoted))}"
 
 
 def queries(*, of_tasks: bool = False) -> st.SearchStrategy[str]:
     """Queries that the language allows."""
     if of_tasks:
-        one = _comparison(_TASK_TEXTS, ["retryCount", "queueWaitTime", "workflowPriority"], ["scheduledTime", "endTime"], [])
+        numbers = ["retryCount", "queueWaitTime", "workflowPriority"]
+        one = _comparison(_TASK_TEXTS, numbers, ["scheduledTime", "endTime"], [], TaskStatus)
     else:
-        one = _comparison(_TEXTS, ["version", "priority", "executionTime"], ["startTime", "endTime"], ["failedReferenceTaskNames"])
+        many = ["failedReferenceTaskNames"]
+        one = _comparison(_TEXTS, ["version", "priority", "executionTime"], ["startTime", "endTime"], many, WorkflowStatus)
         one = one | st.sampled_from(["archived = true", "archived != true", "name = order", "archived IS NULL"])
     return st.recursive(
         one,
