@@ -3,22 +3,29 @@
 A forked child has its parent's objects, its locks as they stood, and none of its threads.
 
 Whatever it asks of an engine is refused at once, before any lock: one that another thread held at the fork is never released.
+
+A signal handler runs between two instructions of the main thread. When it interrupts this package, the verb below it may be
+anywhere, also inside a change of the store, and goes on only when the handler has returned. Verbs are therefore refused there, all
+but `stop`.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache, wraps
-from types import FunctionType
+from itertools import pairwise
+from types import FrameType, FunctionType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
-from conductorlite.model.errors import EngineClosed, InvalidInput
+from conductorlite.model.errors import EngineClosed, InvalidInput, WouldDeadlock
 from conductorlite.model.later import pattern
 from conductorlite.model.pickling import StaysHere
 from conductorlite.model.threads import cached_property
@@ -34,10 +41,12 @@ __all__ = [
     "interceptors",
     "one_process",
     "refuse_forked",
+    "refuse_handlers",
     "services",
 ]
 
-#: The flag of code that is a coroutine's: `inspect.CO_COROUTINE`.
+#: Flags of code, as in `inspect`.
+_VARARGS: Final = 0x04
 _COROUTINE: Final = 0x80
 
 T = TypeVar("T")
@@ -228,12 +237,68 @@ def refuse_forked(pid: int) -> None:
         raise EngineClosed("the process was forked after the engine was opened; open one in the child process")
 
 
+#: Rooms below which a program's own code runs for most of its life.
+_OUTER_ROOMS: Final = frozenset({"cli", "server", "testing"})
+
+#: The verb that a signal handler may call at any instant.
+_STOP: Final = "stop"
+
+
+def refuse_handlers(verb: str) -> None:
+    """Raise WouldDeadlock in a signal handler that has interrupted this package: called by a verb, on behalf of its caller."""
+    if threading.get_ident() != threading.main_thread().ident:
+        return  # no handler runs there
+    asks = frame = sys._getframe(2)
+    # Without a call for each frame: there may be a hundred.
+    if "__name__" in frame.f_globals and _INNER[frame.f_globals["__name__"]]:
+        return  # a verb that another verb is made of
+    while (frame := frame.f_back) is not None:  # type: ignore[assignment]
+        if "__name__" in frame.f_globals and _INNER[frame.f_globals["__name__"]] and _has_interrupted(asks, frame):
+            text = "set a flag in the handler, or have another thread call it; stop() may be called in a handler"
+            raise WouldDeadlock(f"{verb}() in a signal handler that has interrupted conductorlite would wait for it: {text}")
+
+
+class _Inner(dict[object, bool]):
+    """By its name, whether code of a module may be in the middle of a verb."""
+
+    def __missing__(self, module: object) -> bool:
+        package, _, rest = str(module).partition(".")
+        self[module] = found = package == "conductorlite" and bool(rest) and rest.partition(".")[0] not in _OUTER_ROOMS
+        return found
+
+
+_INNER: Final = _Inner()
+
+
+def _has_interrupted(frame: FrameType | None, below: FrameType) -> bool:
+    """Whether one of the frames down to `below` is that of a signal handler."""
+    while frame is not None and frame is not below:
+        if not _INNER[frame.f_globals.get("__name__")] and _is_handler(frame):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _is_handler(frame: FrameType) -> bool:
+    """Whether a function was called as signal handlers are: with a number and the frame that it interrupted, the one below it."""
+    code = frame.f_code
+    if code.co_argcount < 2 and not code.co_flags & _VARARGS:
+        return False
+    values, names = frame.f_locals, code.co_varnames
+    given = [values.get(name) for name in names[: code.co_argcount]]
+    if code.co_flags & _VARARGS:
+        more = values.get(names[code.co_argcount + code.co_kwonlyargcount])
+        given += more if isinstance(more, tuple) else ()
+    return any(two is frame.f_back and isinstance(one, int) for one, two in pairwise(given))
+
+
 def _is_async(method: Callable[..., object]) -> bool:
     return isinstance(method, FunctionType) and bool(method.__code__.co_flags & _COROUTINE)
 
 
 def one_process(face: type[T]) -> type[T]:
-    """Have every public method that a class defines, and its blocks, refuse another process than the one that made the object.
+    """Have every public method that a class defines, and its blocks, refuse another process than the one that made the object, and
+    signal handlers that have interrupted a verb.
 
     For classes whose objects keep that process's id as `_pid`; what is inherited is left to its own class. A block that ends with
     an error of its own keeps that error.
@@ -264,10 +329,14 @@ def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., A
 
         return awaited
 
+    verb = method.__name__
+
     @wraps(method)
     def called(self: Any, *given: Any, **options: Any) -> Any:
         if os.getpid() != self._pid and refused(self, given):
             return None
+        if verb != _STOP:
+            refuse_handlers(verb)
         return method(self, *given, **options)
 
     return called

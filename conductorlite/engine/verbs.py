@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Final, overload
 
-from conductorlite.engine.config import EngineConfig, refuse_forked
+from conductorlite.engine.config import EngineConfig, refuse_forked, refuse_handlers
 from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.holders import Holding
@@ -408,6 +408,7 @@ class Verbs(Nouns):
         is below 1.
         """
         refuse_forked(self._pid)
+        refuse_handlers("poll")
         self._turns.joined.refuse("poll")
         if count < 1:
             raise InvalidInput(f"count {count} is below 1")

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
-from conductorlite.engine.config import EngineConfig, refuse_forked
+from conductorlite.engine.config import EngineConfig, refuse_forked, refuse_handlers
 from conductorlite.engine.keys import checked_strategy
 from conductorlite.engine.transactions import OwnTransaction, joined
 from conductorlite.engine.turn_types import caller_of, refuse_callers
@@ -83,6 +83,7 @@ class Run(StaysHere, InNotebook, Generic[R]):
         says what is raised: on a virtual clock ResultTimeout when nothing can move it. A removed one is ExecutionNotFound.
         """
         refuse_forked(self._engine._pid)
+        refuse_handlers("events")
         return self._engine.core.queries.follow(self.workflow_id, after, self._engine._until)
 
     def explain(self, task: str | None = None) -> Explanation:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Final
 
 from conductorlite.engine.logs import about_task
-from conductorlite.engine.turn_types import Asked, TurnResult
+from conductorlite.engine.turn_types import Asked, TurnResult, caller_of
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
 from conductorlite.model.decisions import name_at
@@ -21,6 +21,7 @@ from conductorlite.model.errors import (
     Parked,
     StaleLease,
     StorageError,
+    WouldDeadlock,
 )
 from conductorlite.model.executions import Task
 from conductorlite.model.later import heapq
@@ -372,6 +373,11 @@ class _Driving(Block[bool]):
         work = self._work
         self._inside = work.driving.owned()
         if self._inside:
+            if caller_of(work.engine.core.turns) is None:  # nothing that this driver has called: it was interrupted
+                text = (
+                    "inside a finalizer or a hook that has interrupted the driver of the same thread: have another thread call it"
+                )
+                raise WouldDeadlock(f"a verb that drives was called {text}")
             return not work.carries_out()  # else who stands by drives
         if not work.driving.take(self, self._timeout):
             return False

@@ -65,12 +65,13 @@ _COUNTED, _BELOW, _NOT = range(3)
 class Instants:
     """While its block lasts, instructions are counted, and before the one with the number `at` (from 0) `error` is raised.
 
+    `error` makes what is raised. It may also send the process a signal that a handler of the program answers, and return None.
     `number` is how many there were; `where` says where the exception was raised, None when it was not. Nothing else may trace
     the program meanwhile. The thread of the block is counted, and those that are started within it, together: which instruction
     has which number then differs from run to run. A thread that was there before, such as an idle worker's, is left alone.
     """
 
-    def __init__(self, at: int | None = None, error: Callable[[], BaseException] = KeyboardInterrupt) -> None:
+    def __init__(self, at: int | None = None, error: Callable[[], BaseException | None] = KeyboardInterrupt) -> None:
         self.at: Final = -1 if at is None else at
         self.where: str | None = None
         self._numbers = count()
@@ -121,7 +122,12 @@ class Instants:
             except IndexError:  # another thread was quicker
                 return
             self.where = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name} @{frame.f_lasti}"
-            raise error()
+            raised = error()
+            try:
+                if raised is not None:
+                    raise raised
+            finally:
+                del raised  # or this frame and the exception would keep one another, and all that the program's frames hold
 
     def leaves_alone(self) -> bool:
         """Whether the thread that asks was there before the block; before Python 3.12 such a one is not traced anyway."""

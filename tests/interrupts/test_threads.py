@@ -62,7 +62,8 @@ def everywhere(act: Callable[[], object], whole: Callable[[], object], every: in
                 act()
             except KeyboardInterrupt as error:
                 KEPT.append(error)
-        assert threads or interrupted.where is not None
+        # A store looks at its files more often when they were opened lately: a later run may be shorter than the calm one.
+        assert threads or interrupted.where is not None or interrupted.number <= at
         try:
             assert dict(contextvars.copy_context()) == variables
             whole()

@@ -274,6 +274,7 @@ class Writing(Block[GroupWrites]):
             if error is None:
                 backend._check_open()
             return  # forked inside the block: the transaction is the parent's
+        clean = False  # as long as it may be interrupted: a statement would be left that has not come to its end
         try:
             own = None if self.view is None else self.view.own
             if own is not None:
@@ -282,10 +283,12 @@ class Writing(Block[GroupWrites]):
                 self._commit()
             elif isinstance(error, sqlite3.Error) and not is_own(error):
                 raise translated(error, backend.path) from error
+            clean = error is None or is_clean(error)
         except sqlite3.Error as failure:
+            clean = error is None or is_clean(error)
             raise translated(failure, backend.path) from failure
         finally:
-            self._over(clean=error is None or is_clean(error))
+            self._over(clean=clean)
 
     def undo(self, error: BaseException | None = None) -> None:
         """End the block after an interruption."""
