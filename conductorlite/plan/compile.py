@@ -38,7 +38,7 @@ from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Cache
 from conductorlite.plan.findings import find_predecessors
-from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition
+from conductorlite.plan.tree import MERGES, OPERATOR_TYPES, Route, TreePosition
 from conductorlite.plan.validate import checked, enforced, misshapen, refuse_errors
 
 if TYPE_CHECKING:
@@ -121,9 +121,6 @@ class Ahead(dict[str, Reads]):
                 pending.append(following.successor)
         return NOTHING.union(*found)
 
-
-#: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
-_MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
 
 #: What most nodes have inside.
 _NONE: Final[frozenset[str]] = frozenset()
@@ -394,7 +391,7 @@ def _node(task: WorkflowTask, semantics: Semantics, *, previous: str | None = No
         around |= {"limit": task_limit(task), "input_check": _checked(definition, definition.input_schema)}
     if definition is not None:
         around["output_check"] = _checked(definition, definition.output_schema)
-    merges = definition is not None and (not operator or task.type in _MERGES)
+    merges = definition is not None and (not operator or task.type in MERGES)
     task_type = task.name if task.type == TaskType.SIMPLE else "FORK" if task.type in _FORKS else str(task.type)
     return new[Node](
         ref=task.task_reference_name,

@@ -126,6 +126,12 @@ def _folded(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).upper()
 
 
+#: Letters of the longest name that may be a slip of a built-in type, and of a type in which two may be wrong.
+_LONGEST_TYPE: Final = 20
+_LONG_TYPE: Final = 9
+#: Letters of a type whose first letter is not wrong.
+_SHORT_TYPE: Final = 5
+
 _KNOWN_TYPES: Final = frozenset(str(member.value) for member in TaskType)
 #: Known types without their underscores, and the names under which people look for them.
 _MEANT: Final = {
@@ -139,15 +145,15 @@ _MEANT: Final = {
 }
 
 
-def check_names(scope: Scope, findings: Findings) -> None:
-    """Every task has a name, a reference name of its own that expressions can use, and a type."""
+def check_names(scope: Scope, served: Collection[str] | None, findings: Findings) -> None:
+    """Every task has a name, a reference name of its own that expressions can use, and a type; see `check_type_name`."""
     for node in scope.nodes:
         task = node.task
         if not task.name.strip():
             findings.error(f"{node.path}.name", "is empty")
         _check_reference(node, scope, findings)
         if task.type not in _KNOWN_TYPES:
-            check_type_name(task.type, f"{node.path}.type", findings)
+            check_type_name(task.type, f"{node.path}.type", findings, served)
         check_extras(task, node.path, findings)
 
 
@@ -172,12 +178,44 @@ def _check_reference(node: TreePosition, scope: Scope, findings: Findings) -> No
         findings.warn(path, f"{ref!r} cannot be written with a dot in expressions, only as ${{['{ref}']…}}")
 
 
-def check_type_name(name: str, path: str, findings: Findings) -> None:
-    """A type is not empty, and is not a built-in one but for its spelling; any other text is a worker's type."""
+def check_type_name(name: str, path: str, findings: Findings, served: Collection[str] | None = None) -> None:
+    """A type is not empty, and is not a built-in one but for its spelling; any other text is a worker's type.
+
+    With `served`, the types that workers carry out, a slip of a letter is left to `check_served`.
+    """
     if not name.strip():
         findings.error(path, "is empty")
-    elif name not in _KNOWN_TYPES and _folded(name) in _MEANT:
-        findings.warn(path, f"{name!r} is taken for the type of a worker; {_MEANT[_folded(name)]} may be meant")
+    elif name not in _KNOWN_TYPES and name not in (served or ()):
+        meant = _MEANT.get(_folded(name)) or (None if served is not None or name in _SERVERS else _nearest_type(name))
+        if meant is not None:
+            findings.warn(path, f"{name!r} is taken for the type of a worker; did you mean {meant!r}?")
+
+
+def _nearest_type(name: str) -> str | None:
+    """The built-in type that a name differs from by a letter or two that are wrong, missing, too many or exchanged."""
+    folded = _folded(name)
+    if not 3 <= len(folded) <= _LONGEST_TYPE:
+        return None
+    known = (other for other in map(_folded, sorted(_KNOWN_TYPES)) if abs(len(other) - len(folded)) <= 1)
+    slips = {other: _slips(folded, other) for other in known if other[0] == folded[0] or len(other) > _SHORT_TYPE}
+    nearest = min(slips, key=lambda other: slips[other], default=None)
+    return None if nearest is None or slips[nearest] > (1 if len(nearest) < _LONG_TYPE else 2) else _MEANT[nearest]
+
+
+def _slips(one: str, other: str) -> int:
+    """How many letters have to be changed, added, left out or exchanged with the next to make one text of another."""
+    before: list[int] = []
+    row: list[int] = [*range(len(other) + 1)]
+    for at, letter in enumerate(one, 1):
+        last = before
+        before = row
+        row = [at]
+        for place, wanted in enumerate(other, 1):
+            least = min(before[place] + 1, row[place - 1] + 1, before[place - 1] + (letter != wanted))
+            if at > 1 and place > 1 and letter == other[place - 2] and one[at - 2] == wanted:
+                least = min(least, last[place - 2] + 1)
+            row.append(least)
+    return row[-1]
 
 
 #: Fields whose objects keep properties of their own that we do not know.
@@ -272,7 +310,7 @@ def unserved(kind: str, served: Collection[str] | None) -> str:
     names = sorted(served)
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     there = f"there are {', '.join(names[:_SHOWN])}{more}" if names else "there are none"
-    return f"{text}; {there}{did_you_mean(kind, [*names, *sorted(map(str, OPERATOR_TYPES))])}"
+    return f"{text}; {there}{did_you_mean(kind, [*names, *sorted(_KNOWN_TYPES - {'USER_DEFINED'})])}"
 
 
 def find_predecessors(definition: WorkflowDef) -> Mapping[str, Mapping[str, frozenset[str]]]:

@@ -29,7 +29,7 @@ from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, conditional_on, is_expression
 from conductorlite.plan.references import templates_of, texts_of
-from conductorlite.plan.tree import TreePosition, branches, walk
+from conductorlite.plan.tree import CHOOSES, MERGES, OPERATOR_TYPES, Branch, TreePosition, branches, walk
 from conductorlite.plan.validate import validate
 
 __all__ = ["Contract", "lint"]
@@ -71,7 +71,7 @@ def lint(
     known, workflows = contracts or {}, {**(others or {}), definition.name: definition}
 
     def further(scope: Scope, findings: Findings) -> None:
-        _Linting(scope, findings, known, workflows).all()
+        _Linting(scope, findings, known, workflows, definition.name).all()
         if conductor:
             _check_conductor(scope, findings)
 
@@ -82,16 +82,23 @@ class _Linting:
     """One definition under check, with what is known of the workers and of other workflows."""
 
     def __init__(
-        self, scope: Scope, findings: Findings, contracts: Mapping[str, Contract], workflows: Mapping[str, WorkflowDef]
+        self,
+        scope: Scope,
+        findings: Findings,
+        contracts: Mapping[str, Contract],
+        workflows: Mapping[str, WorkflowDef],
+        outermost: str,
     ) -> None:
         self._scope = scope
         self._findings = findings
         self._contracts = contracts
         self._workflows = workflows
+        self._outermost = outermost
 
     def all(self) -> None:
         """Every check."""
         self._check_reads()
+        self._check_conditional()
         for node in self._scope.nodes:
             self._check_arguments(node)
             self._check_cases(node)
@@ -151,7 +158,12 @@ class _Linting:
         return not any(target.ref in (*node.task.join_on, *node.task.default_exclusive_join_task) for node in joins)
 
     def _check_field(self, target: TreePosition, key: str, at: str) -> None:
-        gives = self._contract(target.task).gives
+        contract = self._contract(target.task)
+        gives = contract.gives
+        declared = () if contract.task_def is None or target.task.type in OPERATOR_TYPES else contract.task_def.output_keys
+        if gives is None and declared and key not in declared:
+            hint = did_you_mean(key, declared) or f": {', '.join(sorted(declared))}"
+            self._findings.warn(at, f"${{{target.ref}.output.{key}…}} is not among the outputKeys of {target.task.name!r}{hint}")
         if gives is not None and key not in gives:
             hint = did_you_mean(key, gives) or f"; it gives {', '.join(sorted(gives)) or 'nothing'}"
             self._findings.warn(at, f"${{{target.ref}.output.{key}…}}: {target.task.name!r} gives no {key!r}{hint}")
@@ -165,6 +177,61 @@ class _Linting:
                 reads = _reads_of(text)
                 if reads is not None:
                     yield node, where, reads
+
+    # ------------------------------------------------------------------ what runs in one case only
+
+    def _check_conditional(self) -> None:
+        """What a task reads of one that runs in some cases of a switch only, where nothing says that null will do."""
+        reads: dict[str, tuple[TreePosition, list[tuple[str, TreePosition]]]] = {}
+        for node, at, found in self._reads():
+            if node is None or node.compensates is not None or node.task.type in CHOOSES:
+                continue
+            targets = (self._scope.by_ref.get(root) for root in sorted(found.names))
+            _, places = reads.setdefault(node.path, (node, []))
+            places += [(at, target) for target in targets if target is not None and target.compensates is None]
+        for node, places in reads.values():
+            told: set[tuple[str, str]] = set()
+            for at, target in places:
+                chosen = [] if (at, target.ref) in told or self._takes_null(node, at) else self._chosen(node, target)
+                told.add((at, target.ref))
+                if chosen and not any(_alternatives(chosen, other) for _, other in places):
+                    cases = " and ".join(_taken(branch) for branch in chosen)
+                    self._findings.warn(at, f"${{{target.ref}…}} is null unless {cases}")
+
+    def _takes_null(self, node: TreePosition, at: str) -> bool:
+        """Whether null is known to do in a place, is replaced there, or is reported by the check of arguments."""
+        inputs = f"{node.path}.inputParameters"
+        contract = self._contract(node.task)
+        merges = contract.task_def is not None and (node.task.type not in OPERATOR_TYPES or node.task.type in MERGES)
+        template = contract.task_def.input_template if merges and contract.task_def is not None else {}
+        known = [*contract.readers, *(name for name, value in template.items() if value is not None)]
+        places = [step_path(inputs, name) for name in known]
+        return any(at == place or at.startswith((f"{place}.", f"{place}[")) for place in places)
+
+    def _chosen(self, reader: TreePosition, target: TreePosition) -> list[Branch]:
+        """The cases that must have been taken for a task to have run, and that nothing around the reader shows to have been."""
+        mine = reader.around
+        found = [branch for branch in target.around if branch.kind in ("case", "default") and branch not in mine]
+        if any(branch.excludes(other) and branch.ref == other.ref for branch in found for other in mine):
+            return []  # reported as another case of the same switch
+        return [branch for branch in found if not self._only_way(branch) and not self._same_choice(branch, mine)]
+
+    def _only_way(self, branch: Branch) -> bool:
+        """Whether the execution ends in every other case."""
+        task = self._scope.by_ref[branch.ref].task
+        others = [tasks for key, tasks in task.decision_cases.items() if (branch.kind, branch.key) != ("case", key)]
+        others += [] if branch.kind == "default" else [task.default_case]
+        return all(any(map(_ends, tasks)) for tasks in others)
+
+    def _same_choice(self, branch: Branch, mine: Sequence[Branch]) -> bool:
+        """Whether the reader is in a case of the same key, of another switch on the same value."""
+        value = _decides_by(self._scope.by_ref[branch.ref].task)
+        return value is not None and any(
+            other.kind == branch.kind == "case"
+            and other.key == branch.key
+            and _decides_by(self._scope.by_ref[other.ref].task) == value
+            for other in mine
+        )
 
     # ------------------------------------------------------------------ what is given
 
@@ -283,34 +350,66 @@ class _Linting:
     # ------------------------------------------------------------------ workflows that run each other
 
     def _check_cycle(self) -> None:
-        """A definition that runs itself on every path, by way of others perhaps, never ends."""
+        """A definition that runs itself on every path, or others that run each other, never ends."""
         name = self._scope.defn.name
         for node in self._scope.nodes:
-            trail = self._trail(name, node)
-            if trail is not None:
-                self._findings.error(f"{node.path}.subWorkflowParam.name", f"runs itself without end: {' → '.join(trail)}")
+            params = node.task.sub_workflow_param
+            holds = params is not None and params.workflow_definition is not None
+            for called in _always_runs(node):
+                trail = self._trail([name, called])
+                # Those of others are reported where the name is written, which an inline definition is looked at for by itself.
+                if trail is None or (trail[-1] != name and (holds or self._outermost in trail[1:])):
+                    continue
+                again = "itself" if trail[-1] == name else f"{trail[-1]!r}, which runs itself"
+                self._findings.error(f"{node.path}.subWorkflowParam.name", f"runs {again} without end: {' → '.join(trail)}")
+                break
 
-    def _trail(self, name: str, node: TreePosition) -> list[str] | None:
-        called = _always_runs(node)
-        waiting, seen = ([] if called is None else [[name, called]]), set[str]()
+    def _trail(self, start: list[str]) -> list[str] | None:
+        """The way from a definition to one that is on it already."""
+        waiting, seen = [start], set[str]()
         for trail in waiting:
-            if trail[-1] == name:
+            if trail[-1] in trail[:-1]:
                 return trail
             other = self._workflows.get(trail[-1])
             if other is None or trail[-1] in seen:
                 continue
             seen.add(trail[-1])
-            waiting += [[*trail, inner] for inner in map(_always_runs, walk(other)) if inner is not None]
+            waiting += [[*trail, inner] for node in walk(other) for inner in _always_runs(node)]
         return None
 
 
-def _always_runs(node: TreePosition) -> str | None:
-    """The workflow that a task runs by name, whatever happens before."""
-    params = node.task.sub_workflow_param
-    if node.task.type != TaskType.SUB_WORKFLOW or params is None or params.workflow_definition is not None:
-        return None
-    chosen = any(branch.kind in ("case", "default", "compensation") for branch in node.around)
-    return None if chosen or node.compensates is not None or is_expression(params.name) else params.name
+def _always_runs(node: TreePosition) -> Iterator[str]:
+    """The workflows that a task runs by name, whatever happens before; of an inline definition those that it always runs."""
+    pending = [node]
+    while pending:
+        place = pending.pop(0)
+        params = place.task.sub_workflow_param
+        chosen = place.compensates is not None or any(branch.kind in ("case", "default", "compensation") for branch in place.around)
+        if place.task.type != TaskType.SUB_WORKFLOW or params is None or chosen:
+            continue
+        inline = params.workflow_definition
+        if isinstance(inline, WorkflowDef):
+            pending += walk(inline)
+        elif inline is None and params.name and not is_expression(params.name):
+            yield params.name
+
+
+def _alternatives(chosen: Sequence[Branch], other: TreePosition) -> bool:
+    """Whether a task is in another case of a switch that is chosen by: one of both has run."""
+    return any(mine.ref == its.ref and mine != its and mine.excludes(its) for mine in chosen for its in other.around)
+
+
+def _taken(branch: Branch) -> str:
+    return f"{branch.ref!r} takes its default" if branch.kind == "default" else f"{branch.ref!r} takes the case {branch.key!r}"
+
+
+def _decides_by(task: WorkflowTask) -> Any:
+    """The value or the script by which a task chooses; None where that cannot be compared."""
+    script = task.expression if task.evaluator_type not in (None, "value-param") else task.case_expression
+    if script:
+        return script, dict(task.input_parameters)
+    name = task.expression if task.type == TaskType.SWITCH else task.case_value_param
+    return task.input_parameters.get(name) if name else None
 
 
 #: What built-in types put out.

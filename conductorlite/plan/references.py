@@ -88,11 +88,17 @@ class _Reading:
             *(node.task.input_parameters for node in scope.nodes if node.task.type == TaskType.SET_VARIABLE)
         )
         self._suggested: dict[str, str] = {}
+        #: The loop whose inputs are looked at: they are resolved again after each round, with its output.
+        self._own: str | None = None
         #: The tasks that texts read of which nothing is wrong but, perhaps, where they stand.
         self._sound: dict[str, Sequence[TreePosition]] = {}
 
     def look(self, value: Any, path: str, reader: TreePosition | None) -> None:
         """Add what is wrong with the expressions in a value that `reader` has; None for the workflow's own."""
+        if reader is not None and reader.task.type == TaskType.DO_WHILE:
+            self._own = reader.ref if path == f"{reader.path}.inputParameters" else None
+        else:
+            self._own = None
         if type(value) is dict and {*map(type, value.values())} == {str}:  # as mostly
             for key, text in value.items():
                 if not self._is_sound(text, reader) and is_expression(text):
@@ -109,7 +115,10 @@ class _Reading:
         targets = self._sound.get(text)
         if not targets:
             return targets is not None
-        return reader is None or all(_out_of_reach(reader, target) is None for target in targets)
+        return reader is None or all(self._out_of_reach(reader, target) is None for target in targets)
+
+    def _out_of_reach(self, reader: TreePosition, target: TreePosition) -> str | None:
+        return None if reader is target and reader.ref == self._own else _out_of_reach(reader, target)
 
     def _examine(self, text: str, at: str, reader: TreePosition | None) -> None:
         compiled = self._findings.tried(at, compiled_text, text)
@@ -137,7 +146,7 @@ class _Reading:
             return
         target = scope.by_ref.get(root)
         if target is not None:
-            problem = None if reader is None else _out_of_reach(reader, target)
+            problem = None if reader is None else self._out_of_reach(reader, target)
             if problem is not None:
                 self._findings.warn(at, f"${{{root}…}} is read too early: {root!r} {problem}; it resolves to null")
             return

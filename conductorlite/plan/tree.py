@@ -19,6 +19,7 @@ from conductorlite.model.scalars import MAX_NESTING, step_path
 __all__ = [
     "CHOOSES",
     "LEVEL",
+    "MERGES",
     "OPERATOR_TYPES",
     "SHIPPED_TYPES",
     "Branch",
@@ -36,6 +37,9 @@ __all__ = [
 
 #: Types whose workers we ship, and which no engine has unasked.
 SHIPPED_TYPES: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
+
+#: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
+MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
 
 #: Types that go on with one of their cases.
 CHOOSES: Final = frozenset({TaskType.SWITCH, TaskType.DECISION})

@@ -103,7 +103,7 @@ def checked(
                 inner = f"{node.path}.subWorkflowParam.workflowDefinition"
                 needed = held if node.task.type == TaskType.SUB_WORKFLOW else {}  # another is not waited for
                 waiting.append((params.workflow_definition, inner, depth + node.depth, needed))
-        scope = _check_definition(definition, path, nodes, environment, findings)
+        scope = _check_definition(definition, path, nodes, environment, served, findings)
         if further is not None:
             further(scope, findings)
         check_served(nodes, served, findings)
@@ -166,6 +166,7 @@ def _check_definition(
     path: str,
     nodes: tuple[TreePosition, ...],
     environment: Collection[str] | None,
+    served: Collection[str] | None,
     findings: Findings,
 ) -> Scope:
     by_ref: dict[str, TreePosition] = {}
@@ -174,7 +175,7 @@ def _check_definition(
     scope = Scope(defn=defn, path=path, nodes=nodes, by_ref=by_ref, environment=environment)
     _check_workflow(defn, path, findings)
     check_extras(defn, path, findings)
-    check_names(scope, findings)
+    check_names(scope, served, findings)
     for node in nodes:
         check_task(node, scope, findings)
     check_references(scope, findings)

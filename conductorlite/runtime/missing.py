@@ -89,7 +89,9 @@ class WarnOnce:
         lines: list[tuple[str, str]] = []
         while self._waiting:  # another thread appends to it, and none but this one takes from it
             definition, warnings = self._waiting.popleft()
-            lines += [(definition.name, str(problem)) for problem in warnings]
+            # A type that may be a slip is named among those that no worker serves, where there are workers.
+            left = (problem for problem in warnings if not (problem.path.endswith(".type") and len(self._workers)))
+            lines += [(definition.name, str(problem)) for problem in left]
             if isinstance(definition, WorkflowDef):
                 self._wanted.update((kind, definition.name) for kind in worker_types(definition) if kind not in self._logged)
         if self._wanted and (driving or len(self._workers)):

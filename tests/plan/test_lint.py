@@ -71,10 +71,18 @@ def sub(ref: str, name: str, **fields: Any) -> dict[str, Any]:
     return op(ref, "SUB_WORKFLOW", subWorkflowParam={"name": name, **fields})
 
 
+def asking(uri: str, **given: Any) -> dict[str, Any]:
+    """A HUMAN, of whose arguments nothing is known."""
+    return op("h", "HUMAN", {"uri": uri, **given})
+
+
 B = t("b", "book", to="Rome")
 END = op("end", "TERMINATE", {"terminationStatus": "FAILED"})
 OTHERS = {
+    "choosing": WorkflowDef.from_json({"name": "choosing", "tasks": [switch("${workflow.input.v}", a=[sub("y", "choosing")])]}),
     "pay": WorkflowDef.from_json({"name": "pay", "tasks": [t("x")], "outputParameters": {"receipt": "${x.output.result}"}}),
+    "round": WorkflowDef.from_json({"name": "round", "tasks": [t("x"), sub("y", "about")]}),
+    "about": WorkflowDef.from_json({"name": "about", "tasks": [sub("y", "round")]}),
     "ping": WorkflowDef.from_json({"name": "ping", "tasks": [t("x"), sub("y", "w")]}),
 }
 #: What runs with a limit of a minute.
@@ -163,6 +171,11 @@ FAULTS: dict[str, Fault] = {
         [t("x", text="${x.output.result}")],
         {},
         "$.tasks[0].inputParameters.text: ${x…} is read too early: 'x' is this task itself; it resolves to null (warning)",
+    ),
+    "its own output as the list of a loop": (
+        [op("l", "DO_WHILE", items="${l.output.all}", loopOver=[t("x")])],
+        {},
+        "$.tasks[0].items: ${l…} is read too early: 'l' is this task itself; it resolves to null (warning)",
     ),
     "another case": (
         [switch("${workflow.input.v}", a=[B], b=[t("x", text="${b.output.seat}")])],
@@ -320,6 +333,68 @@ FAULTS: dict[str, Fault] = {
         {},
         "$.tasks[0].subWorkflowParam.name: runs itself without end: w → ping → w",
     ),
+    "a step of one case": (
+        [switch("${workflow.input.v}", a=[t("a", "find")]), asking("${a.output.result}")],
+        {},
+        "$.tasks[1].inputParameters.uri: ${a…} is null unless 's' takes the case 'a' (warning)",
+    ),
+    "a step of the default, in a text": (
+        [switch("${workflow.input.v}", [t("a", "find")], b=[t("y")]), asking("http://x/${a.output.result}")],
+        {},
+        "$.tasks[1].inputParameters.uri: ${a…} is null unless 's' takes its default (warning)",
+    ),
+    "the status of a step of one case": (
+        [switch("${workflow.input.v}", a=[t("a", "find")]), asking("x", body={"deep": ["${a.status}"]})],
+        {},
+        "$.tasks[1].inputParameters.body.deep[0]: ${a…} is null unless 's' takes the case 'a' (warning)",
+    ),
+    "a step of a DECISION's case, read by an operator": (
+        [
+            op("s", "DECISION", {"v": "${workflow.input.v}"}, caseValueParam="v", decisionCases={"a": [t("a", "find")]}),
+            op("v", "SET_VARIABLE", {"x": "${a.output.x}"}),
+        ],
+        {},
+        "$.tasks[1].inputParameters.x: ${a…} is null unless 's' takes the case 'a' (warning)",
+    ),
+    "a step of a case of a case, read by a workflow": (
+        [
+            switch("${workflow.input.v}", a=[{**switch("${workflow.input.w}", b=[t("x", "find")]), "taskReferenceName": "i"}]),
+            {**sub("p", "pay"), "inputParameters": {"x": "${x.output}"}},
+        ],
+        {},
+        "$.tasks[1].inputParameters.x: ${x…} is null unless 's' takes the case 'a' and 'i' takes the case 'b' (warning)",
+    ),
+    "the join of a fork in a case": (
+        [
+            switch(
+                "${workflow.input.v}",
+                a=[op("f", "FORK_JOIN", forkTasks=[[t("x", "find")]]), op("j", "JOIN", joinOn=["x"])],
+            ),
+            asking("${j.output.x}"),
+        ],
+        {},
+        "$.tasks[1].inputParameters.uri: ${j…} is null unless 's' takes the case 'a' (warning)",
+    ),
+    "a key outside outputKeys": (
+        [{**t("o", "find"), "taskDefinition": {"name": "find", "outputKeys": ["id", "sum"]}}, t("x", text="${o.output.ident}")],
+        {},
+        "$.tasks[1].inputParameters.text: ${o.output.ident…} is not among the outputKeys of 'find': id, sum (warning)",
+    ),
+    "a misspelt key of outputKeys": (
+        [{**t("o", "find"), "taskDefinition": {"name": "find", "outputKeys": ["customer"]}}],
+        {"outputParameters": {"x": "${o.output.custmer.name}"}},
+        "$.outputParameters.x: ${o.output.custmer…} is not among the outputKeys of 'find'; did you mean 'customer'? (warning)",
+    ),
+    "a workflow that runs itself by an inline one": (
+        [sub("p", "q", workflowDefinition={"name": "q", "tasks": [sub("again", "w")]})],
+        {},
+        "$.tasks[0].subWorkflowParam.name: runs itself without end: w → w",
+    ),
+    "others that run each other": (
+        [sub("other", "round")],
+        {},
+        "$.tasks[0].subWorkflowParam.name: runs 'round', which runs itself without end: w → round → about → round",
+    ),
     "no worker": (
         [t("x", "nte")],
         {},
@@ -374,6 +449,7 @@ def test_what_conductor_would_ignore_is_refused(what: str) -> None:
 #: What is found in definitions of the corpus, which show what Conductor does with it.
 TRUE = {
     "tree_15": "$.tasks[0].decisionCases.c[1]: is never reached: 'T' ends the execution (warning)",
+    "order_saga": "$.tasks[3].inputParameters.shipped: ${ship…} is null unless 'charged' takes the case 'COMPLETED' (warning)",
     "times_out": "$.tasks[0].inputParameters.duration: is longer than the workflow's timeout of 60 s (warning)",
     **dict.fromkeys(
         ("terminate_completed", "terminate_failed", "terminate_terminated"),
@@ -424,6 +500,40 @@ RIGHT: dict[str, list[dict[str, Any]]] = {
         op("g", "FORK_JOIN", forkTasks=[[t("x", text="${b.output.seat}")]]),
         op("k", "JOIN", joinOn=["x"]),
     ],
+    "the other case, too": [
+        switch("${workflow.input.v}", [t("c", "find")], a=[t("a", "find")]),
+        op("i", "INLINE", {"expression": "$.a || $.c", "evaluatorType": "javascript", "a": "${a.output.x}", "c": "${c.output.x}"}),
+    ],
+    "every other case ends": [switch("${workflow.input.v}", [END], a=[t("a", "find")]), asking("${a.output.x}")],
+    "the same choice again": [
+        switch("${workflow.input.v}", a=[t("a", "find")]),
+        {**switch("${workflow.input.v}", a=[asking("${a.output.x}")]), "taskReferenceName": "again"},
+    ],
+    "a switch by a step of one case": [
+        switch("${workflow.input.v}", a=[t("a", "find")]),
+        {**switch("${a.output.x}", b=[t("y")]), "taskReferenceName": "again"},
+    ],
+    "a template in place of null": [
+        switch("${workflow.input.v}", a=[t("a", "find")]),
+        {
+            **op("h", "INLINE", {"expression": "$.uri", "evaluatorType": "javascript", "uri": "${a.output.x}"}),
+            "taskDefinition": {"name": "h", "inputTemplate": {"uri": "nobody"}},
+        },
+    ],
+    "a loop that reads its own rounds": [
+        op(
+            "l",
+            "DO_WHILE",
+            {"last": "${l.output.1.x.result}"},
+            loopCondition="$.last != 'no' && $.l['iteration'] < 2",
+            loopOver=[t("x")],
+        ),
+    ],
+    "a key of outputKeys": [
+        {**t("o", "find"), "taskDefinition": {"name": "find", "outputKeys": ["id"]}},
+        t("x", text="${o.output.id.deep}"),
+    ],
+    "another workflow that may run itself": [sub("p", "choosing")],
     "more than is taken": [t("b", "book", to="Rome", customer="Ada")],
     "the round before": [
         op("l", "DO_WHILE", loopCondition="$.l['iteration'] < 2", loopOver=[t("x", text="${y.output.result}"), t("y")]),

@@ -108,9 +108,21 @@ BAD: list[tuple[dict[str, Any], str, str, str]] = [
         "already the reference name of $.tasks[0]",
     ),
     (workflow(task(type="")), "E", "$.tasks[0].type", "is empty"),
-    (workflow(task(type="switch")), "W", "$.tasks[0].type", "SWITCH may be meant"),
-    (workflow(task(type="DOWHILE")), "W", "$.tasks[0].type", "DO_WHILE may be meant"),
-    (workflow(task(type="FORK")), "W", "$.tasks[0].type", "FORK_JOIN may be meant"),
+    (workflow(task(type="switch")), "W", "$.tasks[0].type", "did you mean 'SWITCH'?"),
+    *(
+        (workflow(task(type=slip)), "W", "$.tasks[0].type", f"{slip!r} is taken for the type of a worker; did you mean {meant!r}?")
+        for slip, meant in (
+            ("SIMPEL", "SIMPLE"),
+            ("HTPP", "HTTP"),
+            ("Wiat", "WAIT"),
+            ("SUB_WORKFLW", "SUB_WORKFLOW"),
+            ("inlin", "INLINE"),
+            ("FORK_JION_DYNAMIC", "FORK_JOIN_DYNAMIC"),
+            ("JSON_JQ_TRANSFROM", "JSON_JQ_TRANSFORM"),
+        )
+    ),
+    (workflow(task(type="DOWHILE")), "W", "$.tasks[0].type", "did you mean 'DO_WHILE'?"),
+    (workflow(task(type="FORK")), "W", "$.tasks[0].type", "did you mean 'FORK_JOIN'?"),
     (workflow(task(startDelay=-1)), "E", "$.tasks[0].startDelay", "is negative"),
     (workflow(task(retryCount=-1)), "E", "$.tasks[0].retryCount", "is negative"),
     # Unknown properties, at every level.
@@ -359,3 +371,15 @@ def test_inline_definitions_count_towards_the_nesting() -> None:
         defn = WorkflowDef(name="w", tasks=[attrs.evolve(inner, sub_workflow_param=chained)])
     [problem] = validate(defn)
     assert "nested deeper" in problem.message
+
+
+@pytest.mark.parametrize("name", ["SMS", "EMAIL", "book", "WAITER", "COIN", "TASK", "GET_WORKFLOW", "x" * 5_000])
+def test_types_of_ones_own(name: str) -> None:
+    """A type that is no slip of a built-in one is a worker's, without a word; so is one that a worker here serves."""
+    definition = WorkflowDef.from_json(workflow(task(type=name)))
+    assert not [problem for problem in validate(definition) if "did you mean" in problem.message]
+    served = WorkflowDef.from_json(workflow(task(type="SIMPEL")))
+    assert not [problem for problem in validate(served, served=["SIMPEL"]) if "SIMPEL" in problem.message]
+    (missing,) = [problem for problem in validate(served, served=["other"]) if "SIMPEL" in problem.message]
+    assert "no worker here for 'SIMPEL'" in missing.message
+    assert "did you mean 'SIMPLE'?" in missing.message
