@@ -266,7 +266,7 @@ class Feeder:
             batch = read(view, kind, self._after.get(feed.reader, 0), self._documents) if now == feed else Batch()
             entries = [_entry(view, *one) for one in zip(batch.changes, batch.documents, strict=True)]
         if now != feed:
-            raise StorageBusy("another process feeds the index")
+            raise StorageBusy("another engine feeds the index, in this process or in another one")
         try:
             self.index.feed(feed.reader, feed.position + 1, entries)
         except StorageCorrupt:
@@ -285,7 +285,7 @@ class Feeder:
                 moved = [one.workflow_id for one in batch.changes if one.fence != fences[one.workflow_id]]
                 store.mark_pending(kind, moved)
         if now != feed:
-            raise StorageBusy("another process feeds the index")
+            raise StorageBusy("another engine feeds the index, in this process or in another one")
         self._after[feed.reader] = batch.after
         self._done[feed.reader] += len(batch.changes)
         return True

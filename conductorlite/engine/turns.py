@@ -26,10 +26,12 @@ from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.decisions import UNLOCKED, Parking, TurnLock, TurnLost
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
+from conductorlite.engine.logs import log_store
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
 from conductorlite.engine.turn_types import (
+    LASTING,
     Asked,
     Caller,
     Deadly,
@@ -56,6 +58,7 @@ from conductorlite.model.errors import (
     NoHelper,
     PayloadTooLarge,
     StorageBusy,
+    StorageError,
 )
 from conductorlite.model.executions import Workflow
 from conductorlite.model.threads import Waiters
@@ -160,7 +163,12 @@ class Turns(Parking):
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
             rounds += 1
             missing = [event for event in events if event.event_id not in taken.replies]
-            follow = self._attempt_turn(workflow_id, missing, None)
+            try:
+                follow = self._attempt_turn(workflow_id, missing, None)
+            except StorageError as error:
+                if missing or not self._is_left(error):
+                    raise
+                return taken
             taken = attrs.evolve(taken, replies={**taken.replies, **follow.replies}, parked=follow.parked)
             latest = follow.decision
             family += follow.recipients
@@ -177,6 +185,17 @@ class Turns(Parking):
                 family += self._attempt_turn(family.pop(0), (), None).recipients
             except InvariantBroken:
                 continue  # counted on its own row; the engine that wrote to it is not to blame
+            except StorageError as error:
+                if not self._is_left(error):
+                    raise
+                return
+
+    def _is_left(self, error: StorageError) -> bool:
+        """Whether turns that follow from a committed one are left to the driver: the caller's own is done, and must not fail."""
+        if isinstance(error, LASTING) or self.joined.decisions is not None:
+            return False
+        log_store("the turns that follow from a committed one are left to the driver", error)
+        return True
 
     def _keep(self, decision: Decision, memo: TurnMemo, number: int) -> None:
         known, memo.known = memo.known, None  # it knows the memo, and the collector would have to find both

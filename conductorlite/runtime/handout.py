@@ -19,6 +19,7 @@ from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import LASTING, Taking, TurnResult
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
+from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Message, MessageKey, Outcome, queue_name
 from conductorlite.model.errors import (
@@ -31,6 +32,7 @@ from conductorlite.model.errors import (
     StorageError,
 )
 from conductorlite.model.executions import PollData, Task, TaskResult
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.calls import refused
 from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
@@ -409,12 +411,22 @@ class Reports:
     def _answer(self, found: Iterable[Report], taken: TurnResult, *, lost: bool = False) -> None:
         for one in found:
             reply = taken.replies.get(one.event.event_id)
-            if reply is not None and reply.outcome is Outcome.IGNORED and not lost:
+            if reply is not None and reply.outcome is Outcome.IGNORED and not (lost or self._is_stored(one)):
                 about_task(one.task, f"its report comes too late and is dropped: {reply.message}")
             try:
                 self._engine.core.reports.answered(one, taken)
             except (Conflict, NotFound) as error:
                 _dropped(one.task, error, lost=lost)
+
+    def _is_stored(self, one: Report) -> bool:
+        """Whether an attempt has ended by this report: it was committed, and the answer did not come, so it was made again."""
+        with self._engine.backend.reading() as view:
+            stored = view.task_by_id(one.task.task_id)
+            if stored is None:  # the report has ended its round, which is not kept; one of a removed execution is reported as such
+                return view.workflow(one.task.workflow_id) is not None
+        status, output = one.result.status, Payload.of(dict(one.result.output_data))
+        same = stored.status is status or (status is not TaskStatus.COMPLETED and stored.status is TaskStatus.COMPLETED_WITH_ERRORS)
+        return same and stored.poll_count == one.task.poll_count and stored.output.digest == output.digest
 
 
 def _dropped(task: Task, error: ConductorliteError, *, lost: bool) -> None:

@@ -160,6 +160,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "SQLiteBackend.close: sqlite3.Error",
     ),
     "store/sqlite/connections.py": (
+        "_holder: OSError, ValueError, IndexError",
         "_Opened.add: OSError",
         "_Opened.has: OSError",
         "_unborn: OSError",

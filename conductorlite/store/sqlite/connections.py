@@ -44,6 +44,8 @@ _JOURNAL_HEADER_BYTES: Final = 28
 #: The log is cut back to this size after a checkpoint, bytes.
 _JOURNAL_LIMIT: Final = 16 * 1024 * 1024
 _WAL_TRIES: Final = 50
+#: The byte of the shared index of the log that a writer locks.
+_WRITE_LOCK: Final = 120
 #: How long an opening waits at least for another one that is making the same store, ms: synced, on a busy disk.
 _MAKING_MS: Final = 30_000
 
@@ -53,8 +55,8 @@ _SLOWER: Final = 1.02
 _PAUSE_MOST_S: Final = 0.01
 
 _MEANING: Final[dict[int, tuple[type[ConductorliteError], str]]] = {
-    sqlite3.SQLITE_BUSY: (StorageBusy, "another writer holds the database"),
-    sqlite3.SQLITE_LOCKED: (StorageBusy, "another connection holds a table of the database"),
+    sqlite3.SQLITE_BUSY: (StorageBusy, "{holder} holds the database"),
+    sqlite3.SQLITE_LOCKED: (StorageBusy, "{holder} holds a table of the database"),
     sqlite3.SQLITE_FULL: (StorageFull, "the disk or the quota of the database is full"),
     sqlite3.SQLITE_IOERR_SHMSIZE: (StorageFull, "there is no room for what processes share of the database"),
     sqlite3.SQLITE_READONLY: (StorageReadOnly, "the database cannot be written"),
@@ -139,7 +141,29 @@ def translated(error: sqlite3.Error, path: str) -> ConductorliteError:
     kind, meaning = _MEANING.get(code) or _MEANING.get(code & 0xFF, (StorageError, "the database could not be used"))
     if kind is StorageError and str(error).startswith(_DAMAGE):
         kind, meaning = StorageCorrupt, "the database is damaged"
+    elif kind is StorageBusy:
+        meaning = meaning.format(holder=_holder(path))
     return kind(f"{path}: {meaning} ({error})")
+
+
+def _holder(path: str) -> str:
+    """Who holds a database that is locked, as far as the system tells: Linux lists who has locked which bytes of which file."""
+    pids: set[int] = set()
+    for name in (path, f"{path}-shm"):
+        with suppress(OSError, ValueError, IndexError):  # another system, or no such file
+            inode = Path(name).stat().st_ino
+            for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+                # 1: POSIX  ADVISORY  WRITE 1234 08:01:5678 120 120
+                _, kind, _, access, pid, file, first, last = line.split()[:8]
+                writes = name == path or (int(first) <= _WRITE_LOCK and last in (str(_WRITE_LOCK), "EOF"))
+                if kind == "POSIX" and access == "WRITE" and writes and int(file.rpartition(":")[2]) == inode:
+                    pids.add(int(pid))
+    if not pids:
+        return "another process, or another connection of this one,"
+    if pids == {os.getpid()}:
+        return "another connection of this process"
+    others = sorted(pids - {os.getpid()})
+    return f"another process ({others[0]})" if others[0] > 0 else "another process"
 
 
 def open_writer(settings: Settings) -> sqlite3.Connection:
