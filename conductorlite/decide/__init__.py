@@ -212,15 +212,16 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
 
 def _settle(changeset: Changeset) -> None:
     """Work the list off, or hold it while the workflow is paused, or cut the turn."""
-    steps, stack, queue, bounds, made = 0, changeset.stack, changeset.queue, changeset.bounds, changeset.inserted
+    row, stack, queue, made = changeset.workflow, changeset.stack, changeset.queue, changeset.inserted
+    left, rows = changeset.bounds.steps, changeset.bounds.rows
     while stack or queue:
-        if changeset.workflow.status is not _RUNNING:
+        if row.status is not _RUNNING:
             _put_aside(changeset)
             return
-        steps += 1
-        if steps > bounds.steps or len(made) >= bounds.rows:
+        if not left or len(made) >= rows:
             _cut(changeset)
             return
+        left -= 1
         name, *arguments = stack.pop() if stack else queue.popleft()
         _STEPS[name](changeset, *arguments)
         if changeset.lost is not None:
@@ -272,17 +273,17 @@ def cause_of(changeset: Changeset, event: Event) -> str | None:
     None when the execution sent it, or it leaves no line. With it, and with the lines, everything that ever came from outside can
     be done again: see `Engine.export`. Timers and the rest of cut turns come by themselves, and signs of life lead to no line.
     """
-    kind, row = event.kind, changeset.workflow
-    if event.sender == event.workflow_id or kind is EventKind.EXTEND_LEASE:
-        return None
-    if not event.sender:
+    kind, sender = event.kind, event.sender
+    if not sender and (kind is _POLL or kind is _REPORT):
         said = changeset.value(event.data) if event.stored else event.data.value
         if kind is _POLL:
             return _cause_of_poll(said.get("workerId"))
-        if kind is _REPORT:
-            reason = said.get("reason") if said.get("status") == "IN_PROGRESS" else None
-            errors = tuple(said.get("errorTypes") or ())
-            return _cause_of_report(said.get("workerId"), said.get("callbackAfterMs"), errors, reason)
+        reason = said.get("reason") if said.get("status") == "IN_PROGRESS" else None
+        errors = tuple(said["errorTypes"]) if said.get("errorTypes") else ()
+        return _cause_of_report(said.get("workerId"), said.get("callbackAfterMs"), errors, reason)
+    if sender == event.workflow_id or kind is EventKind.EXTEND_LEASE:
+        return None
+    row = changeset.workflow
     # The line of an APPEND records the resulting variables.
     cause: dict[str, Any] = {"kind": str(EventKind.VARIABLES if kind is EventKind.APPEND else kind)}
     if event.sender:

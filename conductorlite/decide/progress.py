@@ -163,9 +163,7 @@ def executed(changeset: Changeset, ref: str) -> None:
     task = changeset.last.get(ref) or changeset.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
-    row, before = changeset.opened(task)
-    row.executed = True
-    changeset.settle(row, before)
+    row = changeset.execute(task)
     node = changeset.node(row) if row.grafts else changeset.plan.nodes[row.base_ref]
     if node.compensates is not None:
         if is_last_compensation(changeset, row):

@@ -297,7 +297,8 @@ def _expired(changeset: Changeset, event: Event, deadline: str) -> Task | None:
         return task
     at = changeset.now + left
     moved: dict[str, Any] = {deadline: at}
-    task = changeset.put(task, default_ms=left, **moved)
+    task = changeset.put(task, **moved)
+    changeset.shorten(event, left)
     name = deadline.removesuffix("_at")
     reason = f"it counts driven time, of which {_seconds(left)} are left"
     changeset.journal(HistoryKind.POSTPONED, name, ref=task.ref, attempt=task.attempt, number=left, reason=reason)

@@ -42,8 +42,8 @@ class TaskPolicy:
     response_timeout_ms: int
     poll_timeout_ms: int
     timeout_policy: TimeoutPolicy
-    #: The timeouts above that no definition sets, and their lengths: they count only time in which the store was driven.
-    defaults: Mapping[str, int] = attrs.field(factory=dict, hash=False)
+    #: The timers of timeouts that no definition sets, and their lengths: they count only time in which the store was driven.
+    default_ms: Mapping[str, int] = attrs.field(factory=dict, hash=False)
 
 
 def task_policy(task: WorkflowTask, semantics: Semantics, *, operator: bool) -> TaskPolicy:
@@ -72,7 +72,11 @@ def _policy(given: TaskDef, retry_count: int | None, retries: int, semantics: Se
     poll = _given(given.poll_timeout_ms, 0 if operator or not orkes else _HOUR)
     # The default stays what the documents say, also above a shorter timeout: that one comes first unless it only alerts.
     response = 0 if operator else _given(given.response_timeout_ms, 600_000 if orkes else _HOUR)
-    lengths = {"timeout_ms": timeout, "response_timeout_ms": response, "poll_timeout_ms": poll}
+    defaults = {
+        "TASK_TIMEOUT": timeout if given.timeout_ms is None else 0,
+        "RESPONSE_TIMEOUT": response if given.response_timeout_ms is None else 0,
+        "POLL_TIMEOUT": poll if given.poll_timeout_ms is None else 0,
+    }
     return TaskPolicy(
         retry_count=max(0, _given(retry_count, _given(given.retry_count, retries))),
         retry_logic=given.retry_logic or RetryLogic.FIXED,
@@ -85,7 +89,7 @@ def _policy(given: TaskDef, retry_count: int | None, retries: int, semantics: Se
         response_timeout_ms=response,
         poll_timeout_ms=poll,
         timeout_policy=given.timeout_policy or TimeoutPolicy.TIME_OUT_WF,
-        defaults={name: length for name, length in lengths.items() if getattr(given, name) is None},
+        default_ms={name: length for name, length in defaults.items() if length > 0},
     )
 
 

@@ -41,26 +41,27 @@ def some_live_rows_pass_for_all(patch: Patch) -> None:
 
 def counted_twice(patch: Patch) -> None:
     """A counter goes down by two when a task of a loop ends."""
-    real = Changeset.settle
+    real = Changeset.count
 
-    def settle(self: Changeset, task: Task, before: Any, **options: Any) -> None:
-        real(self, task, before, **options)
-        owner = self.owner(task) if before[2] and not task.live and task.iterations else None
+    def count(self: Changeset, task: Task, change: int) -> None:
+        real(self, task, change)
+        owner = self.owner(task) if change < 0 and task.iterations else None
         if owner is not None and owner.open > 0:
-            self.own(owner).open -= 1  # type: ignore[misc]
+            real(self, task, change)
 
-    patch.setattr(Changeset, "settle", settle)
+    patch.setattr(Changeset, "count", count)
 
 
 def timer_not_cancelled(patch: Patch) -> None:
     """The timers of a task survive it."""
-    real = Changeset._date_timers
+    real = Changeset._date_timer
 
-    def date_timers(self: Changeset, task: Task, before: Any, after: Any, default_ms: int | None) -> None:
-        real(self, task, before, tuple(was if at is None else at for was, at in zip(before, after, strict=True)), default_ms)
+    def date_timer(self: Changeset, row: Task, name: str, kind: EventKind, at: int | None, since: int, order: int) -> None:
+        if at is not None:
+            real(self, row, name, kind, at, since, order)
 
     patch.setattr(Changeset, "cancel_timer", lambda self, event_id: None)
-    patch.setattr(Changeset, "_date_timers", date_timers)
+    patch.setattr(Changeset, "_date_timer", date_timer)
 
 
 def message_not_removed(patch: Patch) -> None:

@@ -134,8 +134,8 @@ def test_an_answer_of_which_no_line_tells() -> None:
     again(engine)
 
 
-def test_a_sign_of_life_puts_a_timeout_behind_another() -> None:
-    """Two tasks time out in one instant, in the order in which their timers were set last."""
+def test_timeouts_of_one_instant_come_in_the_order_of_scheduling() -> None:
+    """Two tasks time out in one instant, in the order in which they were scheduled, also after a sign of life."""
     engine = lived()
 
     def timed(ref: str) -> Json:
@@ -149,7 +149,7 @@ def test_a_sign_of_life_puts_a_timeout_behind_another() -> None:
     engine.tasks.extend_lease(a)
     engine.advance("4s")
     late = [(line.at - T0, line.ref) for line in engine.history("w") if line.status == "TIMED_OUT"]
-    assert late == [(6_000, "b"), (6_000, "a")]
+    assert late == [(6_000, "a"), (6_000, "b")]
     again(engine)
 
 

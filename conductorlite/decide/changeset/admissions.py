@@ -39,6 +39,10 @@ class _Books:
 class Admissions(Mailboxes):
     """What a turn asks of limits. A slot that becomes free goes to the head of the line before anything else is looked at."""
 
+    def date_timers(self) -> None:
+        """See `Changeset.date_timers`."""
+        raise NotImplementedError
+
     #: What limits have answered when a recorded turn is replayed; None: they are asked.
     recorded: list[Admission] | None = None
 
@@ -53,13 +57,14 @@ class Admissions(Mailboxes):
         """
         if self._posted or self._limits or self._release_held:
             return False
-        for timer in self._timers.values():
-            if (timer.due_at if isinstance(timer, Event) else timer[4]) <= at:
+        timers, cancelled = self._timers.copy(), self._cancelled.copy()
+        self.date_timers()
+        try:
+            if any(timer.due_at <= at for timer in self._timers.values()):
                 return False
-        for event_id in due:
-            if event_id not in self._cancelled and event_id not in self._timers and event_id not in self._consumed:
-                return False
-        return True
+            return all(event_id in self._cancelled or event_id in self._timers or event_id in self._consumed for event_id in due)
+        finally:  # what rows' deadlines lead to is settled at the end of the turn
+            self._timers, self._cancelled = timers, cancelled
 
     # ------------------------------------------------------------------ what a turn asks
 

@@ -25,6 +25,15 @@ def counted(event: Event) -> Mapping[str, Any] | None:
     return (event.data.value or None) if event.kind in TIMEOUTS else None
 
 
+#: The field of a row that holds the deadline of a timer.
+DEADLINES: Final = {
+    EventKind.TOTAL_TIMEOUT: "total_timeout_at",
+    EventKind.TASK_TIMEOUT: "timeout_at",
+    EventKind.POLL_TIMEOUT: "poll_timeout_at",
+    EventKind.RESPONSE_TIMEOUT: "response_timeout_at",
+    EventKind.WAIT_ENDS: "wait_until",
+}
+
 #: The answers that say no more.
 REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
 
@@ -93,7 +102,7 @@ class Mailboxes(View):
     def cancel_timer(self, event_id: str) -> None:
         """Take an event out of the inbox; one that this turn has put there for a task of its own making is nowhere else."""
         timer = self._timers.pop(event_id, None)
-        if timer is None or ((timer.ref, timer.attempt) if isinstance(timer, Event) else timer[:2]) not in self.inserted:
+        if timer is None or (timer.ref, timer.attempt) not in self.inserted:
             self._cancelled[event_id] = None
 
     def offer(self, task: Task) -> None:
@@ -151,7 +160,18 @@ class Mailboxes(View):
 
     def replaced(self, event: Event) -> bool:
         """Whether this turn has given an event that it read a new date: a deadline after a sign of life that was read before it."""
-        return event.event_id in self._timers
+        if event.event_id in self._timers:
+            return True
+        row = self.last.get(event.ref or "")
+        field = DEADLINES.get(event.kind)
+        if row is None or field is None or (row.attempt, row.generation) != (event.attempt, event.generation):
+            return False
+        at = getattr(row, field)
+        return at is not None and at > event.due_at
+
+    def shorten(self, event: Event, left_ms: int) -> None:
+        """Have a default timeout that is dated again count only what is left of it."""
+        self._lengths = {**self._lengths, event.event_id: left_ms}
 
     def hold(self, event: Event) -> None:
         """Put a due event back until the workflow is resumed."""
@@ -191,7 +211,7 @@ class Mailboxes(View):
         """Date every held event now, those that were held in this turn too: they came due while it was still paused."""
         self._release_held = True
         for event_id, event in self._timers.items():
-            if isinstance(event, Event) and event.held:
+            if event.held:
                 self._timers[event_id] = changed(event, held=False, due_at=max(event.due_at, self.clock))
 
     def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:

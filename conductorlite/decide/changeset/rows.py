@@ -50,21 +50,18 @@ _NOTHING: Final = Outgoing()
 #: Python finds a global faster than a member of an enumeration.
 _SKIPPED: Final = TaskStatus.SKIPPED
 
-#: Deadlines of a row, in the order in which those due at one instant take effect.
-Deadlines = tuple[int | None, int | None, int | None, int | None, int | None]
+#: What a row was before a change: its status (None: there was no row), its input, and whether it was live.
+Before = tuple[TaskStatus | None, Payload | None, bool]
 
-#: What a row was before a change: its status (None: there was no row), its input, whether it was live, its deadlines.
-Before = tuple[TaskStatus | None, Payload | None, bool, Deadlines]
+_NO_ROW: Final[Before] = (None, None, False)
 
-_NO_ROW: Final[Before] = (None, None, False, (None, None, None, None, None))
-
-#: The timers of a row's deadlines: what their ids begin with, and what their lengths are called in `TaskPolicy.defaults`.
-_TIMERS: Final = (
-    (EventKind.TOTAL_TIMEOUT, "TOTAL_TIMEOUT", ""),
-    (EventKind.TASK_TIMEOUT, "TASK_TIMEOUT", "timeout_ms"),
-    (EventKind.POLL_TIMEOUT, "POLL_TIMEOUT", "poll_timeout_ms"),
-    (EventKind.RESPONSE_TIMEOUT, "RESPONSE_TIMEOUT", "response_timeout_ms"),
-    (EventKind.WAIT_ENDS, "WAIT_ENDS", ""),
+#: Python finds a global faster than a member of an enumeration.
+_TOTAL, _TASK, _POLL, _RESPONSE, _WAIT = (
+    EventKind.TOTAL_TIMEOUT,
+    EventKind.TASK_TIMEOUT,
+    EventKind.POLL_TIMEOUT,
+    EventKind.RESPONSE_TIMEOUT,
+    EventKind.WAIT_ENDS,
 )
 
 
@@ -221,6 +218,7 @@ class Changeset(Admissions):
         """The row as the turn writes it: a copy of what the reader has answered, made once."""
         row, place = self.last.get(task.ref), (task.ref, task.attempt)
         if row is None and task.ref not in self._dropped:  # nothing of this reference is written yet
+            self._as_read[place] = task
             row = self.updated[place] = self.last[task.ref] = copied[Task](task)
             return row
         if row is not None and row.attempt == task.attempt:
@@ -237,34 +235,27 @@ class Changeset(Admissions):
             row = self.own(task)
         status = row.status
         live = row.live if row.executed or row.retried or status is _SKIPPED else True
-        wait = None if status.terminal else row.wait_until
-        deadlines = (row.total_timeout_at, row.timeout_at, row.poll_timeout_at, row.response_timeout_at, wait)
-        return row, (status, row.input, live, deadlines)
+        return row, (status, row.input, live)
 
-    def put(
-        self, task: Task, *, verb: bool = False, because: str | None = None, default_ms: int | None = None, **fields: Any
-    ) -> Task:
+    def put(self, task: Task, *, verb: bool = False, because: str | None = None, **fields: Any) -> Task:
         """Change fields of a row, and settle it. Returns the row as it is now."""
         row, before = self.opened(task)
         for name, value in fields.items():
             setattr(row, name, value)
-        self.settle(row, before, verb=verb, because=because, default_ms=default_ms)
+        self.settle(row, before, verb=verb, because=because)
         changed_row: Task = row
         return changed_row
 
-    def settle(
-        self, task: Task, before: Before, *, verb: bool = False, because: str | None = None, default_ms: int | None = None
-    ) -> None:
-        """Do what follows from a change of a row: check and journal its status, count it, date its timers.
+    def settle(self, task: Task, before: Before, *, verb: bool = False, because: str | None = None) -> None:
+        """Do what follows from a change of a row: check and journal its status, and count it.
 
         `before` is what `opened` has given. `because` is recorded for a change after which the attempt is open still, and kept in
-        no row. `default_ms` is the length of a deadline that is dated again. Raises InvariantBroken.
+        no row. Raises InvariantBroken.
         """
-        was, given, was_live, was_due = before
+        was, given, was_live = before
         status = task.status
         if status is not was:
-            by_verb = TASK_VERB_TRANSITIONS.get(was) if verb and was is not None else None
-            if status not in TASK_TRANSITIONS[was] and status not in (by_verb or ()):
+            if status not in TASK_TRANSITIONS[was] and not (verb and was and status in TASK_VERB_TRANSITIONS.get(was, ())):
                 raise InvariantBroken(f"task {task.ref!r} attempt {task.attempt}: {was} may not become {status}")
             if status.terminal or (was is not None and status in _OFFERED_AGAIN and task.output != EMPTY):
                 payload: Payload | None = task.output
@@ -280,36 +271,23 @@ class Changeset(Admissions):
             )
         live = task.live if task.executed or task.retried or status is _SKIPPED else True
         if live is not was_live and self.counting:
-            # What counts the live tasks is a scope around it, or the workflow.
-            scoped = task.grafts or self.plan.nodes[task.base_ref].scopes
-            owner = self.owner(task) if scoped else None
-            counter: Any = self._row if owner is None else self.own(owner)
-            counter.open += live - was_live
-            if counter.open < 0:
-                raise InvariantBroken(f"{'workflow' if owner is None else owner.ref}: counts {counter.open} live tasks")
-        wait = None if status.terminal else task.wait_until
-        due = (task.total_timeout_at, task.timeout_at, task.poll_timeout_at, task.response_timeout_at, wait)
-        if due != was_due:
-            self._date_timers(task, was_due, due, default_ms)
+            self.count(task, live - was_live)
 
-    def _date_timers(self, task: Task, before: Deadlines, after: Deadlines, default_ms: int | None) -> None:
-        """Set and cancel the timers of a row so that they are what its deadlines say.
+    def count(self, task: Task, change: int) -> None:
+        """Have what counts a task count as many live tasks more: a scope around it, or the workflow; raises InvariantBroken."""
+        owner = self.owner(task) if task.grafts or self.plan.nodes[task.base_ref].scopes else None
+        counter: Any = self._row if owner is None else self.own(owner)
+        counter.open = count = counter.open + change
+        if count < 0:
+            raise InvariantBroken(f"{'workflow' if owner is None else owner.ref}: counts {count} live tasks")
 
-        Those due at one instant fire in the order in which they are set: total timeout, task timeout, poll and response timeout,
-        as in Conductor. One that no definition sets counts driven time, and carries its length.
-        """
-        ref, row, timers, place = task.ref, self._row, self._timers, (task.ref, task.attempt)
-        defaults = (self.node(task) if task.grafts else self.plan.nodes[task.base_ref]).policy.defaults
-        for (kind, name, default), was, at in zip(_TIMERS, before, after, strict=True):
-            if at == was:
-                continue
-            event_id = f"{name}:{ref}"
-            if at is not None:
-                row.sequence = number = row.sequence + 1
-                length = defaults.get(default, 0) if default_ms is None else default_ms
-                timers[event_id] = (ref, task.attempt, task.generation, kind, at, length, number, self.now)
-            elif timers.pop(event_id, None) is None or place not in self.inserted:
-                self._cancelled[event_id] = None
+    def execute(self, task: Task) -> Any:
+        """Note that the successors of an ended task have their rows, and return its row; it is not live any more."""
+        row: Any = self.own(task)
+        was_live, row.executed = row.live, True
+        if was_live and self.counting:
+            self.count(row, -1)
+        return row
 
     def drop(self, tasks: list[Task]) -> None:
         """Delete ended tasks that are kept no longer, with all their attempts; the journal still records them."""
@@ -321,9 +299,10 @@ class Changeset(Admissions):
             self.last.pop(task.ref, None)
             if self.newest.get(task.base_ref) == task.ref:
                 del self.newest[task.base_ref]
-        for rows in (self.inserted, self.updated):
-            for key in [key for key in rows if key[0] in gone]:
-                del rows[key]
+        for place in [place for place in self.updated if place[0] in gone]:
+            self._date_timers(self.updated.pop(place), self._as_read[place])
+        for place in [place for place in self.inserted if place[0] in gone]:
+            del self.inserted[place]
 
     def take_back(self, tasks: list[Task]) -> None:
         """Delete tasks that are to be run again, whatever they are at: what is open is canceled first."""
@@ -484,45 +463,69 @@ class Changeset(Admissions):
         found = None if moved is None else self.task(moved)
         return found if found is not None and found.task_id == wanted else None
 
-    def _timer_events(self) -> tuple[Event, ...]:
-        """The timers that the turn has set, as the events that they are in the inbox.
+    def date_timers(self) -> None:
+        """Have the timers of the rows that the turn has written follow from their deadlines.
 
-        One that counts driven time says since when (epoch ms), how much, and whose drivers count.
+        Each row is compared as it was read with what it is now, so a timer that is set and canceled within the turn leaves nothing.
         """
-        workflow_id, owner, events = self.workflow.workflow_id, self.workflow.owner, list[Event]()
-        for event_id, timer in self._timers.items():
-            if isinstance(timer, Event):
-                events.append(timer)
-                continue
-            ref, attempt, generation, kind, at, default_ms, sequence, now = timer
-            data = EMPTY
-            if default_ms > 0:
-                since = {"since": at - default_ms, "span": default_ms}
-                data = (
-                    Payload.of({**since, "owner": owner})
-                    if owner
-                    else Payload(f'{{"since":{at - default_ms},"span":{default_ms}}}')
-                )
-            events.append(
-                new[Event](
-                    workflow_id=workflow_id,
-                    event_id=event_id,
-                    kind=kind,
-                    due_at=at,
-                    posted_at=now,
-                    sender=workflow_id,
-                    sender_seq=sequence,
-                    ref=ref,
-                    attempt=attempt,
-                    generation=generation,
-                    data=data,
-                    stored=True,
-                )
-            )
-        return tuple(events)
+        for place, row in self.updated.items():
+            self._date_timers(row, self._as_read[place])
+        for row in self.inserted.values():
+            self._date_timers(row, self.plan.nodes[row.base_ref].blank if not row.grafts else self.node(row).blank)
+
+    def _date_timers(self, row: Task, read: Task) -> None:
+        """Set and cancel the timers of a row by its deadlines and those of the row as it was `read`.
+
+        Of those due at one instant the total timeout takes effect first, then the task timeout, the poll timeout and the response
+        timeout, as in Conductor; of two tasks those of the one that was scheduled first. Each was set when what it limits began.
+        """
+        if (at := row.total_timeout_at) != read.total_timeout_at:
+            self._date_timer(row, "TOTAL_TIMEOUT", _TOTAL, at, row.scheduled_at, 0)
+        if (at := row.timeout_at) != read.timeout_at:
+            self._date_timer(row, "TASK_TIMEOUT", _TASK, at, row.started_at, 1)
+        if (at := row.poll_timeout_at) != read.poll_timeout_at:
+            self._date_timer(row, "POLL_TIMEOUT", _POLL, at, row.updated_at, 2)
+        if (at := row.response_timeout_at) != read.response_timeout_at:
+            self._date_timer(row, "RESPONSE_TIMEOUT", _RESPONSE, at, row.updated_at, 3)
+        if row.wait_until is not None or read.wait_until is not None:
+            at = None if row.status.terminal else row.wait_until
+            if at != (None if read.status.terminal else read.wait_until):
+                self._date_timer(row, "WAIT_ENDS", _WAIT, at, row.scheduled_at, 4)
+
+    def _date_timer(self, row: Task, name: str, kind: EventKind, at: int | None, since: int, order: int) -> None:
+        """Set a timer of a row that was set at an instant, or cancel it (None).
+
+        One that no definition sets counts driven time; it says since when (epoch ms), how much, and whose drivers count.
+        """
+        event_id = f"{name}:{row.ref}"
+        if at is None:
+            if self._timers:
+                self._timers.pop(event_id, None)
+            self._cancelled[event_id] = None
+            return
+        policy, data = (self.node(row) if row.grafts else self.plan.nodes[row.base_ref]).policy, EMPTY
+        span = policy.default_ms.get(kind, 0) if not self._lengths else self._lengths.get(event_id, policy.default_ms.get(kind, 0))
+        if span > 0:
+            owner, text = self.workflow.owner, f'"since":{at - span},"span":{span}'
+            data = Payload(f'{{{text},"owner":{encoded(owner)}}}' if owner else f"{{{text}}}")
+        self._timers[event_id] = new[Event](
+            workflow_id=row.workflow_id,
+            event_id=event_id,
+            kind=kind,
+            due_at=at,
+            posted_at=since,
+            sender=row.workflow_id,
+            sender_seq=5 * (row.seq - 1) + order,  # after those of every task that was scheduled before
+            ref=row.ref,
+            attempt=row.attempt,
+            generation=row.generation,
+            data=data,
+            stored=True,
+        )
 
     def decision(self) -> Decision:
         """Everything the turn changes, grouped by where it goes."""
+        self.date_timers()
         inserted = tuple(self.inserted.values()) if self.inserted else ()
         updated = tuple(self.updated.values()) if self.updated else ()
         for task in inserted + updated:
@@ -531,7 +534,7 @@ class Changeset(Admissions):
         row.updated_at, row.history_seq = self.now, self.history_seq
         row.broken_turns, row.parked = 0, None
         row.__class__ = Workflow
-        timers = self._timer_events() if self._timers else ()
+        timers = tuple(self._timers.values()) if self._timers else ()
         if self._limits:
             alarms = self._books.alarms.values()
             self._posted += [event for event in alarms if event.workflow_id != workflow.workflow_id]
@@ -550,7 +553,7 @@ class Changeset(Admissions):
             cancelled=()
             if not self._cancelled
             else tuple(self._cancelled)
-            if self._cancelled.keys().isdisjoint(self._timers)
+            if not self._timers
             else tuple([event_id for event_id in self._cancelled if event_id not in self._timers]),
             timers=timers,
             release_held=self._release_held,

@@ -13,7 +13,7 @@ from conductorlite.language.values import Json, Outside
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed, copied
 from conductorlite.model.canonical import Payload, encoded, parse
-from conductorlite.model.decisions import Embedding, Event, EventKind, Message, Renamed, Reply
+from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
 from conductorlite.model.later import module
@@ -26,14 +26,10 @@ if TYPE_CHECKING:
 else:
     processes = module("conductorlite.language.processes")
 
-__all__ = ["SMALL", "Bounds", "Item", "LostInput", "Timer", "View"]
+__all__ = ["SMALL", "Bounds", "Item", "LostInput", "View"]
 
 #: One entry of the work list: what to do, and the JSON-able arguments to do it with.
 Item = tuple[str, *tuple[Any, ...]]
-
-
-#: A timer of a task: its reference, attempt and generation, its kind, instant and default length, its number, and when it was set.
-Timer = tuple[str, int, int, EventKind, int, int, int, int]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -84,6 +80,8 @@ class View:
     ended_by = ""
     #: Inputs that replace what would be rendered, by printed reference.
     given: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    #: Lengths of default timeouts that are dated again, by the ids of their timers, ms.
+    _lengths: Mapping[str, int] = MappingProxyType({})
     _renamed: tuple[Renamed, ...] = ()
     _release_held = False
 
@@ -109,6 +107,8 @@ class View:
         self.inserted: dict[tuple[str, int], Task] = {}
         self.updated: dict[tuple[str, int], Task] = {}
         self.last: dict[str, Task] = {}
+        #: The stored rows that `updated` are copies of.
+        self._as_read: dict[tuple[str, int], Task] = {}
         self._dropped: dict[str, None] = {}
         self.newest: dict[str, str] = {}
         self._texts: dict[str, Payload] = {}
@@ -120,8 +120,8 @@ class View:
         #: Ids of attempts that were derived in this turn.
         self._ids: dict[tuple[str, int, int], str] = {}
         self._consumed: list[str] = []
-        #: Those of tasks are made events at the end: most of what a turn dates for a task of its own it also cancels.
-        self._timers: dict[str, Event | Timer] = {}
+        #: Events of the execution's own inbox that the turn puts there; those of rows' deadlines are added at its end.
+        self._timers: dict[str, Event] = {}
         self._cancelled: dict[str, None] = {}
         self._put: dict[tuple[str, str], Message] = {}
         self._removed: dict[tuple[str, str], None] = {}
