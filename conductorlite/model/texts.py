@@ -137,8 +137,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # costs 5 ms that most programs never need
 
     names = [other for _, other in zip(range(_MOST), known, strict=False) if len(other) <= _LONGEST and other != name]
-    letters = _letters(name)
-    found = [other for other in names if letters and _letters(other) == letters] or get_close_matches(name, names, n=1, cutoff=0.6)
+    spelling = _spelling(name)
+    found = [other for other in names if spelling and _spelling(other) == spelling] or get_close_matches(
+        name, names, n=1, cutoff=0.6
+    )
     if not found:
         folded = {other.casefold(): other for other in names}
         found = [folded[other] for other in get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)]
@@ -173,11 +175,11 @@ def as_text(value: object, what: str) -> str:
     raise InvalidInput(f"{what} is a text, and not {printable(value, 60)}")
 
 
-def _letters(name: str) -> str:
-    return name.casefold().translate(_NO_LETTERS)
+def _spelling(name: str) -> str:
+    return name.casefold().translate(_SEPARATORS)
 
 
-_NO_LETTERS: Final = {ord(sign): None for sign in "_- "}
+_SEPARATORS: Final = {ord(sign): None for sign in "_- "}
 
 
 #: What public calls accept as a length of time: a timedelta, or text such as "90s", "5m", "1d 2h"; a number has no unit.

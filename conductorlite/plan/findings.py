@@ -126,10 +126,10 @@ def _folded(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name).upper()
 
 
-#: Letters of the longest name that may be a slip of a built-in type, and of a type in which two may be wrong.
+#: Length of the longest name that may be a slip of a built-in type, and of a type in which two characters may be wrong.
 _LONGEST_TYPE: Final = 20
 _LONG_TYPE: Final = 9
-#: Letters of a type whose first letter is not wrong.
+#: Length of a type whose first character is not wrong.
 _SHORT_TYPE: Final = 5
 
 _KNOWN_TYPES: Final = frozenset(str(member.value) for member in TaskType)
@@ -181,7 +181,7 @@ def _check_reference(node: TreePosition, scope: Scope, findings: Findings) -> No
 def check_type_name(name: str, path: str, findings: Findings, served: Collection[str] | None = None) -> None:
     """A type is not empty, and is not a built-in one but for its spelling; any other text is a worker's type.
 
-    With `served`, the types that workers carry out, a slip of a letter is left to `check_served`.
+    With `served`, the types that workers carry out, a slip of one character is left to `check_served`.
     """
     if not name.strip():
         findings.error(path, "is empty")
@@ -192,7 +192,7 @@ def check_type_name(name: str, path: str, findings: Findings, served: Collection
 
 
 def _nearest_type(name: str) -> str | None:
-    """The built-in type that a name differs from by a letter or two that are wrong, missing, too many or exchanged."""
+    """The built-in type that a name differs from by one or two characters that are wrong, missing, too many or exchanged."""
     folded = _folded(name)
     if not 3 <= len(folded) <= _LONGEST_TYPE:
         return None
@@ -203,16 +203,16 @@ def _nearest_type(name: str) -> str | None:
 
 
 def _slips(one: str, other: str) -> int:
-    """How many letters have to be changed, added, left out or exchanged with the next to make one text of another."""
+    """Number of characters that have to be changed, added, left out or exchanged with the next to make one text of another."""
     before: list[int] = []
     row: list[int] = [*range(len(other) + 1)]
-    for at, letter in enumerate(one, 1):
+    for at, character in enumerate(one, 1):
         last = before
         before = row
         row = [at]
         for place, wanted in enumerate(other, 1):
-            least = min(before[place] + 1, row[place - 1] + 1, before[place - 1] + (letter != wanted))
-            if at > 1 and place > 1 and letter == other[place - 2] and one[at - 2] == wanted:
+            least = min(before[place] + 1, row[place - 1] + 1, before[place - 1] + (character != wanted))
+            if at > 1 and place > 1 and character == other[place - 2] and one[at - 2] == wanted:
                 least = min(least, last[place - 2] + 1)
             row.append(least)
     return row[-1]

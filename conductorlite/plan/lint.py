@@ -190,10 +190,10 @@ class _Linting:
             _, places = reads.setdefault(node.path, (node, []))
             places += [(at, target) for target in targets if target is not None and target.compensates is None]
         for node, places in reads.values():
-            told: set[tuple[str, str]] = set()
+            reported: set[tuple[str, str]] = set()
             for at, target in places:
-                chosen = [] if (at, target.ref) in told or self._takes_null(node, at) else self._chosen(node, target)
-                told.add((at, target.ref))
+                chosen = [] if (at, target.ref) in reported or self._takes_null(node, at) else self._chosen(node, target)
+                reported.add((at, target.ref))
                 if chosen and not any(_alternatives(chosen, other) for _, other in places):
                     cases = " and ".join(_taken(branch) for branch in chosen)
                     self._findings.warn(at, f"${{{target.ref}…}} is null unless {cases}")

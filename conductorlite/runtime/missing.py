@@ -41,7 +41,7 @@ __all__ = ["MissingWorkers", "WarnOnce"]
 #: Between two looks of a driver at rest for tasks that nobody here carries out, ms.
 _LOOK_MS: Final = 10_000
 
-#: For how long nothing must have been committed before a caller is told that nothing will be, ms.
+#: For how long nothing must have been committed before a call ends with an error, ms.
 _PATIENCE_MS: Final = 5_000
 
 #: Tasks and events that are looked at, and executions below the awaited one.
@@ -125,7 +125,7 @@ class MissingWorkers:
         self._workers = workers
         self._looked_at: int | None = None
         self._stillness: _Stillness | None = None
-        #: The engines that use the store, where it tells: one in memory does.
+        #: The engines that use the store; known for one in memory only.
         self._engines: WeakSet[Verbs] | None = getattr(engine.backend, "engines", None)
         if self._engines is not None:
             self._engines.add(engine)

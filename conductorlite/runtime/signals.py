@@ -120,7 +120,7 @@ def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTim
 
 
 def unserved_error(engine: Verbs, workflow_id: str | None, text: str) -> NoWorker:
-    """The error about workers that cannot come, for whom an execution waits, or (None) all that is left."""
+    """The error that names the missing workers of an execution, or (None) of all executions."""
     if workflow_id is None:
         return NoWorker(text)
     return NoWorker(text, causes_of(engine.get(workflow_id), partial(_child, engine)), engine.explain(workflow_id))

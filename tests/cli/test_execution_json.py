@@ -96,7 +96,7 @@ def test_a_task() -> None:
         "updateTime": T0 + 2_000,
         "endTime": T0 + 2_000,
         "queueWaitTime": 2_000,
-        "startDelayInSeconds": 1.5,
+        "startDelayInSeconds": 2,
         "callbackAfterSeconds": 0,
         "callbackFromWorker": True,
         "iteration": 0,

@@ -48,7 +48,7 @@ def test_search(filled: Shell) -> None:
 def test_bad_questions(filled: Shell) -> None:
     """A query that is not understood says where; two kinds at once are too many."""
     refused = _fails(filled, 2, "search", "stauts = A")
-    assert "no field 'stauts' (at character 0)" in refused.err
+    assert "no field 'stauts'; did you mean 'status'? (at character 0)" in refused.err
     _fails(filled, 2, "search", "--tasks", "--by-tasks")
 
 

@@ -88,6 +88,6 @@ def test_children_have_their_parents_priority_or_their_own(bench: Bench) -> None
 @pytest.mark.parametrize("priority", [-1, 100])
 def test_out_of_range(bench: Bench, priority: int) -> None:
     """A priority below 0 or above 99 is refused and nothing is started."""
-    with pytest.raises(InvalidInput, match=f"priority {priority} is not between 0 and 99"):
+    with pytest.raises(InvalidInput, match=f"priority {priority} is not a whole number between 0 and 99"):
         start(bench, "w", priority)
     assert list(bench.engine.admin.workflow_ids()) == []

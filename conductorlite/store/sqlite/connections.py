@@ -147,7 +147,7 @@ def translated(error: sqlite3.Error, path: str) -> ConductorliteError:
 
 
 def _holder(path: str) -> str:
-    """Who holds a database that is locked, as far as the system tells: Linux lists who has locked which bytes of which file."""
+    """Return the processes that hold the lock of a database, where the system lists them: Linux does, by file and bytes."""
     pids: set[int] = set()
     for name in (path, f"{path}-shm"):
         with suppress(OSError, ValueError, IndexError):  # another system, or no such file
