@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     ("driving", "DRIVING"): "worker drive copy",
     ("driving", "SERVING"): "serve",
     ("maintenance", "LINTING"): "lint",
+    ("maintenance", "IMPORTING"): "import",
     ("maintenance", "MOVING"): "diff migrate",
     ("operations", "MESSAGES"): "publish events handlers",
     ("schedules", "SCHEDULING"): "schedule",
@@ -155,6 +156,8 @@ _JSON = """
 | `diagram` | `mermaid` |
 | `to-python` | `python` |
 | `lint` | a list of `source`, `path`, `message`, `severity`; with `--format sarif` SARIF 2.1.0 |
+| `import` | `workflows`, `tasks`, `eventHandlers`, `schemas`: what is registered now; `findings`: a list of `source`, `path`, \
+ `message`, `severity` (`error`, `warning`, `note`) |
 | `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
 | `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |
 | `publish`, `events` | a list of Conductor's EventExecution: `id`, \

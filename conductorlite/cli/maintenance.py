@@ -5,10 +5,13 @@ The commands that compare definitions and move executions from one to another.
 The commands on the database as a whole: whose executions are whose, and copies.
 
 `lint`: what is wrong with definitions, and what cannot be meant, for people, programs and code hosts.
+
+`import`: the definitions of a folder, as a Conductor server takes them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,11 +28,12 @@ from conductorlite.plan.difference import diff as difference
 from conductorlite.runtime.registry import Workers
 
 if TYPE_CHECKING:
+    from conductorlite.engine.loading import LoadReport
     from conductorlite.plan.difference import DefinitionDiff
     from conductorlite.plan.migration import MigrationPlan
     from conductorlite.store.search import TaskSummary, WorkflowSummary
 
-__all__ = ["LINTING", "MAINTENANCE", "MOVING", "RETENTION", "VALIDATING"]
+__all__ = ["IMPORTING", "LINTING", "MAINTENANCE", "MOVING", "RETENTION", "VALIDATING"]
 
 
 @click.command("diff")
@@ -436,6 +440,53 @@ def _sarif(found: Sequence[tuple[str, Problem]]) -> dict[str, Any]:
     return {"$schema": _SARIF, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
+@click.command("import")
+@click.argument("folder", metavar="FOLDER")
+@click.option("--strict", is_flag=True, help="Take all or none, by the rules of `validate`.")
+@click.option("--keep", is_flag=True, help="Leave what is registered already as it is.")
+@click.option("--notes", is_flag=True, help="Print also what happens alike on a Conductor server.")
+@command_options()
+def import_(setting: Setting, folder: str, strict: bool, keep: bool, notes: bool) -> Exit:
+    """Register the workflows, tasks, event handlers and schemas in the JSON files of a folder, as a Conductor server takes them.
+
+    Of each difference it prints what happens. Exit code 0: all came in and act alike; 1: all came in, and something acts otherwise;
+    2: something was refused.
+    """
+    with setting.engine(create=True) as engine:
+        report = engine.definitions.load(folder, lenient=not strict, overwrite=not keep)
+    if setting.json:
+        setting.screen.document(_report_document(report))
+    else:
+        shown = [one for one in report.findings if notes or one.severity != "note"]
+        if shown:
+            setting.screen.table(
+                ("SEVERITY", "FILE", "PATH", "WHAT HAPPENS"), [(one.severity, one.source, one.path, one.message) for one in shown]
+            )
+        setting.screen.line(_summary(report))
+    return {"error": Exit.USAGE, "warning": Exit.FAILED}.get(report.severity or "", Exit.OK)
+
+
+def _report_document(report: LoadReport) -> dict[str, Any]:
+    return {
+        "workflows": [{"name": name, "version": version} for name, version in report.workflows],
+        "tasks": list(report.tasks),
+        "eventHandlers": list(report.handlers),
+        "schemas": [{"name": name, "version": version} for name, version in report.schemas],
+        "findings": [
+            {"source": one.source, "path": one.path, "message": one.message, "severity": str(one.severity)}
+            for one in report.findings
+        ],
+    }
+
+
+def _summary(report: LoadReport) -> str:
+    counts = {"workflow": report.workflows, "task": report.tasks, "event handler": report.handlers, "schema": report.schemas}
+    came = [f"{len(found)} {what}{'' if len(found) == 1 else 's'}" for what, found in counts.items() if found]
+    said = Counter(str(one.severity) for one in report.findings)
+    rest = [f"{said[kind]} {kind}{'' if said[kind] == 1 else 's'}" for kind in ("error", "warning", "note") if said[kind]]
+    return f"registered: {', '.join(came) or 'nothing'}" + (f"; {', '.join(rest)}" if rest else "")
+
+
 @click.command("validate")
 @click.argument("definition", metavar="DEFINITION")
 @command_options(database=False)
@@ -460,5 +511,6 @@ def validate(setting: Setting, definition: str) -> Exit:
 
 
 LINTING = (lint,)
+IMPORTING = (import_,)
 
 VALIDATING = (validate,)

@@ -87,7 +87,7 @@ class Exit(IntEnum):
 
 _MEANINGS = {
     Exit.OK: "done; `run`: the execution is COMPLETED",
-    Exit.FAILED: "the execution ended FAILED, TIMED_OUT or TERMINATED; `check`, `validate` or `diff` found something",
+    Exit.FAILED: "the execution ended FAILED, TIMED_OUT or TERMINATED; `check`, `validate`, `diff` or `import` found something",
     Exit.USAGE: "wrong arguments, an unreadable or invalid file or definition, or a missing extra",
     Exit.NOT_FOUND: "no such execution, task, definition or database",
     Exit.CONFLICT: "the command does not fit the status, the id or the idempotency key is taken, or `migrate` is blocked",

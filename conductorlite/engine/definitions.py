@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -10,6 +11,7 @@ from typing import Final
 from conductorlite.decide.verbs import pending_of
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
+from conductorlite.engine.loading import LoadReport, load_folder
 from conductorlite.engine.registry import Embedded, registered, registered_schema
 from conductorlite.engine.turn_types import missing, stored_pages
 from conductorlite.engine.turns import Turns
@@ -80,6 +82,21 @@ class Definitions(Service):
             if tx.task_def(name) is None:
                 raise DefinitionNotFound(f"no task definition {name!r} is registered")
             tx.drop_task_def(name)
+
+    def load(self, folder: str | os.PathLike[str], *, lenient: bool = False, overwrite: bool = True) -> LoadReport:
+        """Register the definitions in the JSON files of a folder, those of folders below it included: workflows, tasks, event
+        handlers and schemas, in one write.
+
+        A file holds one definition, a list, a bundle of lists, or a request with a `workflowDef`; anything else is passed over,
+        with a note. With `lenient` what a Conductor server takes is taken: the report says of each difference what happens, and
+        what was refused. Otherwise all or none are registered. Raises InvalidDefinition with every error of all files (not with
+        `lenient`), InvalidInput for a folder that is none, OSError for a file that cannot be read, and AlreadyExists for what is
+        registered in another form when `overwrite` is False (with `lenient` it is reported, and stays as it is).
+        """
+        registry, environment = self._turns.registry, self._turns.environment
+        return load_folder(
+            self._backend, registry, environment, self._config.semantics, folder, lenient=lenient, overwrite=overwrite
+        )
 
     def register_schema(self, *schemas: SchemaDef, overwrite: bool = True) -> None:
         """Register schemas by name and version, all or none: definitions then name them and hold no `data` of their own.

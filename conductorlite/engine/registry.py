@@ -128,7 +128,7 @@ class Plans:
         plan = self._plans.get((digest, workflow.semantics))
         if plan is None:
             text = made.get(digest) or _stored(view, workflow, digest)
-            plan, _ = known_plan(text, workflow.semantics)
+            plan, _ = known_plan(text, workflow.semantics, lenient=True)
             self._plans.put((digest, workflow.semantics), plan)
         return plan
 
@@ -240,7 +240,7 @@ class Registry:
             written = wanted if isinstance(wanted, WorkflowDef) else None
             named = written is None
             # What is registered has been let in: it may have been by another version of this library, or by another engine.
-            plan, found = known_plan(text, self._semantics, None if named else self._environment, written=written)
+            plan, found = known_plan(text, self._semantics, None if named else self._environment, written=written, lenient=named)
             known = self._embed(view, plan, self._semantics, text=None if named else text, named=named)
             self.notice(plan.definition, text, found)
             self._remember(key, known)
@@ -294,7 +294,7 @@ class Registry:
         whole = _with_schemas(view, definition if tasks is definition.tasks else attrs.evolve(definition, tasks=tasks))
         if text is None or whole is not definition:
             text = definition_text(whole)
-            plan, _ = known_plan(text, semantics)
+            plan, _ = known_plan(text, semantics, lenient=True)
         hashed = digest_of(text)
         self.plans.know(hashed, plan)
         texts = {**embedding.texts, hashed: text}
@@ -336,7 +336,7 @@ class Registry:
             text = registered(into.view, params.name or "", params.version or None)
         else:
             text = definition_text(inline)
-        child = self._embed(into.view, known_plan(text, into.semantics)[0], into.semantics, into.chain, named=named)
+        child = self._embed(into.view, known_plan(text, into.semantics, lenient=True)[0], into.semantics, into.chain, named=named)
         into.texts.update(child.texts)
         return attrs.evolve(params, name=child.name, version=child.version, extra={**params.extra, DEFINITION_HASH: child.digest})
 

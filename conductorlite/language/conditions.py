@@ -22,6 +22,7 @@ __all__ = [
     "Condition",
     "ScriptCut",
     "ScriptTimedOut",
+    "broken_condition",
     "compile_condition",
     "compile_function",
     "is_true",
@@ -79,6 +80,29 @@ class _Parameter:
 
 def _parameter(text: str) -> Condition:
     return _Parameter(text=text, names=frozenset((text,)), at_once=lambda values: values.get(text))
+
+
+@attrs.frozen(kw_only=True)
+class _Broken:
+    """A condition that cannot be compiled: to evaluate it fails."""
+
+    text: str
+    problem: str
+    names: frozenset[str] = frozenset()
+    everything: bool = False
+    at_once: None = None
+    foreign: bool = False
+
+    def keys_of(self, name: str) -> frozenset[str] | None:
+        return frozenset()
+
+    def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
+        raise ExpressionFailed(self.problem)
+
+
+def broken_condition(text: str, problem: str) -> Condition:
+    """A condition that raises ExpressionFailed with the problem when it is evaluated."""
+    return _Broken(text=text, problem=problem)
 
 
 def _javascript(text: str) -> Condition:

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.language.conditions import Condition, compile_condition
+from conductorlite.language.conditions import Condition, broken_condition, compile_condition
 from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.model import attrs
@@ -30,7 +30,7 @@ from conductorlite.model.attrs import new
 from conductorlite.model.canonical import parse
 from conductorlite.model.codec import structured
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
-from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
+from conductorlite.model.errors import InvalidDefinition, InvalidExpression, InvalidInput, Problem
 from conductorlite.model.executions import Task
 from conductorlite.model.later import functions, pattern
 from conductorlite.model.limits import NO_LIMIT, Terms
@@ -215,12 +215,19 @@ class Plan:
 
 
 def compile_plan(
-    definition: WorkflowDef, semantics: Semantics = Semantics.ORKES, *, tasks: Iterable[TreePosition] | None = None
+    definition: WorkflowDef,
+    semantics: Semantics = Semantics.ORKES,
+    *,
+    tasks: Iterable[TreePosition] | None = None,
+    lenient: bool = False,
 ) -> Plan:
-    """Validate a definition, unless its `tasks` are given, and index it; raises InvalidDefinition with every error there is."""
+    """Validate a definition, unless its `tasks` are given, and index it; raises InvalidDefinition with every error there is.
+
+    For `lenient` see `plan.findings.Findings`.
+    """
     if tasks is None:
         refuse_errors(misshapen(definition))
-        found, tasks = checked(definition, None)
+        found, tasks = checked(definition, None, lenient=lenient)
         refuse_errors(found)
     places = dict(_flow(tasks))
     nodes = _nodes(definition, places, semantics)
@@ -256,7 +263,7 @@ def compile_plan(
 _NODES: Final = 20_000
 
 #: Plans that were compiled, with the problems of their definitions, for all engines: a text never means anything else.
-_KNOWN: Final[Cache[tuple[str, Semantics, frozenset[str] | None], tuple[Plan, tuple[Problem, ...]]]] = Cache(
+_KNOWN: Final[Cache[tuple[str, Semantics, bool, frozenset[str] | None], tuple[Plan, tuple[Problem, ...]]]] = Cache(
     256, weigh=lambda known: len(known[0].nodes), budget=_NODES
 )
 
@@ -267,17 +274,19 @@ def known_plan(
     environment: Collection[str] | None = None,
     *,
     written: WorkflowDef | None = None,
+    lenient: bool = False,
 ) -> tuple[Plan, tuple[Problem, ...]]:
     """The plan of a definition by its text, and what it is warned of; compiled once a process. See `validate` for `environment`.
 
     `written` is the object that the text was made of, which the program may change at any time: the plan knows nothing of it.
+    A text that is stored was let in, by `lenient` perhaps (`plan.findings.Findings`).
     Raises InvalidDefinition with every error there is.
     """
-    key = (text, semantics, None if environment is None else frozenset(environment))
+    key = (text, semantics, lenient, None if environment is None else frozenset(environment))
     known = _KNOWN.get(key)
     if known is None:
         definition = _read(text, written)
-        found, tasks = checked(definition, environment)
+        found, tasks = checked(definition, environment, lenient=lenient)
         refuse_errors(found)
         known = (compile_plan(definition, semantics, tasks=tasks), tuple(found))
         _KNOWN.put(key, known)
@@ -463,7 +472,10 @@ def _condition(task: WorkflowTask) -> Condition | None:
         kind, text = task.evaluator_type or "javascript", task.loop_condition or ""
     else:
         return None
-    return compile_condition(text, kind)
+    try:
+        return compile_condition(text, kind)
+    except InvalidExpression as error:
+        return broken_condition(text, str(error))  # of a definition that was let in nevertheless
 
 
 def _params(task: WorkflowTask) -> Template | None:

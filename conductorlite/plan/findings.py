@@ -60,10 +60,15 @@ T = TypeVar("T")
 
 
 class Findings:
-    """Problems in the order they were found."""
+    """Problems in the order they were found.
 
-    def __init__(self) -> None:
+    `lenient` is for a definition that a Conductor server takes at registration, or that was let in before: what shows only when an
+    execution comes to it is a warning.
+    """
+
+    def __init__(self, *, lenient: bool = False) -> None:
         self.problems: list[Problem] = []
+        self.lenient = lenient
 
     def error(self, path: str, message: str) -> None:
         """Add a problem that prevents the definition from being used."""
@@ -73,13 +78,25 @@ class Findings:
         """Add a problem that leaves the definition usable."""
         self.problems.append(Problem(path=path, message=message, severity=Severity.WARNING))
 
-    def tried(self, path: str, compile_: Callable[..., T], *given: Any) -> T | None:
-        """What comes of compiling something; when it cannot be, that is a problem, and None."""
+    def late(self, path: str, message: str, outcome: str) -> None:
+        """Add a problem that a Conductor server finds at run time only; `outcome` says what happens there and here."""
+        if self.lenient:
+            self.warn(path, f"{message}; {outcome}")
+        else:
+            self.error(path, message)
+
+    def tried(self, path: str, compile_: Callable[..., T], *given: Any, outcome: str = "") -> T | None:
+        """What comes of compiling something; when it cannot be, that is a problem, one found late with an `outcome`, and None."""
         try:
             return compile_(*given)
-        except (InvalidExpression, InvalidInput, MissingExtra) as error:
+        except (InvalidExpression, InvalidInput) as error:
+            if outcome:
+                self.late(path, str(error), outcome)
+            else:
+                self.error(path, str(error))
+        except MissingExtra as error:
             self.error(path, str(error))
-            return None
+        return None
 
 
 @attrs.frozen(kw_only=True, slots=True, eq=False)
@@ -267,6 +284,11 @@ def _worker_type(task: WorkflowTask) -> str | None:
     return task.name if task.type in (TaskType.SIMPLE, "") else task.type
 
 
+def is_server_type(name: str) -> bool:
+    """Whether tasks of a type are carried out by a server of Conductor's, and by nothing here."""
+    return name in _SERVERS
+
+
 def check_served(nodes: Iterable[TreePosition], served: Collection[str] | None, findings: Findings) -> None:
     """Warn, at the first task of each type, of what no worker here would carry out."""
     seen: set[str] = set()
@@ -402,11 +424,14 @@ def check_join(node: TreePosition, scope: Scope, findings: Findings) -> None:
         return
     path = f"{node.path}.joinOn"
     if not node.task.join_on:
-        findings.error(path, "is empty: JOIN must name the tasks it waits for")
+        findings.late(
+            path, "is empty: JOIN must name the tasks it waits for", "it waits for nothing, and ends as soon as it is reached"
+        )
     for index, target in _targets(node.task.join_on, path, scope, findings):
         reason = _unreachable(node, target)
         if reason is not None:
-            findings.error(f"{path}[{index}]", f"{node.task.join_on[index]!r} {reason}, so this JOIN would never complete")
+            at, ref = f"{path}[{index}]", node.task.join_on[index]
+            findings.late(at, f"{ref!r} {reason}, so this JOIN would never complete", "the execution waits at it")
         elif (switch := conditional_on(node, target)) is not None:
             at, ref = f"{path}[{index}]", node.task.join_on[index]
             message = f"{ref!r} runs only in one case of {switch!r}; if another is taken, this JOIN never completes"
@@ -433,7 +458,11 @@ def _targets(refs: Sequence[str], path: str, scope: Scope, findings: Findings) -
         if ref in seen:
             findings.warn(f"{path}[{index}]", f"{ref!r} is listed twice")
         elif ref not in scope.by_ref:
-            findings.error(f"{path}[{index}]", f"{ref!r} is not the reference name of any task of this definition")
+            findings.late(
+                f"{path}[{index}]",
+                f"{ref!r} is not the reference name of any task of this definition",
+                "it is never joined: a JOIN waits for it for good",
+            )
         else:
             yield index, scope.by_ref[ref]
         seen.add(ref)

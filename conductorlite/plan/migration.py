@@ -109,7 +109,7 @@ def plan_migration(workflow: Workflow, old: WorkflowDef, new: WorkflowDef, refs:
     the definitions is invalid. Source of the rule: our own; Conductor has no safe way to move a running execution.
     """
     rows = [task for task in workflow.tasks if not task.retried]
-    plans = [compile_plan(definition, workflow.semantics) for definition in (old, new)]
+    plans = [compile_plan(definition, workflow.semantics, lenient=True) for definition in (old, new)]
     return plan_between(workflow, rows, plans[0], plans[1], refs or {})
 
 

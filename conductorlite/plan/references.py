@@ -160,7 +160,11 @@ class _Reading:
         if not in_input or scope.environment is None or self._made or elsewhere:
             self._findings.warn(at, f"{message}{hint or '; it resolves to null'}")
         else:
-            self._findings.error(at, f"{message}{hint}")
+            outermost = reader is not None and reader.depth == 1 and scope.path == "$"  # where a Conductor server looks
+            if outermost:
+                self._findings.error(at, f"{message}{hint}")
+            else:
+                self._findings.late(at, f"{message}{hint}", "it resolves to null")
 
     def _member(self, root: str, member: str, at: str) -> None:
         known: tuple[str, ...]

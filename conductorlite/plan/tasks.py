@@ -165,21 +165,25 @@ def check_transform(node: TreePosition, scope: Scope, findings: Findings) -> Non
         _check_script(node, "queryExpression", compile_jq, findings)
 
 
+#: What comes of a script that is no script.
+_FAILS: Final = "the task fails when it is reached"
+
+
 def _check_script(node: TreePosition, name: str, compile_: Callable[[str], object], findings: Findings) -> None:
     script = _script_of(node, name, "it", findings)
     if script is not None:
-        findings.tried(f"{node.path}.inputParameters.{name}", compile_, script)
+        findings.tried(f"{node.path}.inputParameters.{name}", compile_, script, outcome=_FAILS)
 
 
 def _script_of(node: TreePosition, name: str, needed: str, findings: Findings) -> str | None:
     """The script in a task's input, unless it is known at run time only; what is wrong with it is added."""
     script, path = input_value(node.task, name), f"{node.path}.inputParameters.{name}"
     if script is None:
-        findings.error(path, f"is missing: {node.task.type} needs {needed}")
+        findings.late(path, f"is missing: {node.task.type} needs {needed}", _FAILS)
     elif not isinstance(script, str):
-        findings.error(path, "must be a text")
+        findings.late(path, "must be a text", _FAILS)
     elif blank(script):
-        findings.error(path, f"is empty: {node.task.type} needs {needed}")
+        findings.late(path, f"is empty: {node.task.type} needs {needed}", _FAILS)
     elif "${" not in script:
         return script
     return None
@@ -344,9 +348,9 @@ def check_inline(node: TreePosition, scope: Scope, findings: Findings) -> None:
         return
     if not isinstance(evaluator, str) or evaluator not in EVALUATORS:
         known = ", ".join(sorted(EVALUATORS))
-        findings.error(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}")
+        findings.late(f"{path}.evaluatorType", f"{str(evaluator)[:60]!r} is not one of {known}", _FAILS)
     elif script is not None:
-        findings.tried(f"{path}.expression", compile_condition, script, evaluator)
+        findings.tried(f"{path}.expression", compile_condition, script, evaluator, outcome=_FAILS)
 
 
 def check_decision(node: TreePosition, scope: Scope, findings: Findings) -> None:
@@ -377,7 +381,8 @@ def check_loop(node: TreePosition, scope: Scope, findings: Findings) -> None:
         findings.warn(f"{path}.loopCondition", "is blank, which is false: the body runs once")
     elif condition is not None and condition.strip():
         evaluator = task.evaluator_type or "javascript"
-        compiled = findings.tried(f"{path}.loopCondition", compile_condition, condition, evaluator)
+        outcome = "the loop fails after its first round"
+        compiled = findings.tried(f"{path}.loopCondition", compile_condition, condition, evaluator, outcome=outcome)
         if compiled is not None and evaluator in ("javascript", "graaljs"):
             _check_names_read(node, compiled.names, findings)
     keep = task.input_parameters.get("keepLastN")

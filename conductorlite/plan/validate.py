@@ -86,9 +86,14 @@ def checked(
     environment: Collection[str] | None,
     served: Collection[str] | None = None,
     further: Callable[[Scope, Findings], None] | None = None,
+    *,
+    lenient: bool = False,
 ) -> tuple[list[Problem], Sequence[TreePosition]]:
-    """The same of a definition whose values are of their declared types, as one is that was read from JSON; and its tasks."""
-    findings = Findings()
+    """The same of a definition whose values are of their declared types, as one is that was read from JSON; and its tasks.
+
+    For `lenient` see `Findings`.
+    """
+    findings = Findings(lenient=lenient)
     tasks: Sequence[TreePosition] = ()
     # Inline definitions wait here, with the nesting their sub-workflow task has already used up and the limits held around them.
     waiting: list[tuple[WorkflowDef, str, int, dict[str, str]]] = [(defn, "$", 0, {})]

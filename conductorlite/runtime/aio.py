@@ -13,6 +13,7 @@ from conductorlite.engine.admin import BulkReport, EngineShare, RepairReport
 from conductorlite.engine.config import EngineConfig, one_process
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import Finding
+from conductorlite.engine.loading import LoadReport
 from conductorlite.engine.nouns import Payloads, Tasks
 from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.engine.queries import Limits, LimitUse
@@ -165,6 +166,10 @@ class AsyncDefinitions(StaysHere):
     async def unregister_task(self, name: str) -> None:
         """`Engine.definitions.unregister_task`, awaited."""
         await self._bridge.call(self._service.unregister_task, name)
+
+    async def load(self, folder: str | os.PathLike[str], *, lenient: bool = False, overwrite: bool = True) -> LoadReport:
+        """`Engine.definitions.load`, awaited."""
+        return await self._bridge.call(self._service.load, folder, lenient=lenient, overwrite=overwrite)
 
     async def register_schema(self, *schemas: SchemaDef, overwrite: bool = True) -> None:
         """`Engine.definitions.register_schema`, awaited."""

@@ -52,6 +52,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "diagram": ["X"],
     "to-python": ["hello.json"],
     "lint": ["invalid.json"],
+    "import": ["."],
     "validate": ["invalid.json"],
     "diff": ["waiting.json", "hello.json"],
     "migrate": ["X", "--to", "waiting.json"],

@@ -111,3 +111,36 @@ def test_the_hook_is_the_command() -> None:
     """What pre-commit runs."""
     hook = (EXAMPLES.parent / ".pre-commit-hooks.yaml").read_text(encoding="utf-8")
     assert "entry: conductorlite lint\n" in hook
+
+
+def test_import(shell: Shell) -> None:
+    """A folder comes in; the exit code is that of the worst finding, and each difference has a line."""
+    folder = shell.folder / "set"
+    folder.mkdir()
+    sound = {"name": "sound", "schemaVersion": 2, "tasks": [{"name": "n", "taskReferenceName": "n", "type": "NOOP"}]}
+    (folder / "sound.json").write_text(json.dumps([sound, {**sound, "version": 2}]), encoding="utf-8")
+    answer = shell("import", "set")
+    assert (answer.code, answer.out) == (0, "registered: 2 workflows\n")
+    join = {"name": "j", "taskReferenceName": "j", "type": "JOIN"}
+    (folder / "join.json").write_text(json.dumps({**sound, "name": "join", "tasks": [join]}), encoding="utf-8")
+    (folder / "other.json").write_text("{}", encoding="utf-8")
+    answer = shell("import", "set")
+    assert answer.code == 1
+    assert "join.json" in answer.out
+    assert "other.json" not in answer.out
+    assert answer.out.endswith("registered: 3 workflows; 1 warning, 1 note\n")
+    assert "other.json" in shell("import", "set", "--notes").out
+    assert shell("import", "set", "--strict").code == 2
+    (folder / "old.json").write_text(json.dumps({**sound, "name": "old", "schemaVersion": 1}), encoding="utf-8")
+    document = shell("import", "set", "--json")
+    assert document.code == 2
+    assert document.json["workflows"] == [
+        {"name": "join", "version": 1},
+        {"name": "sound", "version": 1},
+        {"name": "sound", "version": 2},
+    ]
+    assert [one["severity"] for one in document.json["findings"]] == ["warning", "error", "note"]
+    (folder / "sound.json").write_text(json.dumps({**sound, "description": "new"}), encoding="utf-8")
+    kept = shell("import", "set", "--keep")
+    assert "stays as it is" in kept.out
+    assert shell("import", "nowhere").code == 2
