@@ -22,6 +22,7 @@ from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.decisions import DEATHS
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced, start_event
 from conductorlite.engine.registry import Embedded
+from conductorlite.engine.schedule_records import is_record
 from conductorlite.engine.turns import Turns
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import compile_template, expanded
@@ -282,11 +283,19 @@ class Events(Service):
         """
         if limit < 1:
             raise InvalidInput(f"limit {limit} is below 1")
+        found: list[EventExecution] = []
+        place = None if after is None else after.place
         with self._backend.reading() as view:
-            return list(view.event_executions(name, message_id, None if after is None else after.place, limit))
+            while len(found) < limit:
+                page = view.event_executions(name, message_id, place, limit)
+                found += (one for one in page if not is_record(one))
+                if len(page) < limit:
+                    break
+                place = page[-1].place
+        return found[:limit]
 
     def remove_executions(self, before: Instant) -> int:
-        """Delete the records of actions that were carried out before an instant; returns how many that were.
+        """Delete the records of actions that were carried out before an instant, and those of schedules; returns how many.
 
         A message whose records were removed is acted upon again when it comes again: keep them for as long as its source may
         repeat itself. Only `start_workflow` is still done once then, while the execution it began is there.

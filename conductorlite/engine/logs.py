@@ -7,7 +7,7 @@ taken out of them before they were stored.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import logging
     import traceback
 
-    from conductorlite.model.schedules import Progress, ScheduledRun
+    from conductorlite.model.schedules import Progress
 else:
     logging = made(lambda: import_module("logging"))
     traceback = made(lambda: import_module("traceback"))
@@ -218,15 +218,10 @@ def log_schedule(name: str, before: Progress, after: Progress) -> None:
     about = {"schedule": name}
     if after.paused and not before.paused:
         _emit(_SCHEDULES, _WARNING, f"schedule {name} is paused{_why(after.paused_reason)}", about)
-    for run in _added(before.recent, after.recent):
+    for run in after.decided_since(before):
         if run.outcome in ("MISSED", "FAILED", "SKIPPED"):
             text = f"schedule {name}: the start at {run.scheduled_time} (epoch ms) was {run.outcome}{_why(run.reason)}"
             _emit(_SCHEDULES, _INFO if run.outcome == "SKIPPED" else _WARNING, text, about)
-
-
-def _added(before: Sequence[ScheduledRun], after: Sequence[ScheduledRun]) -> Iterable[ScheduledRun]:
-    known = set(before)
-    return (run for run in after if run not in known)
 
 
 def log_definition(name: str, problem: str) -> None:

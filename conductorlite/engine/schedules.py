@@ -16,6 +16,7 @@ from conductorlite.engine.config import EngineConfig, Part, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
 from conductorlite.engine.occurrences import ScheduleStep, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
+from conductorlite.engine.schedule_records import page_of_records, place_of, write_records
 from conductorlite.engine.turn_types import ExtraWrite, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.language.cron import following, next_after, problems
@@ -44,6 +45,7 @@ from conductorlite.model.schedules import (
     Progress,
     Schedule,
     ScheduledRun,
+    ScheduleExecution,
     ScheduleOutcome,
     WorkflowSchedule,
     progress_from_text,
@@ -226,7 +228,8 @@ class Schedules(Service):
             progress = self._saved(schedule, row, now)
             address = address_of(schedule.name)
             fence = 0 if row is None else row.fence
-            new = ScheduleRow(name=schedule.name, address=address, text=text, progress="", fence=fence, owner=self._owner)
+            old = "" if row is None else row.progress
+            new = ScheduleRow(name=schedule.name, address=address, text=text, progress=old, fence=fence, owner=self._owner)
             try:
                 return self._timetable.keep(new, schedule, progress, now)
             except FencedOut:
@@ -290,6 +293,19 @@ class Schedules(Service):
             _found(tx, name)
             tx.drop_schedule(name)
         self._turns.wake()
+
+    def executions(
+        self, name: str | None = None, *, limit: int = 100, after: ScheduleExecution | None = None
+    ) -> list[ScheduleExecution]:
+        """Up to `limit` records of what became of instants, newest first: of a schedule, or of all, also of removed ones.
+
+        The next page begins `after` the last one. They are kept until `engine.events.remove_executions` removes them by age.
+        Raises InvalidInput when `limit` is below 1.
+        """
+        if limit < 1:
+            raise InvalidInput(f"limit {limit} is below 1")
+        with self._backend.reading() as view:
+            return [one for _, one in page_of_records(view, name, None if after is None else place_of(after), limit)]
 
     def preview(
         self, schedule: str | WorkflowSchedule, count: int = 5, *, zone_id: str = "UTC", after: Instant | None = None
@@ -361,6 +377,7 @@ def _advance(
     """
     if waits_for_an_end(progress):
         progress = attrs.evolve(progress, running=_running(tx, progress.running))
+    write_records(tx, schedule, progress_from_text(row.progress) if row.progress else None, progress)
     new = attrs.evolve(row, progress=progress_to_text(progress), waits=waits_for_an_end(progress))
     at = wakes_at(schedule, progress, now)
     timer = [] if at is None else [_event(row, _TIMER, at, now)]

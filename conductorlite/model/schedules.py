@@ -22,6 +22,7 @@ __all__ = [
     "OverlapPolicy",
     "Progress",
     "Schedule",
+    "ScheduleExecution",
     "ScheduleOutcome",
     "ScheduledRun",
     "WorkflowSchedule",
@@ -130,6 +131,30 @@ class ScheduledRun:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class ScheduleExecution:
+    """What became of one instant of a schedule, as it is kept for good: Conductor's WorkflowScheduleExecutionModel.
+
+    `workflow_name` and `zone_id` are those that the schedule had then; it may have been changed or removed since.
+    """
+
+    schedule_name: str
+    scheduled_time: int
+    executed_time: int
+    outcome: ScheduleOutcome
+    workflow_name: str
+    zone_id: str = "UTC"
+    workflow_id: str | None = None
+    reason: str | None = None
+    #: Number of the decision, when there are several on one instant in one millisecond.
+    number: int = 0
+
+    @property
+    def execution_id(self) -> str:
+        """Identity: the schedule, the instant, when it was decided upon, and the number of the decision."""
+        return f"{self.schedule_name}-{self.scheduled_time}-{self.executed_time}-{self.number}"
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class Backfill:
     """Instants after `after` up to `until` that are still to be started, under a policy of their own (None: the schedule's)."""
 
@@ -155,6 +180,11 @@ class Progress:
     backfills: tuple[Backfill, ...] = ()
     #: The last decisions, oldest first.
     recent: tuple[ScheduledRun, ...] = ()
+
+    def decided_since(self, before: Progress | None) -> list[ScheduledRun]:
+        """The decisions made since an earlier state of the same schedule, oldest first."""
+        known = set() if before is None else set(before.recent)
+        return [run for run in self.recent if run not in known]
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -25,7 +25,7 @@ from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
 from conductorlite.model.handlers import EventExecution, EventHandler
 from conductorlite.model.pickling import StaysHere
-from conductorlite.model.schedules import OverlapPolicy, Schedule, WorkflowSchedule
+from conductorlite.model.schedules import OverlapPolicy, Schedule, ScheduleExecution, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Instant, Span
 from conductorlite.plan.migration import MigrationPlan
@@ -282,6 +282,12 @@ class AsyncSchedules(StaysHere):
     async def remove(self, name: str) -> None:
         """`Engine.schedules.remove`, awaited."""
         await self._bridge.call(self._service.remove, name)
+
+    async def executions(
+        self, name: str | None = None, *, limit: int = 100, after: ScheduleExecution | None = None
+    ) -> list[ScheduleExecution]:
+        """`Engine.schedules.executions`, awaited."""
+        return await self._bridge.call(self._service.executions, name, limit=limit, after=after)
 
     async def preview(
         self, schedule: str | WorkflowSchedule, count: int = 5, *, zone_id: str = "UTC", after: Instant | None = None

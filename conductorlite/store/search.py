@@ -28,6 +28,7 @@ __all__ = [
     "answer",
     "asked",
     "column",
+    "known_sort",
     "matches",
     "page_of",
     "summary",
@@ -88,6 +89,18 @@ def asked(subject: Subject, query: str, free: str, start: int, size: int, sort: 
         start=start,
         size=size,
     )
+
+
+def known_sort(text: str, subject: Subject) -> str:
+    """A sort without the fields by which nothing is ordered, which Conductor's server passes over."""
+    return "|".join(part for part in text.split("|") if _orders(part, subject))
+
+
+def _orders(part: str, subject: Subject) -> bool:
+    try:
+        return bool(_sort_order(part, subject))
+    except InvalidInput:
+        return False
 
 
 def _sort_order(text: str, subject: Subject) -> tuple[tuple[str, bool], ...]:

@@ -11,6 +11,7 @@ from engine_kit import T0, Bench, flow, noop, simple, wait
 
 from conductorlite import (
     Engine,
+    EventHandler,
     IdempotencyStrategy,
     InvalidDefinition,
     OverlapPolicy,
@@ -588,3 +589,58 @@ def test_nothing_of_it_costs_an_engine_without_schedules() -> None:
     engine.start(QUICK).result()
     assert engine.schedules.all() == []
     assert engine.admin.agenda() == []
+
+
+# --------------------------------------------------------------------------------------------------------------- records
+
+
+def test_every_decision_is_kept(bench: Bench) -> None:
+    """More than the last ten, newest first, page by page; also of a schedule that was removed; until they are removed by age."""
+    bench.engine.schedules.save(every(60, name="s"))
+    bench.engine.schedules.save(every(60, LONG, name="t", overlap_policy="SKIP"))
+    bench.at(15 * 60 + 1)
+    bench.engine.schedules.remove("s")
+    executions = bench.engine.schedules.executions
+    assert len(bench.engine.schedules.get("t").recent) == 10
+    own = executions("s")
+    assert [(one.scheduled_time - T0) / 60_000 for one in own] == [15 - number for number in range(15)]
+    assert {(one.schedule_name, one.workflow_name, str(one.outcome)) for one in own} == {("s", "quick", "EXECUTED")}
+    assert all(bench.engine.get(one.workflow_id or "").name == "quick" for one in own)
+    assert [str(one.outcome) for one in executions("t")][-4:] == ["EXECUTED", "SKIPPED", "SKIPPED", "EXECUTED"]
+    whole, pages, after = executions(limit=100), [], None
+    while page := executions(limit=4, after=after):
+        pages += page
+        after = page[-1]
+    assert pages == whole
+    assert len({one.execution_id for one in whole}) == len(whole) == 30
+    assert bench.engine.events.executions() == []  # no message came
+    bench.engine.events.remove_executions(T0 + 10 * 60_000)
+    assert min(one.executed_time for one in executions(limit=100)) == T0 + 10 * 60_000
+    with pytest.raises(InvalidInput):
+        executions(limit=0)
+
+
+def test_one_instant_decided_twice_is_kept_twice(bench: Bench) -> None:
+    """What is backfilled again in the same millisecond has a record of its own."""
+    bench.engine.schedules.save(every(60, name="s", paused=True))
+    bench.at(120)
+    for _ in range(2):
+        bench.engine.schedules.backfill("s", T0 + 60_000, T0 + 60_000)
+        bench.engine.settle()
+    first, second = bench.engine.schedules.executions("s")
+    assert (first.reason, second.reason, first.executed_time) == ("existed already", None, second.executed_time)
+
+
+def test_messages_and_instants_are_listed_apart(bench: Bench) -> None:
+    """Records of messages fill a page, however many of schedules stand between them."""
+    bench.engine.schedules.save(every(1, name="s"))
+    handler = {"name": "h", "event": "conductor:e", "active": True}
+    action = {"action": "start_workflow", "start_workflow": {"name": "quick"}}
+    bench.engine.register(QUICK)
+    bench.engine.events.register(EventHandler.from_json({**handler, "actions": [action]}))
+    for second in range(1, 4):
+        bench.at(5 * second)
+        bench.engine.events.publish("conductor:e", {}, message_id=f"m{second}")
+    assert [one.message_id for one in bench.engine.events.executions(limit=2)] == ["m3", "m2"]
+    assert len(bench.engine.events.executions()) == 3
+    assert len(bench.engine.schedules.executions(limit=100)) == 15

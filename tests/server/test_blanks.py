@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from typing import Any, Final
 
 import httpx
 import pytest
-from world import request_of, world
+from world import asked, request_of, world
 
 from conductorlite.model.scalars import json_names
 from conductorlite.server.rest import rest_app
@@ -21,9 +19,6 @@ _REPORT: Final = (
     *("reasonForIncompletion", "callbackAfterSeconds", "workerId", "outputData", "executionMetadata", "logs"),
     *("externalOutputPayloadStoragePath", "subWorkflowId", "extendLease", "supportsCancellation"),
 )
-
-#: Ids of executions that are tried out, and of their tasks, which are drawn by chance.
-_OWN_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
 
 #: Properties that Conductor's StartWorkflowRequest has and ours keeps beside its own.
 _START: Final = ("externalInputPayloadStoragePath",)
@@ -58,7 +53,7 @@ def _inner() -> dict[str, Any]:
 _INNER: Final = _inner()
 
 
-def _asked(one: Operation, *, blank: bool) -> list[Any]:
+def _asked(one: Operation, *, blank: bool) -> list[tuple[int, str]]:
     """The answer to a good request, and what there is afterwards; with an empty text wherever none is needed, or without."""
     engine = world()
     path, query, body = request_of(engine, one)
@@ -70,20 +65,8 @@ def _asked(one: Operation, *, blank: bool) -> list[Any]:
         elif isinstance(body, dict) and "taskId" in body:
             body = {**dict.fromkeys(_REPORT, ""), **body}
 
-    async def main() -> list[Any]:
-        transport = httpx.ASGITransport(rest_app(engine))
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
-            content = None if body is None else body if isinstance(body, str) else json.dumps(body)
-            answers = [await client.request(one.method, path, params=query, content=content)]
-            engine.settle()
-            looks = ("metadata/workflow", "metadata/taskdefs", "event", "scheduler/schedules", "workflow/search?size=50")
-            answers += [await client.get(f"/api/{look}") for look in looks]
-            ids = [row["workflowId"] for row in answers[-1].json()["results"]]
-            answers += [await client.get(f"/api/workflow/{run}") for run in ids]
-            return [(answer.status_code, _OWN_ID.sub("ID", answer.text)) for answer in answers]
-
     with engine:
-        return asyncio.run(asyncio.wait_for(main(), 30))
+        return asked(engine, one.method, path, query, body)
 
 
 #: Operations that say no to the request of the world: it has no payload storage, and no queues of statuses.

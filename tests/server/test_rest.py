@@ -90,7 +90,7 @@ def test_the_recorded_exchanges(engine: Engine) -> None:
 
 
 #: Query parameters that are read by no one here: they are for other stores, other servers, or Orkes.
-IGNORED = {"classifier", "consistency", "isolationGroupId", "executionNamespace", "arg2", "sort"}
+IGNORED = {"classifier", "consistency", "isolationGroupId", "executionNamespace", "arg2"}
 
 
 def test_every_operation_of_conductor_is_there() -> None:

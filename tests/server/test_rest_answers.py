@@ -14,6 +14,7 @@ from rest_kit import Ask, asking
 from conductorlite import Engine, EngineConfig, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.model.codec import structured
 from conductorlite.server.rest import rest_app
+from conductorlite.server.rest.app import beside
 
 
 @pytest.fixture
@@ -194,5 +195,104 @@ def test_health_is_answered_beside_many(engine: Engine) -> None:
         finally:
             go.set()
             await asyncio.gather(*busy)
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_runs_of_schedules_are_chosen_by_a_query(engine: Engine) -> None:
+    """By name, state, workflow, id and instant, together and in any order; what is no clause is refused."""
+
+    async def test(ask: Ask) -> None:
+        for name, workflow in (("one", "w"), ("two", "w"), ("bad", "nobody")):
+            request = {"name": workflow, "version": 1}
+            body = {"name": name, "cronExpression": "*/30 * * * * ?", "startWorkflowRequest": request}
+            assert (await ask("POST", "/api/scheduler/schedules", body)).status_code == 200
+        skips = {
+            "name": "skips",
+            "cronExpression": "*/30 * * * * ?",
+            "overlapPolicy": "SKIP",
+            "startWorkflowRequest": {"name": "w"},
+        }
+        await ask("POST", "/api/scheduler/schedules", skips)
+        engine.advance("60s")
+        await ask("DELETE", "/api/scheduler/schedules/two")  # its runs are there still
+        path = "/api/scheduler/search/executions"
+        runs = (await ask("GET", path)).json()["results"]
+        instants = sorted({run["scheduledTime"] for run in runs})
+        assert (len(runs), len(instants)) == (8, 2)
+        started = next(run for run in runs if run["scheduleName"] == "one")
+        for query, count in (
+            ("scheduleName IN (one)", 2),
+            ("scheduleName IN (one, 'two')", 4),
+            ("scheduleName IN ()", 8),
+            ("scheduleName = two", 2),
+            ("two", 2),
+            ("no-such", 0),
+            ("state IN (FAILED)", 3),
+            ("state = SKIPPED", 1),
+            ("state IN (EXECUTED,FAILED)", 8),
+            ("workflowName=nobod", 2),
+            ("workflowName=", 8),
+            (f"executionId={started['executionId']}", 1),
+            (f"scheduledTime>{instants[0]}", 4),
+            (f"scheduledTime<{instants[1]}", 4),
+            (f"scheduledTime = {instants[1]} AND scheduleName IN (one)", 1),
+            (f"scheduledTime>{instants[0]} AND scheduledTime<{instants[1]}", 0),
+            ("executionTime>0", 8),
+        ):
+            found = (await ask("GET", path, params={"query": query})).json()
+            assert (found["totalHits"], len(found["results"])) == (count, count), query
+        for query in ("status = 'FAILED'", "scheduledTime>noon", "state IN FAILED", "scheduleName > a", "a OR b", "("):
+            assert (await ask("GET", path, params={"query": query})).status_code == 400, query
+        (skipped,) = (await ask("GET", path, params={"query": "state IN (SKIPPED)"})).json()["results"]
+        assert (skipped["state"], skipped["reason"]) == ("FAILED", "SKIPPED: an earlier one was still running")
+
+    asking(engine, test)
+
+
+def test_a_sort_without_an_order_is_passed_over(engine: Engine) -> None:
+    """A field that nothing is sorted by leaves the order as it is, alone and beside one that has an order."""
+
+    async def test(ask: Ask) -> None:
+        for number in range(3):
+            await ask("POST", "/api/workflow", {"name": "w", "priority": number})
+            engine.advance("1s")
+        for path in ("workflow/search", "workflow/search-v2", "workflow/search-by-tasks", "tasks/search", "tasks/search-v2"):
+            plain = (await ask("GET", f"/api/{path}")).json()
+            for sort in ("nothing:DESC", "input:ASC", "startTime:sideways", "|", "a:b:c"):
+                assert (await ask("GET", f"/api/{path}", params={"sort": sort})).json() == plain, (path, sort)
+        for sort, order in (("priority:DESC|nothing:ASC", [2, 1, 0]), ("nothing|priority:ASC", [0, 1, 2])):
+            found = (await ask("GET", "/api/workflow/search", params={"sort": sort})).json()["results"]
+            assert [row["priority"] for row in found] == order
+        for name in "ab":
+            body = {"name": name, "cronExpression": "0 0 9 * * ?", "startWorkflowRequest": {"name": "w"}}
+            await ask("POST", "/api/scheduler/schedules", body)
+        for sort, names in (
+            ("name:DESC", "ba"),
+            ("name:ASC", "ab"),
+            ("name", "ba"),
+            ("", "ab"),
+            ("nextRunTime:ASC,name:DESC", "ba"),
+        ):
+            found = (await ask("GET", "/api/scheduler/schedules/search", params={"sort": sort})).json()["results"]
+            assert "".join(one["name"] for one in found) == names, sort
+
+    asking(engine, test)
+
+
+def test_a_web_ui_keeps_its_own_settings(engine: Engine) -> None:
+    """Beside the files of Conductor's web UI, `/context.js` is the UI's file, and the API is the API."""
+
+    async def files(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/javascript")]})
+        await send({"type": "http.response.body", "body": b"window.conductor = {};"})
+
+    async def main() -> None:
+        app = beside(rest_app(engine), files)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            assert (await client.get("/context.js")).text == "window.conductor = {};"
+            assert (await client.get("/context.js?v=1")).headers["content-type"] == "text/javascript"
+            assert (await client.get("/api/workflow/nobody")).status_code == 404
+            assert (await client.get("/health")).json()["healthy"]
 
     asyncio.run(asyncio.wait_for(main(), 30))

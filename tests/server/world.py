@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from itertools import count
 from typing import Any, Final
+
+import httpx
 
 from conductorlite import (
     Engine,
     EngineConfig,
     EventHandler,
     Semantics,
+    Task,
     TaskDef,
     TaskResult,
     TaskStatus,
@@ -18,10 +23,21 @@ from conductorlite import (
     WorkflowDef,
     WorkflowSchedule,
 )
+from conductorlite.server.rest import rest_app
 from conductorlite.server.rest.operations import Operation
 
 STEP: Final = {"name": "step", "taskReferenceName": "step", "type": "SIMPLE"}
-FLOW: Final = {"name": "flow", "version": 1, "tasks": [STEP, {"name": "gate", "taskReferenceName": "gate", "type": "HUMAN"}]}
+BEGIN: Final = {"name": "begin", "taskReferenceName": "begin", "type": "NOOP"}
+GATE: Final = {"name": "gate", "taskReferenceName": "gate", "type": "HUMAN"}
+FLOW: Final = {"name": "flow", "version": 1, "tasks": [BEGIN, STEP, GATE], "variables": {"v": 1}}
+CHILD: Final = {"name": "child", "version": 1, "tasks": [{**STEP, "name": "deep"}]}
+SUB: Final = {
+    "name": "sub",
+    "taskReferenceName": "sub",
+    "type": "SUB_WORKFLOW",
+    "subWorkflowParam": {"name": "child", "version": 1},
+}
+PARENT: Final = {"name": "parent", "version": 1, "tasks": [SUB]}
 REQUEST: Final = {"name": "flow", "version": 1, "input": {"x": 1}}
 SCHEDULE: Final = {"name": "nightly", "cronExpression": "0 0 2 * * ?", "startWorkflowRequest": REQUEST}
 ACTION: Final = {"action": "start_workflow", "start_workflow": {"name": "flow", "version": 1}}
@@ -34,28 +50,42 @@ def world() -> Engine:
     ids = count()
     config = EngineConfig(semantics=Semantics.OSS, ids=lambda: f"id{next(ids)}")
     engine = Engine(clock=VirtualClock(1_000_000), config=config, environment={"E": "1"})
-    engine.register(TaskDef(name="step", retry_count=0), WorkflowDef.from_json(FLOW))
+    engine.register(TaskDef(name="step", retry_count=0), TaskDef(name="deep", retry_count=0))
+    engine.register(*map(WorkflowDef.from_json, (FLOW, CHILD, PARENT)))
     engine.schedules.save(WorkflowSchedule.from_json({**SCHEDULE, "cronExpression": "* * * * * ?"}))
     engine.events.register(EventHandler.from_json(HANDLER))
-    for run in ("polled", "waiting", "failed", "paused", "blocked", "ended"):
-        engine.start("flow", {"x": 1}, workflow_id=run, correlation_id="c")
+    for run in ("polled", "failed", "blocked", "ended", "parent", "waiting", "paused"):
+        engine.start("parent" if run == "parent" else "flow", {"x": 1}, workflow_id=run, correlation_id="c")
         engine.settle()
         if run in ("waiting", "paused"):
+            continue
+        if run == "parent":
+            task = engine.poll("deep")[0]
+            engine.update_task(_result(task, TaskStatus.FAILED))
+            engine.settle()
             continue
         task = engine.poll("step", worker_id="w")[0]
         if task.workflow_id != run:
             raise AssertionError(f"{task.workflow_id} was polled in place of {run}")
         if run != "polled":
-            status = TaskStatus.FAILED if run == "failed" else TaskStatus.COMPLETED
-            result = TaskResult(workflow_id=run, task_id=task.task_id, status=status, lease=task.lease, logs=["a line"])
-            engine.update_task(result)
+            engine.update_task(_result(task, TaskStatus.FAILED if run == "failed" else TaskStatus.COMPLETED))
             engine.settle()
         if run == "ended":
             engine.signal(run, task="gate")
             engine.settle()
     engine.pause("paused")
     engine.advance("2s")
+    engine.register(WorkflowDef.from_json({**FLOW, "description": "the latest"}), overwrite=True)
+    engine.register(WorkflowDef.from_json({**FLOW, "version": 2, "tasks": [STEP]}))
+    engine.schedules.save(
+        WorkflowSchedule.from_json({**SCHEDULE, "name": "paused", "paused": True, "startWorkflowRequest": {"name": "x"}})
+    )
+    engine.events.register(EventHandler.from_json({**HANDLER, "name": "off", "active": False}))
     return engine
+
+
+def _result(task: Task, status: TaskStatus) -> TaskResult:
+    return TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=status, lease=task.lease, logs=["a line"])
 
 
 #: What stands in the braces of a path, unless it is said for the operation.
@@ -97,7 +127,7 @@ _BODIES: Final[dict[str, Any]] = {
 def request_of(engine: Engine, one: Operation) -> tuple[str, dict[str, Any], Any]:
     """The path, the demanded query parameters and the body of a request that an operation carries out."""
     places = dict(_PLACES)
-    ids = {run: engine.get(run).tasks[0].task_id for run in ("polled", "blocked")}
+    ids = {run: engine.get(run).tasks[1].task_id for run in ("polled", "blocked")}
     places["taskId"] = engine.get("blocked").tasks[-1].task_id if "/queue/update/" in one.path else ids["blocked"]
     parts = one.path.split("/")
     needed = next((_NEEDED[part] for part in parts if part in _NEEDED), "blocked")
@@ -130,3 +160,25 @@ def _body_of(one: Operation, needed: str, task_id: str) -> Any:
     if one.method == "PUT" and one.path == "/api/event":
         return HANDLER
     return body if one.method in ("POST", "PUT") else None
+
+
+#: Ids of executions that are tried out, and of their tasks, which are drawn by chance.
+_OWN_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
+
+
+def asked(engine: Engine, method: str, path: str, query: Any, body: Any) -> list[tuple[int, str]]:
+    """The answer to a request, and what there is afterwards: statuses and texts."""
+
+    async def main() -> list[tuple[int, str]]:
+        transport = httpx.ASGITransport(rest_app(engine))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+            content = None if body is None else body if isinstance(body, str) else json.dumps(body)
+            answers = [await client.request(method, path, params=query, content=content)]
+            engine.settle()
+            looks = ("metadata/workflow", "metadata/taskdefs", "event", "scheduler/schedules", "workflow/search?size=50")
+            answers += [await client.get(f"/api/{look}") for look in (*looks, "tasks/queue/polldata/all")]
+            ids = [row["workflowId"] for row in answers[5].json()["results"]]
+            answers += [await client.get(f"/api/workflow/{run}") for run in ids]
+            return [(answer.status_code, _OWN_ID.sub("ID", answer.text)) for answer in answers]
+
+    return asyncio.run(asyncio.wait_for(main(), 30))

@@ -41,8 +41,8 @@ __all__ = ["beside", "needed", "rest_app"]
 #: A HEAD is answered as a GET is, by a server that leaves out the body.
 _METHODS: Final = {"HEAD": "GET"}
 
-#: What the paths of operations begin with.
-_PATHS: Final = ("/api/", "/api-docs", "/health", "/context.js")
+#: What the paths of operations begin with. `/context.js` is not among them: Conductor's web UI has a file of that name.
+_PATHS: Final = ("/api/", "/api-docs", "/health")
 
 _TEXT: Final = b"text/plain;charset=UTF-8"
 _JSON: Final = b"application/json"
@@ -78,7 +78,7 @@ def rest_app(engine: Engine | AsyncEngine, *, safety: Safety | None = _LOCAL) ->
 
 
 def beside(api: App, pages: App) -> App:
-    """One application: `api` for the paths of the REST API, `pages` for all others."""
+    """One application: `api` for the paths of the REST API, `pages` for all others, a web UI's own `/context.js` among them."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         theirs = scope["type"] == "http" and scope["path"].startswith(_PATHS)

@@ -1,21 +1,19 @@
-"""Operations on what is registered: workflows, tasks, event handlers, schedules."""
+"""Operations on what is registered: workflows, tasks, event handlers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.codec import several_from_json
-from conductorlite.model.definitions import StartWorkflowRequest, TaskDef, WorkflowDef
-from conductorlite.model.errors import DefinitionNotFound, InvalidDefinition, ScheduleNotFound
+from conductorlite.model.definitions import TaskDef, WorkflowDef
+from conductorlite.model.errors import DefinitionNotFound, InvalidDefinition
 from conductorlite.model.handlers import EventHandler
-from conductorlite.model.schedules import Schedule, WorkflowSchedule
 from conductorlite.plan.validate import validate, validate_event_handler
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import in_conductors_types, task_def, workflow_def
-from conductorlite.server.rest.operations import Refused, done_to_each
+from conductorlite.server.rest.operations import Refused
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -30,22 +28,8 @@ __all__ = [
     "event_handlers_of",
     "latest_workflows",
     "names_and_versions",
-    "next_few",
-    "pause_all",
-    "pause_schedule",
-    "pause_schedules",
     "register_tasks",
     "remove_event_handler",
-    "remove_schedule",
-    "requeue_all",
-    "resume_all",
-    "resume_schedule",
-    "resume_schedules",
-    "save_schedule",
-    "schedule",
-    "schedule_executions",
-    "schedules",
-    "search_schedules",
     "task_def_named",
     "task_defs",
     "update_event_handler",
@@ -219,138 +203,3 @@ def update_event_handler(engine: Engine, body: Annotated[Json, EventHandler]) ->
 def remove_event_handler(engine: Engine, name: str) -> None:
     """Delete an event handler."""
     _gone(f"EventHandler with name {name} not found!", engine.events.unregister, name)
-
-
-# ---------------------------------------------------------------------- schedules
-
-
-def save_schedule(engine: Engine, body: Annotated[Json, WorkflowSchedule]) -> Json:
-    """Store a schedule, or replace the one of its name."""
-    return _schedule(engine.schedules.save(WorkflowSchedule.from_json(body)))
-
-
-#: What Conductor's schedule does not have; `recent` is answered by itself, as its executions.
-_OWN: Final = ("running", "buffered", "backfills", "recent")
-
-
-def _schedule(one: Schedule) -> Json:
-    document: Json = {"runCatchupScheduleInstances": False, "zoneId": "UTC", "createdBy": "", "updatedBy": "", "cronSchedules": []}
-    document |= {name: value for name, value in one.to_json().items() if name not in _OWN}
-    if one.paused:
-        document.pop("nextRunTime", None)
-    request = {"input": {}, "priority": 0, "taskToDomain": {}, **document["startWorkflowRequest"]}
-    return in_conductors_types(document | {"startWorkflowRequest": request}, WorkflowSchedule)
-
-
-def schedule(engine: Engine, name: str) -> Json:
-    """A schedule and where it stands."""
-    return _schedule(engine.schedules.get(name))
-
-
-def schedules(engine: Engine, workflow_name: str | None = None) -> list[Json]:
-    """All schedules, or those of a workflow."""
-    return [_schedule(one) for one in engine.schedules.all(workflow_name or None)]
-
-
-def search_schedules(
-    engine: Engine,
-    workflow_name: str | None = None,
-    schedule_name: str | None = None,
-    paused: bool | None = None,
-    free_text: str = "*",
-    start: int = 0,
-    size: int = 100,
-) -> Json:
-    """A page of the schedules whose names hold a text, in order of their names."""
-    words = [text for text in (schedule_name, free_text.strip("*")) if text]
-    chosen = [
-        one
-        for one in engine.schedules.all(workflow_name or None)
-        if paused in (None, one.paused) and all(text.lower() in one.name.lower() for text in words)
-    ]
-    return _page([_schedule(one) for one in chosen], start, size)
-
-
-def _page(found: Sequence[Any], start: int, size: int) -> Json:
-    start, size = max(0, start), max(0, size)
-    return {"totalHits": len(found), "results": list(found[start : start + size])}
-
-
-def schedule_executions(engine: Engine, query: str = "", free_text: str = "*", start: int = 0, size: int = 100) -> Json:
-    """What became of the last instants of each schedule, newest first."""
-    runs = [
-        {
-            "executionId": run.workflow_id or f"{one.name}-{run.scheduled_time}",
-            "scheduleName": one.name,
-            "workflowName": one.definition.start_workflow_request.name,
-            "scheduledTime": run.scheduled_time,
-            "executionTime": run.executed_time,
-            "workflowId": run.workflow_id,
-            "reason": run.reason,
-            "state": run.outcome.value,
-            "zoneId": one.definition.zone_id,
-        }
-        for one in engine.schedules.all()
-        for run in one.recent
-    ]
-    words = free_text.strip("*").lower()
-    chosen = [run for run in runs if words in str(run["scheduleName"]).lower()]
-    chosen.sort(key=lambda run: -int(str(run["scheduledTime"])))
-    return _page([{name: value for name, value in run.items() if value is not None} for run in chosen], start, size)
-
-
-def remove_schedule(engine: Engine, name: str) -> None:
-    """Delete a schedule, if it is there."""
-    with suppress(ScheduleNotFound):
-        engine.schedules.remove(name)
-
-
-def pause_schedule(engine: Engine, name: str, reason: str | None = None) -> None:
-    """Start nothing more by a schedule."""
-    engine.schedules.pause(name, reason)
-
-
-def resume_schedule(engine: Engine, name: str) -> None:
-    """Go on with a schedule."""
-    engine.schedules.resume(name)
-
-
-def pause_schedules(engine: Engine, body: list[str]) -> Json:
-    """Pause schedules."""
-    return done_to_each(body, engine.schedules.pause)
-
-
-def resume_schedules(engine: Engine, body: list[str]) -> Json:
-    """Resume schedules."""
-    return done_to_each(body, engine.schedules.resume)
-
-
-def _names(engine: Engine) -> list[str]:
-    return [one.name for one in engine.schedules.all()]
-
-
-def pause_all(engine: Engine) -> Json:
-    """Pause every schedule."""
-    return done_to_each(_names(engine), engine.schedules.pause)
-
-
-def resume_all(engine: Engine) -> Json:
-    """Resume every schedule."""
-    return done_to_each(_names(engine), engine.schedules.resume)
-
-
-def requeue_all(engine: Engine) -> Json:
-    """Nothing: the timer of a schedule and the schedule are one commit."""
-    return {}
-
-
-def next_few(
-    engine: Engine, cron_expression: str, schedule_start_time: int = 0, schedule_end_time: int = 0, limit: int = 5
-) -> list[int]:
-    """The next instants of a cron expression."""
-    if limit < 1:
-        return []
-    request = StartWorkflowRequest(name="preview")
-    schedule = WorkflowSchedule(name="preview", cron_expression=cron_expression, start_workflow_request=request)
-    instants = engine.schedules.preview(schedule, limit, after=schedule_start_time or None)
-    return [one for one in instants if not schedule_end_time or one <= schedule_end_time]

@@ -15,6 +15,8 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import found, summary, task, wire_status, workflow
 from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, done_to_each, in_full, status_of
+from conductorlite.store.documents import WORKFLOWS
+from conductorlite.store.search import known_sort
 
 __all__ = [
     "bulk_pause",
@@ -192,7 +194,8 @@ def search(
 ) -> Json:
     """Summaries of the executions that answer a query."""
     asked = " AND ".join([*([f"({query})"] if query else []), "parentWorkflowId IS NULL"]) if top_level_only else query
-    return found(engine.search(asked, free_text=free_text, start=start, size=size, sort=sort), summary)
+    order = known_sort(sort, WORKFLOWS)
+    return found(engine.search(asked, free_text=free_text, start=start, size=size, sort=order), summary)
 
 
 def _without_tasks(engine: Engine, one: Json) -> Json | None:
@@ -204,7 +207,8 @@ search_v2 = in_full(search, "search_v2", "The executions that answer a query, wi
 
 def search_by_tasks(engine: Engine, start: int = 0, size: int = 100, sort: str = "", free_text: str = "*", query: str = "") -> Json:
     """Summaries of the executions of which some task answers a query."""
-    result = engine.tasks.search_workflows(query, free_text=free_text, start=start, size=size, sort=sort)
+    order = known_sort(sort, WORKFLOWS)
+    result = engine.tasks.search_workflows(query, free_text=free_text, start=start, size=size, sort=order)
     return found(result, summary)
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final, get_args, get_origin
 import conductorlite
 import conductorlite.server.rest.definitions as definitions
 import conductorlite.server.rest.executions as executions
+import conductorlite.server.rest.schedules as schedules
 import conductorlite.server.rest.tasks as tasks
 from conductorlite.model.errors import InvalidInput, StorageError
 from conductorlite.model.statuses import TaskStatus
@@ -207,20 +208,20 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("GET", "/api/event/{event}", definitions.event_handlers_of),
     operation("DELETE", "/api/event/{name}", definitions.remove_event_handler),
     # -- scheduler
-    operation("GET", "/api/scheduler/admin/pause", definitions.pause_all, role=_ADMIN),
-    operation("GET", "/api/scheduler/admin/requeue", definitions.requeue_all, role=_ADMIN),
-    operation("GET", "/api/scheduler/admin/resume", definitions.resume_all, role=_ADMIN),
-    operation("PUT", "/api/scheduler/bulk/pause", definitions.pause_schedules),
-    operation("PUT", "/api/scheduler/bulk/resume", definitions.resume_schedules),
-    operation("GET", "/api/scheduler/nextFewSchedules", definitions.next_few),
-    operation("GET", "/api/scheduler/schedules", definitions.schedules),
-    operation("POST", "/api/scheduler/schedules", definitions.save_schedule),
-    operation("GET", "/api/scheduler/schedules/search", definitions.search_schedules),
-    operation("GET", "/api/scheduler/schedules/{name}", definitions.schedule),
-    operation("DELETE", "/api/scheduler/schedules/{name}", definitions.remove_schedule),
-    operation("PUT", "/api/scheduler/schedules/{name}/pause", definitions.pause_schedule),
-    operation("PUT", "/api/scheduler/schedules/{name}/resume", definitions.resume_schedule),
-    operation("GET", "/api/scheduler/search/executions", definitions.schedule_executions),
+    operation("GET", "/api/scheduler/admin/pause", schedules.pause_all, role=_ADMIN),
+    operation("GET", "/api/scheduler/admin/requeue", schedules.requeue_all, role=_ADMIN),
+    operation("GET", "/api/scheduler/admin/resume", schedules.resume_all, role=_ADMIN),
+    operation("PUT", "/api/scheduler/bulk/pause", schedules.pause_schedules),
+    operation("PUT", "/api/scheduler/bulk/resume", schedules.resume_schedules),
+    operation("GET", "/api/scheduler/nextFewSchedules", schedules.next_few),
+    operation("GET", "/api/scheduler/schedules", schedules.schedules),
+    operation("POST", "/api/scheduler/schedules", schedules.save_schedule),
+    operation("GET", "/api/scheduler/schedules/search", schedules.search_schedules),
+    operation("GET", "/api/scheduler/schedules/{name}", schedules.schedule),
+    operation("DELETE", "/api/scheduler/schedules/{name}", schedules.remove_schedule),
+    operation("PUT", "/api/scheduler/schedules/{name}/pause", schedules.pause_schedule),
+    operation("PUT", "/api/scheduler/schedules/{name}/resume", schedules.resume_schedule),
+    operation("GET", "/api/scheduler/search/executions", schedules.schedule_executions),
     # -- queue, admin, and what stands alone
     operation("GET", "/api/queue/", queue_names),
     operation("GET", "/api/queue/size", queue_status_sizes),

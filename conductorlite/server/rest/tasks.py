@@ -21,6 +21,8 @@ from conductorlite.server.rest.documents import found, is_message, log_lines, su
 from conductorlite.server.rest.executions import execution, started
 from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text, in_full, status_of
 from conductorlite.server.waiting import Given, Waiting
+from conductorlite.store.documents import TASKS
+from conductorlite.store.search import known_sort
 
 __all__ = [
     "Polled",
@@ -397,7 +399,8 @@ def requeue(engine: Engine, task_type: str) -> str:
 
 def search_tasks(engine: Engine, start: int = 0, size: int = 100, sort: str = "", free_text: str = "*", query: str = "") -> Json:
     """Summaries of the tasks that answer a query."""
-    return found(engine.tasks.search(query, free_text=free_text, start=start, size=size, sort=sort), summary)
+    order = known_sort(sort, TASKS)
+    return found(engine.tasks.search(query, free_text=free_text, start=start, size=size, sort=order), summary)
 
 
 def _whole(engine: Engine, one: Json) -> Json | None:

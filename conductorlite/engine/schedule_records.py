@@ -1,0 +1,87 @@
+"""What became of each instant of a schedule, kept for good: after ten more, and after the schedule was removed.
+
+An instant is a message of the clock's, so its record stands among those of messages (`EventExecution`), under the schedule's
+address and a message id of its own. It is written in the commit that decided, and removed by age with the others
+(`engine.events.remove_executions`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from conductorlite.model.canonical import Payload, present
+from conductorlite.model.decisions import address_of, name_at
+from conductorlite.model.handlers import EventExecution, EventStatus
+from conductorlite.model.schedules import Progress, ScheduledRun, ScheduleExecution, ScheduleOutcome, WorkflowSchedule
+from conductorlite.store.tables import EventPlace
+from conductorlite.store.transactions import ReadingTransaction, WritingTransaction
+
+__all__ = ["is_record", "page_of_records", "place_of", "write_records"]
+
+#: The message id of all records of schedules.
+_MESSAGE: Final = "conductorlite.schedule"
+
+_STATUSES: Final = {ScheduleOutcome.EXECUTED: EventStatus.COMPLETED, ScheduleOutcome.FAILED: EventStatus.FAILED}
+
+
+def write_records(tx: WritingTransaction, schedule: WorkflowSchedule, before: Progress | None, after: Progress) -> None:
+    """Keep a record of each decision that a step has made."""
+    for run in after.decided_since(before):
+        record = _record(schedule, run)
+        while tx.event_execution(*record.key) is not None:
+            record = _record(schedule, run, record.number + 1)
+        tx.add_event_execution(record)
+
+
+def page_of_records(
+    view: ReadingTransaction, name: str | None, after: EventPlace | None, limit: int
+) -> list[tuple[EventPlace, ScheduleExecution]]:
+    """Up to `limit` records of a schedule, or of all, newest first, with their places."""
+    rows = view.event_executions(None if name is None else address_of(name), _MESSAGE, after, limit)
+    return [(row.place, _execution(row)) for row in rows if is_record(row)]
+
+
+def is_record(row: EventExecution) -> bool:
+    """True for a record of a schedule."""
+    return row.message_id == _MESSAGE and name_at(row.name) is not None
+
+
+def place_of(one: ScheduleExecution) -> EventPlace:
+    """Where a record stands in listings."""
+    return (one.executed_time, address_of(one.schedule_name), str(one.scheduled_time), _MESSAGE, one.number)
+
+
+def _record(schedule: WorkflowSchedule, run: ScheduledRun, number: int = 0) -> EventExecution:
+    request = schedule.start_workflow_request
+    said = {
+        "state": str(run.outcome),
+        "workflowName": (request.workflow_def or request).name,
+        "zoneId": schedule.zone_id,
+        "workflowId": run.workflow_id,
+        "reason": run.reason,
+    }
+    return EventExecution(
+        name=address_of(schedule.name),
+        event=str(run.scheduled_time),
+        message_id=_MESSAGE,
+        number=number,
+        status=_STATUSES.get(run.outcome, EventStatus.SKIPPED),
+        action="start_workflow",
+        created=run.executed_time,
+        output=Payload.of(present(said), bounded=False),
+    )
+
+
+def _execution(row: EventExecution) -> ScheduleExecution:
+    said: dict[str, Any] = row.output_data
+    return ScheduleExecution(
+        schedule_name=name_at(row.name) or "",
+        scheduled_time=int(row.event),
+        executed_time=row.created,
+        outcome=ScheduleOutcome(said["state"]),
+        workflow_name=said["workflowName"],
+        zone_id=said["zoneId"],
+        workflow_id=said.get("workflowId"),
+        reason=said.get("reason"),
+        number=row.number,
+    )
