@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from conductorlite.cli.output import Screen, console_of, instant, one_line
 from conductorlite.cli.shared import Exit
 from conductorlite.model import attrs
+from conductorlite.model.clock import Deadline
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import NoThread
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
@@ -58,14 +59,14 @@ def drive_to_end(engine: Engine, workflow_id: str, screen: Screen, *, timeout_ms
 
 
 def _drive(engine: Engine, workflow_id: str, screen: Screen, timeout_ms: int | None, watch: bool) -> Exit:
-    deadline = None if timeout_ms is None else engine.clock.now() + timeout_ms
+    deadline = None if timeout_ms is None else Deadline(engine.clock, timeout_ms)
     look = _Look(engine, workflow_id)
     with ExitStack() as stack:
         show = stack.enter_context(_shown(engine.get(workflow_id), screen, watch))
         stack.callback(lambda: show(look.taken()))
         stack.callback(engine.listen(look.committed))
         stop, thread = stack.enter_context(driven(engine, screen))
-        while not (look.over() or stop or thread.failed or (deadline is not None and engine.clock.now() >= deadline)):
+        while not (look.over() or stop or thread.failed or (deadline is not None and deadline.passed)):
             look.stopped.wait(_GLANCE)
             show(look.taken())
     if thread.error is not None:

@@ -68,9 +68,11 @@ from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.compile import Plan
 
 if TYPE_CHECKING:
+    from conductorlite.decide.elapsed import on_clock_set, on_suspended
     from conductorlite.decide.reruns import on_rerun, on_restart
     from conductorlite.decide.retries import on_child_reopened, on_retry
 else:
+    on_clock_set, on_suspended = functions("conductorlite.decide.elapsed", "on_clock_set", "on_suspended")
     on_rerun, on_restart = functions("conductorlite.decide.reruns", "on_rerun", "on_restart")
     on_child_reopened, on_retry = functions("conductorlite.decide.retries", "on_child_reopened", "on_retry")
 
@@ -95,6 +97,8 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Changeset, Event], None]]] = {
     EventKind.REPORT: on_report,
     EventKind.EXTEND_LEASE: on_extend_lease,
     EventKind.GIVE_BACK: on_give_back,
+    EventKind.SUSPENDED: on_suspended,
+    EventKind.CLOCK_SET: on_clock_set,
     EventKind.WAIT_ENDS: on_wait_ends,
     EventKind.POLL_TIMEOUT: on_poll_timeout,
     EventKind.RESPONSE_TIMEOUT: on_response_timeout,
@@ -259,7 +263,7 @@ _SAID: Final = {name: name for name in ("reason", "resume", "parent", "workflowI
 
 #: What the journal says of an event that came from outside: names in its data, and what they are called there.
 _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
-    EventKind.START: {"at": "at"},
+    EventKind.START: {"at": "at", "delay": "delay"},
     EventKind.GIVE_BACK: {"why": "why"},
     EventKind.TERMINATE: _SAID,
     EventKind.RETRY: _SAID,

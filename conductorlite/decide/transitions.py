@@ -16,6 +16,7 @@ from typing import Any
 
 from conductorlite.model.attrs import copied
 from conductorlite.model.canonical import EMPTY, attempt_head
+from conductorlite.model.decisions import DEADLINES
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.policies import TaskPolicy, jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus
@@ -31,6 +32,9 @@ __all__ = [
     "end_workflow",
     "extend_lease",
     "make_attempt",
+    "move_deadlines",
+    "move_instants",
+    "move_workflow_instants",
     "record_report",
     "release_attempt",
     "reopen_attempt",
@@ -165,7 +169,34 @@ def reopen_attempt(row: Any, now: int, *, lease: int = 0) -> None:
     row.ended_at, row.updated_at, row.lease = 0, now, lease
 
 
+def move_deadlines(row: Any, by: int) -> None:
+    """Put off the deadlines that an attempt has."""
+    for name in DEADLINES:
+        at = getattr(row, name)
+        if at is not None:
+            setattr(row, name, at + by)
+
+
+def move_instants(row: Any, by: int, *, wait: bool) -> None:
+    """Put every instant of an attempt to what a clock would have read that goes by so much more; with `wait` the end of a WAIT."""
+    for name in ("scheduled_at", "first_scheduled_at", "due_at", "started_at", "updated_at", "ended_at"):
+        at = getattr(row, name)
+        if at:
+            setattr(row, name, at + by)
+    move_deadlines(row, by)
+    if wait and row.wait_until is not None:
+        row.wait_until += by
+
+
 # ---------------------------------------------------------------------- executions
+
+
+def move_workflow_instants(row: Any, by: int) -> None:
+    """Put the instants of an execution to what a clock would have read that goes by so much more, but for its creation."""
+    for name in ("started_at", "last_retried_at", "timeout_at"):
+        at = getattr(row, name)
+        if at:
+            setattr(row, name, at + by)
 
 
 def start_workflow(row: Any, now: int) -> None:

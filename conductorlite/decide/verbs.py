@@ -21,7 +21,7 @@ from conductorlite.decide.operators import VARIABLES_LIMIT
 from conductorlite.decide.prefetch import prefetch_rest
 from conductorlite.decide.sub_workflows import answer_start, notify_parent
 from conductorlite.decide.transitions import skip_ahead
-from conductorlite.model.canonical import Payload
+from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, printed_ref
 from conductorlite.model.later import functions
@@ -55,9 +55,11 @@ def on_start(changeset: Changeset, event: Event) -> None:
         changeset.keep(changeset.workflow.variables)
         answer_start(changeset, event)
         changeset.keep(changeset.workflow.task_to_domain)
-        at = changeset.value(event.data).get("at")
+        said = changeset.value(event.data)
+        at = said.get("at")
         if at is not None and at > changeset.now:
-            changeset.post(EventKind.START, EventKind.START, at)
+            # A delay is a length of time, which is as long as it was when the clock is set.
+            changeset.post(EventKind.START, EventKind.START, at, data=Payload.of({"delay": True}) if said.get("delay") else EMPTY)
             return
     if changeset.workflow.status.terminal or changeset.workflow.started_at:
         changeset.reply(event, Outcome.IGNORED, "the workflow has begun already")

@@ -183,7 +183,11 @@ class Control(Part):
         now = self._clock.now()
         if at is not None and delay is not None:
             raise InvalidInput("give `at` or `delay`, not both")
-        first = to_instant(at) if at is not None else None if delay is None else now + to_span(delay)
+        first: dict[str, Any] | None = None
+        if at is not None:
+            first = {"at": to_instant(at)}
+        elif delay is not None:
+            first = {"at": now + to_span(delay), "delay": True}
         if not self._config.start_interceptors:
             return self._started(request, workflow_id, first, now, path, begin)
         with intercepted(self._config.start_interceptors, request) as request:
@@ -194,7 +198,7 @@ class Control(Part):
         self,
         request: StartWorkflowRequest,
         workflow_id: str | None,
-        first: int | None,
+        first: dict[str, Any] | None,
         now: int,
         path: str | None,
         begin: Begin | None,
@@ -215,7 +219,7 @@ class Control(Part):
                 given = Payload.of(uploaded(self._turns.payload_store, path, "WORKFLOW_INPUT"), where="input")
             begins = self._begins(request, embedded, workflow_id or self.new_id(), given, now)
             row = begins.workflow
-            event = new_event(row.workflow_id, EventKind.START, now, None if first is None else {"at": first})
+            event = new_event(row.workflow_id, EventKind.START, now, first)
             turn = partial(self._starting.begin, event, begins, own_id=workflow_id is None and self._config.ids is None)
             if begin is None:
                 turn()

@@ -121,6 +121,15 @@ class Driven:
                 drive.noted = end
             self._drives = [drive for drive in self._drives if drive.end > drive.noted or drive is self._drives[-1]]
 
+    def set_by(self, by: int) -> None:
+        """Have what was not noted yet begin and end by as much later as the clock was set, ms."""
+        with self._lock.held():
+            for drive in self._drives:
+                drive.begin, drive.end, drive.noted = drive.begin + by, drive.end + by, drive.noted + by
+            if self._looked_at is not None:
+                self._looked_at += by
+            self.committed_at = None
+
     def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
         """How much driven time is left of the default deadlines among the events, ms, by execution and event."""
         found = {}

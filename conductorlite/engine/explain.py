@@ -81,6 +81,10 @@ class Case(Waits):
         moved = next((line for line in reversed(self.history) if line.kind is HistoryKind.MIGRATED), None)
         if moved is not None:
             yield self._say("MIGRATED", f"It was moved {versions(moved)} {self._ago(moved.at)}", at=moved.at)
+        clock = next((line for line in reversed(self.history) if line.kind is HistoryKind.CLOCK), None)
+        if clock is not None:
+            of, task = f"{clock.ref}: " if clock.ref else "", self.last.get(clock.ref or "")
+            yield self._say("CLOCK", f"{self._ago(clock.at).capitalize()}, {of}{clock.reason}", task, at=clock.at)
 
     def _undoing(self) -> Iterator[Reason]:
         """What is undone by now, and what is left to undo, in that order."""

@@ -52,6 +52,8 @@ class GroupTurns(Turns):
         to be, is taken alone. Raises what does not pass by itself: StorageCorrupt, SchemaTooNew, EngineClosed.
         """
         results: Results = {}
+        if self.look_at_clock is not None:
+            self.look_at_clock()
         if len(asked) > 1 and self.lock is None and not self.read_inside:
             try:
                 self._committed_together(asked, results)

@@ -7,6 +7,7 @@ the journal: each is compared with what the rows say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
@@ -240,12 +241,13 @@ def timers_amiss(task: Task, inbox: Mapping[str, Event]) -> Iterator[tuple[str, 
 
 
 def time_runs_forward(audit: ExecutionAudit) -> Iterator[str]:
-    """The journal is numbered without gaps and its instants never go back; no row ends before it began."""
+    """The journal is numbered without gaps; its instants go back only where the clock was set; no row ends before it began."""
     numbers = [line.n for line in audit.history]
     if numbers != list(range(1, len(numbers) + 1)) or audit.workflow.history_seq != len(numbers):
         yield f"the journal has {len(numbers)} lines, the workflow counts {audit.workflow.history_seq}"
     instants = [line.at for line in audit.history]
-    if instants != sorted(instants):
+    back = (line for before, line in pairwise(audit.history) if line.at < before.at)
+    if instants != sorted(instants) and any(line.kind is not HistoryKind.CLOCK for line in back):
         yield "the journal goes back in time"
     for task in audit.attempts:
         if task.ended_at and task.ended_at < max(task.started_at, task.scheduled_at):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from conductorlite.engine.clock_watch import ClockWatch
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.driven_time import Driven
@@ -46,6 +47,7 @@ class Core:
     polling: Polling
     holding: Holding
     driven: Driven
+    clock_watch: ClockWatch
     config: EngineConfig
     index: IndexDAO | None
 

@@ -248,7 +248,9 @@ class Quiet:
 
     def next_event(self) -> tuple[int, str] | None:
         """When an event may come due, not before that; where is not said."""
-        return None if self.due_at == inf else (int(self.due_at), "")
+        found, at = self._next_due
+        at = at if found == self._commits else self.due_at
+        return None if at == inf else (int(at), "")
 
     def offered_at(self, queue: str) -> float:
         """Before which instant a queue offers nothing, as far as this process knows: inf without a message, 0 when not known."""

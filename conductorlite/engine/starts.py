@@ -121,6 +121,8 @@ class StartTurns(GroupTurns):
         )
 
     def _begin_together(self, firsts: Sequence[_First]) -> None:
+        if self.look_at_clock is not None:
+            self.look_at_clock()
         now, _ = read = readings(self.clock)
         try:
             for first in firsts:

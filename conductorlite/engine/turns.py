@@ -94,6 +94,8 @@ class Turns(Parking):
         driven: Driven | None = None,
         ended: Callable[[WritingTransaction, Workflow], None] | None = None,
     ) -> None:
+        #: Notices that the clock was set; see `clock_watch`.
+        self.look_at_clock: Callable[[], object] | None = None
         lies = payload_store or PayloadStore(backend, None, None, bounds.barriers)
         #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
         self.at_hand = bool(getattr(backend, "in_memory", False))
@@ -140,6 +142,8 @@ class Turns(Parking):
         that are free for what the turn offers. Raises ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is
         rolled back and counted) and StorageErrors; then nothing of the turn is stored.
         """
+        if self.look_at_clock is not None:
+            self.look_at_clock()
         taken = self._attempt_turn(workflow_id, events, started, extra_write, taking)
         latest = taken.decision
         if not (taken.answered or (latest is not None and (latest.more or latest.release_held or latest.outgoing.posted))):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Final, overload
 
+from conductorlite.engine.clock_watch import ClockWatch
 from conductorlite.engine.config import EngineConfig, refuse_forked, refuse_handlers
 from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked
 from conductorlite.engine.driven_time import Driven
@@ -27,7 +28,7 @@ from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.turn_types import Listener, status_of
 from conductorlite.model.canonical import Payload
-from conductorlite.model.clock import Clock, SystemClock
+from conductorlite.model.clock import Clock, Deadline, SystemClock
 from conductorlite.model.decisions import EventKind, Outcome, queue_name
 from conductorlite.model.definitions import TaskDef
 from conductorlite.model.errors import (
@@ -106,6 +107,7 @@ class Verbs(Nouns):
             polling=Polling(turns, config, reports, holding, secrecy),
             holding=holding,
             driven=driven,
+            clock_watch=ClockWatch(turns, driven),
             config=config,
             index=external,
         )
@@ -414,20 +416,20 @@ class Verbs(Nouns):
             raise InvalidInput(f"count {count} is below 1")
         queue = queue_name(task_type, domain or None, self._owner)
         patience = to_span(timeout)
-        until = self._clock.now() + patience
+        until = Deadline(self._clock, patience)
         noted: list[Task] = []
         try:
             while True:
                 seen = self._turns.commits
                 taken = self.core.polling.take_offered(task_type, worker_id, count, domain, noted=noted)
                 now = self._clock.now()
-                if taken or not patience or now >= until or self._clock.virtual:
+                if taken or not patience or until.passed or self._clock.virtual:
                     return taken
                 with self._backend.reading() as view:
                     next_at = view.next_message_at([queue])
                 waiter = self._turns.committed.waiter()
                 if self._turns.commits == seen:
-                    wake_at = min(until, now + GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
+                    wake_at = min(until.instant, now + GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
                     self._clock.wait(waiter, wake_at)
         except BaseException:
             self.core.polling.give_up(noted)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import time
 from bisect import insort
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache
 from typing import Final, Protocol, runtime_checkable
+from weakref import ref
 
 from conductorlite.model.errors import ClockError
 from conductorlite.model.texts import Instant, to_instant
 from conductorlite.model.threads import Block, within
 
-__all__ = ["Clock", "SystemClock", "VirtualClock", "Wakeup", "readings", "steady"]
+__all__ = ["Clock", "Deadline", "SystemClock", "VirtualClock", "Wakeup", "elapsed_of", "machine_boot", "readings", "steady"]
 
 
 class Wakeup(Protocol):
@@ -30,7 +32,11 @@ class Wakeup(Protocol):
 
 @runtime_checkable
 class Clock(Protocol):
-    """What the engine asks of time. Implementations must be safe to call from any thread."""
+    """What the engine asks of time. Implementations must be safe to call from any thread.
+
+    `now` may be set, by a person or by NTP. A clock of your own may also have a method `elapsed() -> int`: milliseconds on a scale
+    that runs on whatever `now` is set to, by which it is noticed that it was. Without it all of its time counts as elapsed.
+    """
 
     #: True when time only moves by `move_to`; the driver then jumps instead of waiting.
     virtual: bool
@@ -50,6 +56,51 @@ def steady(clock: Clock) -> tuple[str, int] | None:
     if clock.virtual or not hasattr(time, "CLOCK_BOOTTIME") or not _boot():
         return None
     return _boot(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
+
+def elapsed_of(clock: Clock) -> Callable[[], int]:
+    """What reads milliseconds on a scale that no setting of the clock moves; of a clock that has none, the clock itself."""
+    own: Callable[[], int] | None = getattr(clock, "elapsed", None)
+    return clock.now if own is None else own
+
+
+def _machine_elapsed() -> int:
+    if hasattr(time, "CLOCK_BOOTTIME"):  # Linux, where CLOCK_MONOTONIC stands still while the machine sleeps
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    if hasattr(time, "CLOCK_MONOTONIC"):  # macOS, where `time.monotonic` does
+        return time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1_000_000
+    return time.monotonic_ns() // 1_000_000
+
+
+class Deadline:
+    """The end of a length of time: it comes when so much time has passed, whatever the clock is set to meanwhile."""
+
+    __slots__ = ("_at", "_clock", "_elapsed")
+
+    def __init__(self, clock: Clock, span_ms: int) -> None:
+        self._clock = clock
+        self._elapsed = elapsed_of(clock)
+        self._at = self._elapsed() + span_ms
+
+    @property
+    def left(self) -> int:
+        """How long it is until then, ms; 0 or less when it has passed."""
+        return self._at - self._elapsed()
+
+    @property
+    def passed(self) -> bool:
+        """True once the time is over."""
+        return self.left <= 0
+
+    @property
+    def instant(self) -> int:
+        """What the clock will read then, as it is set now, epoch ms."""
+        return self._clock.now() + self.left
+
+
+def machine_boot() -> str:
+    """What names the machine's present run, so that its processes share one scale of elapsed time; empty where it is not known."""
+    return _boot()
 
 
 def readings(clock: Clock) -> tuple[int, tuple[str, int] | None]:
@@ -82,6 +133,13 @@ def _boot() -> str:
         return ""
 
 
+class Watcher(Protocol):
+    """What has to know that a clock was set."""
+
+    def look(self) -> object:
+        """Compare the clock with elapsed time."""
+
+
 class SystemClock:
     """The machine's clock."""
 
@@ -93,6 +151,10 @@ class SystemClock:
     def now(self) -> int:
         """Epoch milliseconds, from the machine."""
         return time.time_ns() // 1_000_000
+
+    def elapsed(self) -> int:
+        """Milliseconds of a clock of the machine that nobody sets."""
+        return _machine_elapsed()
 
     def wait(self, wakeup: Wakeup, until: int | None) -> None:
         """Wait until `wakeup` is woken or the machine's clock reads `until`."""
@@ -115,6 +177,10 @@ class VirtualClock:
     def __init__(self, start: Instant = "2030-01-01T00:00:00+00:00") -> None:
         #: What it was set to, the latest last: when two threads move it at once, the later instant stands.
         self._set = [to_instant(start)]
+        #: By how much it was set without time passing, ms.
+        self.set_by = 0
+        #: What is notified when it is set.
+        self.watchers: list[ref[Watcher]] = []
         #: What runs meanwhile: workers, or the blocks of `held`.
         self.running: set[object] = set()
 
@@ -122,8 +188,25 @@ class VirtualClock:
         """Epoch milliseconds, as last set."""
         return self._set[-1]
 
+    def elapsed(self) -> int:
+        """Milliseconds that have passed by `move_to`: setting the clock is no passing of time."""
+        return self._set[-1] - self.set_by
+
+    def set_to(self, instant: Instant) -> None:
+        """Set the clock back or forward as a person or NTP sets a machine's: no time passes. Raises ClockError while a worker runs.
+
+        What is due after a length of time stays as far away as it was; what is due at an instant comes nearer, or goes away.
+        """
+        target = to_instant(instant)
+        if self.running:
+            raise ClockError(f"cannot set the clock while {len(self.running)} worker(s) run")
+        self.set_by += target - self._set[-1]
+        self._set[:] = [target]
+        for watcher in [watcher for each in self.watchers if (watcher := each()) is not None]:
+            watcher.look()
+
     def move_to(self, instant: Instant) -> None:
-        """Set the time; raises ClockError when it would go back, or while a worker is running.
+        """Let time pass until an instant; raises ClockError when it lies back (`set_to` sets the clock), or while a worker runs.
 
         Moving the clock does not fire what is due: `Engine.advance` does both, each due event at its own instant.
         """

@@ -68,6 +68,9 @@ class EventKind(StrEnum):
     REPORT = "REPORT"
     EXTEND_LEASE = "EXTEND_LEASE"
     GIVE_BACK = "GIVE_BACK"
+    # the process that holds an attempt did not run; the clock was set
+    SUSPENDED = "SUSPENDED"
+    CLOCK_SET = "CLOCK_SET"
     WAIT_ENDS = "WAIT_ENDS"
     POLL_TIMEOUT = "POLL_TIMEOUT"
     RESPONSE_TIMEOUT = "RESPONSE_TIMEOUT"

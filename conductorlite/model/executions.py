@@ -46,6 +46,7 @@ class HistoryKind(StrEnum):
     COMPENSATION = "COMPENSATION"
     REPORT = "REPORT"
     POSTPONED = "POSTPONED"
+    CLOCK = "CLOCK"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -59,7 +60,9 @@ class HistoryEvent:
     COMPENSATION: the workflow is compensated and will end with `status`; with a `ref`, that attempt is what is compensated
     now, by the task that `reason` names and whose line follows. REPORT: what was reported on an attempt that stays in its
     status; `status` is what was reported and `payload` what the attempt has put out so far. POSTPONED: a deadline that no
-    definition wrote, named by `status`, came due with `number` ms of driven time left, and was dated again.
+    definition wrote, named by `status`, came due with `number` ms of driven time left, and was dated again. CLOCK: with SET the
+    clock was set by `number` ms (below 0: back), and what counts elapsed time was dated again: only there do instants go back; with
+    SUSPENDED the process that held the attempt did not run for `number` ms, by which its deadlines were moved.
 
     `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
     `kind` and what the lines do not say of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
@@ -88,7 +91,7 @@ class HistoryEvent:
         what = f"{self.ref}#{self.attempt}" if self.attempt else self.ref or "workflow"
         status = f"round {self.number}" if self.kind is HistoryKind.ROUND else self.status
         compensation = self.kind is HistoryKind.COMPENSATION and self.ref is None
-        kind = "ALERT " if self.kind is HistoryKind.ALERT else "COMPENSATION " if compensation else ""
+        kind = f"{self.kind} " if self.kind in (HistoryKind.ALERT, HistoryKind.CLOCK) or compensation else ""
         return f"{what}  {kind}{status}: {self.reason}" if self.reason else f"{what}  {kind}{status}"
 
     @property
@@ -164,7 +167,7 @@ class TaskResult:
 #: What a reason of an explanation is about.
 ReasonKind = Literal[
     "RUNNING", "PAUSED", "PARKED", "ENDED", "ARCHIVED",
-    "HELD", "NOT_DRIVEN", "RUN_AGAIN", "MIGRATED", "COMPENSATING", "COMPENSATED", "RETRYABLE", "MORE",
+    "HELD", "NOT_DRIVEN", "CLOCK", "RUN_AGAIN", "MIGRATED", "COMPENSATING", "COMPENSATED", "RETRYABLE", "MORE",
     "WORKER", "WITH_WORKER", "SLOT", "RETRY", "DELAY", "TIME", "COMPLETION", "TASKS", "ROUND", "SUB_WORKFLOW",
     "DEADLINE", "FAILED", "SKIPPED", "NEVER_RAN", "NULL",
 ]  # fmt: skip

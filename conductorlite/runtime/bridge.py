@@ -18,6 +18,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 from conductorlite.engine.config import refuse_forked
 from conductorlite.engine.turn_types import Caller, caller_of, refuse_callers
 from conductorlite.errors import NoWorker
+from conductorlite.model.clock import Deadline
 from conductorlite.model.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.texts import Span, to_span
@@ -182,13 +183,13 @@ class Bridge:
         Canceled, it has taken nothing: what it had taken is given back.
         """
         clock = self.engine.clock
-        until = clock.now() + to_span(timeout)
+        until = Deadline(clock, to_span(timeout))
         while True:
             changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._polling.add(changed)  # before the try: a commit in between is not missed
             try:
                 taken = await self.take(take, give_back)
-                left = until - clock.now()
+                left = until.left
                 if taken or left <= 0 or clock.virtual:
                     return taken
                 with suppress(TimeoutError):
@@ -316,10 +317,10 @@ class Bridge:
         if not (await self.call(engine.status, workflow_id)).terminal:
             if inside.inline:
                 raise WouldDeadlock(f"result() inside {inside.what} would wait for itself: the driver waits for it")
-            until = None if timeout is None else engine.clock.now() + to_span(timeout)
+            until = None if timeout is None else Deadline(engine.clock, to_span(timeout))
             with engine.driver.waiting.of(inside, workflow_id) as check:
                 while not (await self.call(engine.status, workflow_id)).terminal:
-                    if until is not None and engine.clock.now() >= until:
+                    if until is not None and until.passed:
                         break
                     await self.call(check)
                     await asyncio.sleep(_GLANCE)

@@ -13,7 +13,7 @@ from conductorlite.engine.keys import checked_strategy
 from conductorlite.engine.transactions import OwnTransaction, joined
 from conductorlite.engine.turn_types import caller_of, refuse_callers
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model.clock import Clock
+from conductorlite.model.clock import Clock, Deadline
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidInput, StorageError
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
@@ -411,7 +411,7 @@ class Engine(Verbs, InNotebook):
         """
         self._news.log(driving=True)
         with self._alone("run_until_idle"):
-            deadline = None if timeout is None else self.clock.now() + to_span(timeout)
+            deadline = None if timeout is None else Deadline(self.clock, to_span(timeout))
             return self.driver.run(deadline=deadline)
 
     def run_forever(self) -> None:
@@ -442,7 +442,7 @@ class Engine(Verbs, InNotebook):
 
     def result(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
         """The output of an execution once it has ended; see `Run.result`."""
-        deadline = None if timeout is None else self.clock.now() + to_span(timeout)
+        deadline = None if timeout is None else Deadline(self.clock, to_span(timeout))
         rows: list[Workflow] = []
         self._until(workflow_id, self.core.queries.ending(workflow_id, rows), deadline)
         row = rows[0] if rows and not rows[0].output.absent else self.core.queries.execution(workflow_id)
@@ -450,7 +450,7 @@ class Engine(Verbs, InNotebook):
             raise failed(self, self.get(workflow_id))
         return row.output_data
 
-    def _until(self, workflow_id: str, reached: Callable[[], bool], deadline: int | None = None) -> None:
+    def _until(self, workflow_id: str, reached: Callable[[], bool], deadline: Deadline | None = None) -> None:
         """Drive, or wait for the thread that does, until something holds of an execution."""
         once = False
 

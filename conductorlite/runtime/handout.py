@@ -20,7 +20,7 @@ from conductorlite.engine.turn_types import LASTING, Taking, TurnResult
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Payload
-from conductorlite.model.clock import VirtualClock
+from conductorlite.model.clock import Deadline, VirtualClock
 from conductorlite.model.decisions import Message, MessageKey, Outcome, queue_name
 from conductorlite.model.errors import (
     ConductorliteError,
@@ -62,7 +62,7 @@ class HandOut:
         self._plenty = False
         #: What is to be taken alone, and until when nothing else is taken so that it can be.
         self._waiting: dict[MessageKey, tuple[Worker, Message]] = {}
-        self._until = 0
+        self._until: Deadline | None = None
         #: What was taken alone.
         self._lone: Task | None = None
         #: What turns have handed over, to be carried out before anything else is taken.
@@ -94,7 +94,7 @@ class HandOut:
             self._lone = None
         if self._waiting and (alone := self._alone()):
             return alone
-        if self._waiting and self._engine.clock.now() < self._until:
+        if self._waiting and self._until is not None and not self._until.passed:
             return []
         return self._offered(most, threads=threads) or (self._alone() if self._waiting else [])
 
@@ -281,7 +281,7 @@ class HandOut:
         while hand.passed:
             if (message := hand.passed.pop(0)).key not in self._waiting:
                 self._waiting[message.key] = (worker, message)
-                self._until = self._engine.clock.now() + self._workers.drain_ms
+                self._until = Deadline(self._engine.clock, self._workers.drain_ms)
 
 
 #: How often a report is tried whose turn breaks an invariant: the third one parks its execution, which keeps the fourth.

@@ -18,7 +18,7 @@ from typing import Final
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
-from conductorlite.model.clock import VirtualClock
+from conductorlite.model.clock import Deadline, VirtualClock
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, Workflow
 from conductorlite.runtime.beginnings import Beginnings
@@ -60,7 +60,7 @@ class Driver(Work):
         super().__init__(engine, workers, sources)
         self.standby = Standby(lambda over: self._run_real(over, None, True, standing_in=True), engine.core.turns.wake)
         self.beginnings = Beginnings(engine, self.handing, self.workshop, self.drive)
-        self._deadline: int | None = None
+        self._deadline: Deadline | None = None
         #: The execution that the caller of `run` waits for.
         self._awaited: str | None = None
 
@@ -147,8 +147,10 @@ class Driver(Work):
             raise ClockError(f"{verb} needs a virtual clock; real time passes by itself")
         return self.clock
 
-    def run(self, *, until: _Until = None, deadline: int | None = None, forever: bool = False, awaited: str | None = None) -> bool:
-        """Drive until `until()` holds, or nothing is left to do (unless `forever`), or the clock reads `deadline`.
+    def run(
+        self, *, until: _Until = None, deadline: Deadline | None = None, forever: bool = False, awaited: str | None = None
+    ) -> bool:
+        """Drive until `until()` holds, or nothing is left to do (unless `forever`), or the time until `deadline` is over.
 
         Raises NoWorker without a deadline, if `awaited` is an execution for which no worker can come, or all that is left is such.
         Returns whether it stopped for one of the first two reasons. With running worker functions left behind at the deadline,
@@ -169,8 +171,8 @@ class Driver(Work):
         finally:
             self.engine.core.driven.rest()
 
-    def _run_virtual(self, until: _Until, deadline: int | None) -> bool:
-        clock = self._virtual("run")
+    def _run_virtual(self, until: _Until, end: Deadline | None) -> bool:
+        clock, deadline = self._virtual("run"), None if end is None else end.instant
         limit = -1 if clock.running else inf if deadline is None else deadline
         self.engine.core.holding.look()
         while True:
@@ -201,10 +203,11 @@ class Driver(Work):
         """Take back a `stop` that came when the driver it was meant for had just returned."""
         self._stopping = False
 
-    def _run_real(self, until: _Until, deadline: int | None, forever: bool, *, standing_in: bool = False) -> bool:
+    def _run_real(self, until: _Until, deadline: Deadline | None, forever: bool, *, standing_in: bool = False) -> bool:
         before, self.outages.patient = self.outages.patient, True
         outer, self.beginnings.loop, self._deadline = self.beginnings.loop, object(), deadline
         self.feeding.changed()
+        self.engine.core.clock_watch.begins()
         try:
             while True:
                 if self._stopping:
@@ -218,7 +221,7 @@ class Driver(Work):
                 except (StorageError, NoThread) as error:
                     if not self.outages.failed(error):
                         raise
-                    over = False if deadline is not None and self.clock.now() >= deadline else None
+                    over = False if deadline is not None and deadline.passed else None
                     if over is None:
                         self._wait_out(deadline)
                 if over is not None:
@@ -226,13 +229,15 @@ class Driver(Work):
         finally:
             self.outages.patient, self.beginnings.loop = before, outer
 
-    def _round(self, until: _Until, deadline: int | None, forever: bool) -> bool | None:
+    def _round(self, until: _Until, deadline: Deadline | None, forever: bool) -> bool | None:
         """Do what is ready, or sleep until there may be something; what `run` returns, None to go on."""
         seen = self.engine.core.turns.commits
+        self.keep_time()
+        self.give_time_back()
         if until is not None and until():
             return True
         now = self.clock.now()
-        if deadline is not None and now >= deadline:
+        if deadline is not None and deadline.passed:
             return False
         if self.engine.core.holding.look() or self._work():
             self._rest.worked(now)
@@ -245,7 +250,8 @@ class Driver(Work):
         self.missing.look(now)
         if deadline is None and not forever and (until is None or self._awaited is not None):
             self.refuse_missing(self._awaited)
-        limits = [instant for instant in (at, deadline, self.outages.again_at()) if instant is not None]
+        end = None if deadline is None else deadline.instant
+        limits = [instant for instant in (at, end, self.outages.again_at()) if instant is not None]
         with self.beginnings.resting():
             self._sleep(seen, min(limits, default=None))
         return None
@@ -255,10 +261,11 @@ class Driver(Work):
         if not (len(self.workshop) or self._asks):
             self.missing.refuse(workflow_id)
 
-    def _wait_out(self, deadline: int | None) -> None:
+    def _wait_out(self, deadline: Deadline | None) -> None:
         """Wait before the store is tried again; any commit in this process says that it can be."""
         committed, at = self.engine.core.turns.committed, self.outages.again_at()
-        self.clock.wait(committed.waiter(), at if deadline is None or at is None else min(at, deadline))
+        self.engine.core.clock_watch.rests(0 if at is None else at - self.clock.now())
+        self.clock.wait(committed.waiter(), at if deadline is None or at is None else min(at, deadline.instant))
 
     def _work(self) -> bool:
         """Do what is ready now; whether anything was."""
@@ -294,8 +301,10 @@ class Driver(Work):
             waiter = turns.committed.waiter()
             if turns.commits != seen or self._finished():
                 return
-            self.clock.wait(waiter, wake_at if until is None else min(wake_at, until))
-            if turns.commits != seen:
+            wake_at = wake_at if until is None else min(wake_at, until)
+            self.engine.core.clock_watch.rests(wake_at - now)
+            self.clock.wait(waiter, wake_at)
+            if turns.commits != seen or self.engine.core.clock_watch.look():
                 return
             now = self.clock.now()
             if (until is not None and now >= until) or self._passed_over or self.engine.core.holding.look() or self._rest.over(now):
@@ -380,7 +389,7 @@ class Driver(Work):
             row.append(new[Call](worker=worker, task=task, beat_at=self._next_beat(worker, task, now)))
         if row:
             with self._waiting_for_a_thread():
-                self.workshop.run_row(row, min(deadline, now + PATIENCE_MS))
+                self.workshop.run_row(row, min(deadline.instant, now + PATIENCE_MS))
 
     def _begin(self, worker: Worker, task: Task) -> None:
         with self._waiting_for_a_thread():
@@ -452,8 +461,8 @@ class Driver(Work):
         """Wait for running functions, extending their leases, up to the workers' drain time; then abandon them."""
         self.handing.most = 0
         self.handing.give_back()
-        deadline = self.clock.now() + self.workers.drain_ms
-        while (len(self.workshop) or len(self.reports)) and self.clock.now() < deadline:
+        deadline = Deadline(self.clock, self.workers.drain_ms)
+        while (len(self.workshop) or len(self.reports)) and not deadline.passed:
             seen = self.engine.core.turns.commits
             try:
                 if self._collect() or self._beats_due():
@@ -465,7 +474,7 @@ class Driver(Work):
                 continue
             waiter = self.engine.core.turns.committed.waiter()
             if self.engine.core.turns.commits == seen:
-                self.clock.wait(waiter, min(deadline, self.clock.now() + GLANCE_MS))
+                self.clock.wait(waiter, min(deadline.instant, self.clock.now() + GLANCE_MS))
         left = [running for running in self.workshop if running.job is None or not running.job.over]  # what has ended stays here
         for running in left:
             self._abandon(running)

@@ -31,7 +31,7 @@ from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import LASTING, Caller
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
-from conductorlite.model.clock import Clock
+from conductorlite.model.clock import Clock, Deadline
 from conductorlite.model.errors import (
     ClockError,
     ConductorliteError,
@@ -132,7 +132,7 @@ class Drives(Protocol):
     def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
         """See `Work.drive`."""
 
-    def run(self, *, until: Callable[[], bool] | None = None, deadline: int | None = None, awaited: str | None = None) -> bool:
+    def run(self, *, until: Callable[[], bool] | None = None, deadline: Deadline | None = None, awaited: str | None = None) -> bool:
         """See `Driver.run`."""
 
     def refuse_missing(self, workflow_id: str | None) -> None:
@@ -140,7 +140,7 @@ class Drives(Protocol):
 
 
 def wait_for(
-    engine: Verbs, driver: Drives, workflow_id: str, ended: Callable[[], bool], deadline: int | None, inside: Caller | None
+    engine: Verbs, driver: Drives, workflow_id: str, ended: Callable[[], bool], deadline: Deadline | None, inside: Caller | None
 ) -> None:
     """Drive, or wait for the thread that does, until something that goes on has ended.
 
@@ -165,13 +165,13 @@ def wait_for(
             driver.refuse_missing(awaited)
 
 
-def _await_driver(engine: Verbs, workflow_id: str, deadline: int | None) -> None:
+def _await_driver(engine: Verbs, workflow_id: str, deadline: Deadline | None) -> None:
     """Another thread drives: sleep until something was committed."""
     waiter = engine.core.turns.committed.waiter()
     now = engine.clock.now()
-    if deadline is not None and now >= deadline:
+    if deadline is not None and deadline.passed:
         raise late(engine, workflow_id)
-    engine.clock.wait(waiter, min(now + 100, deadline) if deadline is not None else now + 100)
+    engine.clock.wait(waiter, min(now + 100, deadline.instant) if deadline is not None else now + 100)
     if engine.clock.virtual:
         waiter.wait(0.05)
 

@@ -78,6 +78,8 @@ class Work:
         self._locked = engine.core.turns.lock is not None
         self.feeding = Feeding(engine)
         self._unlooked = 0
+        #: By how much the clock was set, in all, when instants of calls were dated last.
+        self._set_by = 0
         #: When a unit of work was last noted as driven time.
         self._driven_at: int | None = None
         self._stopping = False
@@ -113,6 +115,30 @@ class Work:
             for running in self.workshop:
                 self._enter(running)
 
+    # ------------------------------------------------------------------ elapsed time
+
+    def keep_time(self) -> None:
+        """Put right what counts elapsed time, if the clock was set; raises StorageErrors."""
+        watch = self.engine.core.clock_watch
+        if not self.clock.virtual:
+            watch.look()
+        by = watch.set_by - self._set_by
+        if by:
+            self._set_by = watch.set_by
+            for running in self.workshop:
+                for name in ("beat_at", "report_at", "ended_at"):
+                    at = getattr(running, name)
+                    setattr(running, name, None if at is None else at + by)
+            self._timeline = [(at + by, order, running) for at, order, running in self._timeline]
+            self._held_since = self._held_since + by if self._held_since >= 0 else -1
+
+    def give_time_back(self) -> None:
+        """Move deadlines of tasks in hand by the time in which this process did not run, if there was any; raises StorageErrors."""
+        lost = self.engine.core.clock_watch.lost()
+        if lost:
+            in_hand = [*(call.task for call in self.workshop), *self.reports.tasks()]
+            self.engine.core.clock_watch.give_back(lost, [*in_hand, *(task for _, task in self.handing.handed)])
+
     # ------------------------------------------------------------------ one unit of work
 
     def tick(self, *, ahead: bool = False, until: float = -1) -> bool:
@@ -130,6 +156,8 @@ class Work:
         elif self._timeline and self._timeline[0][0] <= until:
             until = self._timeline[0][0] - 1
         self.handing.until = until
+        if self.engine.core.clock_watch.set_by != self._set_by or not self.clock.virtual:
+            self.keep_time()
         now = self.clock.now()
         if now != self._driven_at or not self.clock.virtual:
             self._driven_at = now

@@ -140,6 +140,8 @@ class Capability(StrEnum):
     SERIAL = "serial changes"
     #: An application's change, in which others are parts: `Engine.transaction`. See `JoinableBackend`.
     TRANSACTIONS = "transactions"
+    #: Every process that uses it is on one machine: when the clock of that is set, timers are dated again.
+    ONE_CLOCK = "one clock"
     #: A copy in one file while it is used: `Engine.admin.backup`.
     BACKUP = "backup"
 

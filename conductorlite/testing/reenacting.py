@@ -84,10 +84,14 @@ def reenacted(engine: Engine, workflow_id: str, step: ReplayStep, definitions: M
             fields["data"] = {"key": cause["from"], "holder": task.task_id, "number": 0}
         else:
             fields["data"] = _reported(cause, line, task) if kind is EventKind.REPORT else _said(cause)
+        if kind is EventKind.SUSPENDED:
+            fields["data"] = {"by": line.number or 0}
         if kind is EventKind.POLL:
             fields["data"] = {"workerId": cause["worker"]} if "worker" in cause else {}
     elif kind is EventKind.START:
-        fields["data"] = {"at": cause["at"]} if "at" in cause else {}
+        fields["data"] = {name: cause[name] for name in ("at", "delay") if name in cause}
+    elif kind is EventKind.CLOCK_SET:
+        fields["data"] = {"by": line.number or 0}
     elif kind in (EventKind.TERMINATE, EventKind.RETRY):
         fields["data"] = _said(cause)
     else:
@@ -96,7 +100,7 @@ def reenacted(engine: Engine, workflow_id: str, step: ReplayStep, definitions: M
         workflow_id=workflow_id,
         event_id=cause.get("id", f"{kind}@{line.n}"),
         kind=kind,
-        due_at=step.clock,
+        due_at=0 if kind in _FIRST else step.clock,
         # A migration has a turn of its own: no other event can have it stamped later than the clock.
         posted_at=step.at if kind is EventKind.MIGRATE else step.clock,
         sender=cause.get("from", ""),
@@ -105,9 +109,12 @@ def reenacted(engine: Engine, workflow_id: str, step: ReplayStep, definitions: M
 
 
 _ABOUT_TASKS: Final = (
-    *(EventKind.POLL, EventKind.REPORT, EventKind.GIVE_BACK, EventKind.GRANTED),
+    *(EventKind.POLL, EventKind.REPORT, EventKind.GIVE_BACK, EventKind.SUSPENDED, EventKind.GRANTED),
     *(EventKind.STARTED, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED),
 )
+
+#: Read before everything that was due meanwhile.
+_FIRST: Final = frozenset({EventKind.CLOCK_SET, EventKind.SUSPENDED})
 
 #: What a task that is offered again becomes.
 _AGAIN: Final = (TaskStatus.SCHEDULED, TaskStatus.PENDING)
@@ -326,7 +333,7 @@ def _export_history(document: Any, where: str) -> tuple[HistoryEvent, ...]:
 _CAUSE: Final[Mapping[str, type]] = {
     **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason", "why"), str),
     **dict.fromkeys(("at", "clock", "callback"), int),
-    **dict.fromkeys(("same", "resume", "parent", "existing"), bool),
+    **dict.fromkeys(("same", "resume", "parent", "existing", "delay"), bool),
     **dict.fromkeys(("used", "slots", "cut", "errors"), list),
 }
 

@@ -14,6 +14,7 @@ from conductorlite.decide.transitions import (
     end_attempt,
     end_workflow,
     make_attempt,
+    move_workflow_instants,
     record_report,
     reopen_workflow,
     reset_workflow,
@@ -97,6 +98,10 @@ class Changeset(Admissions):
     def take_back_end(self) -> None:
         """Take back what reported the end of the execution."""
         reopen_workflow(self._row)
+
+    def move_instants(self, by: int) -> None:
+        """Put the instants of the execution to what a clock would have read that goes by so much more."""
+        move_workflow_instants(self._row, by)
 
     def take_back_start(self) -> None:
         """Take the execution back to where nothing of it has begun."""

@@ -64,7 +64,7 @@ class PostgresBackend:
 
     #: What is offered is each process's own share first.
     shares_heads = True
-    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.BACKUP, Capability.SERIAL}
+    capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.BACKUP, Capability.SERIAL, Capability.ONE_CLOCK}
 
     def __init__(self, url: str, *, schema: str = "conductorlite", busy_timeout_ms: Milliseconds = 5_000) -> None:
         self._url, options, shown = parted(url, "schema", "busy_timeout_ms")

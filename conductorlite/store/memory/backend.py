@@ -21,7 +21,7 @@ from conductorlite.store.tables import Life
 
 __all__ = ["MemoryBackend"]
 
-_RELAYING: Final = frozenset((Capability.SNAPSHOTS, Capability.SERIAL, Capability.TRANSACTIONS))
+_RELAYING: Final = frozenset((Capability.SNAPSHOTS, Capability.SERIAL, Capability.TRANSACTIONS, Capability.ONE_CLOCK))
 _WHOLE: Final = _RELAYING | {Capability.IMMEDIATE, Capability.ONE_COMMIT}
 
 

@@ -1,0 +1,96 @@
+"""Elapsed time, where the clock or the process stood in its way: the clock was set, or a process that holds a task did not run.
+
+A length of time (a WAIT's duration, a retry delay, a timeout, a lease) is as long as it was, whatever the clock was set to. An
+instant (a WAIT's `until`, a start `at`, a schedule) stays what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.transitions import move_deadlines, move_instants
+from conductorlite.model.decisions import TIMERS, Event, EventKind, Outcome
+from conductorlite.model.executions import HistoryKind, Task
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import span_in_words
+
+__all__ = ["on_clock_set", "on_suspended"]
+
+#: Timers that follow from no deadline of an attempt, and are of lengths of time.
+_LENGTHS: Final = frozenset({EventKind.WORKFLOW_TIMEOUT, EventKind.ADMISSION, EventKind.OFFER_ENDS})
+
+#: Timers of the deadlines of attempts, which follow from their rows.
+_OF_ROWS: Final = frozenset(TIMERS.values())
+
+
+def on_clock_set(changeset: Changeset, event: Event) -> None:
+    """Put the instants of an execution to what the clock would have read had it always gone as it goes now.
+
+    Then all that is reckoned from them later comes out right, and the execution's time goes on with the clock.
+    """
+    by: int = changeset.value(event.data)["by"]
+    if changeset.workflow.status.terminal:
+        changeset.reply(event, Outcome.IGNORED, "the workflow has ended")
+        return
+    changeset.reader.prefetch(everything=True, inbox=True)
+    if by < 0:
+        changeset.now = max(changeset.clock, changeset.workflow.updated_at + by)
+    changeset.move_instants(by)
+    for task in changeset.everything():
+        _move_task(changeset, task, by)
+    for posted in changeset.reader.inbox():
+        if posted.event_id != event.event_id and posted.kind not in _OF_ROWS:
+            _move_event(changeset, posted, by)
+    direction = "back" if by < 0 else "forward"
+    text = f"the clock was set {direction} by {span_in_words(abs(by))}; lengths of time are as long as they were"
+    changeset.journal(HistoryKind.CLOCK, "SET", number=by, reason=text)
+
+
+def _move_task(changeset: Changeset, task: Task, by: int) -> None:
+    wait = task.wait_until is not None and not _names_instant(changeset.value(task.input))
+    row, before = changeset.opened(task)
+    move_instants(row, by, wait=wait)
+    changeset.settle(row, before)
+    node = changeset.placed(row)
+    if row.status is TaskStatus.SCHEDULED and not (node is not None and node.operator):
+        changeset.remove_message(row)
+        changeset.offer(row)
+
+
+def _names_instant(values: Mapping[str, Any]) -> bool:
+    """True if the input of a WAIT names an instant rather than a length of time."""
+    return bool(str(values.get("until") or "").strip())
+
+
+def _move_event(changeset: Changeset, event: Event, by: int) -> None:
+    """Date an event of the inbox as the clock goes now, unless it waits for an instant."""
+    clock, due_at = changeset.clock, event.due_at
+    delayed = event.kind is EventKind.START and changeset.value(event.data).get("delay")
+    if event.kind in _LENGTHS or delayed:
+        due_at += by
+    elif event.kind is not EventKind.START:  # it was due when it was posted, or looks itself whether it is (a window of a limit)
+        due_at = min(due_at, clock)
+    posted_at = event.posted_at + by if by > 0 else min(event.posted_at, clock)
+    if due_at != event.due_at or posted_at != event.posted_at:
+        changeset.send_on(event, event.event_id, due_at=due_at, posted_at=posted_at)
+
+
+def on_suspended(changeset: Changeset, event: Event) -> None:
+    """Give an attempt the time back in which the process that holds it did not run: that says nothing of its worker."""
+    said = changeset.value(event.data)
+    task = None if event.ref is None or changeset.workflow.status.terminal else changeset.addressee(event)
+    if (
+        task is None
+        or task.status is not TaskStatus.IN_PROGRESS
+        or (task.attempt, task.generation) != (event.attempt, event.generation)
+        or said.get("lease", task.lease) != task.lease
+    ):
+        changeset.reply(event, Outcome.IGNORED, "the attempt is not in those hands any more")
+        return
+    row, before = changeset.opened(task)
+    move_deadlines(row, said["by"])
+    changeset.settle(row, before)
+    text = f"the process that holds it did not run for {span_in_words(said['by'])}, which its deadlines do not count"
+    changeset.journal(HistoryKind.CLOCK, "SUSPENDED", ref=row.ref, attempt=row.attempt, number=said["by"], reason=text)
