@@ -23,6 +23,7 @@ from conductorlite.decide.sub_workflows import notify_parent, start_failure_work
 from conductorlite.language.values import to_text
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind
+from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import InvalidInput, InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
@@ -110,7 +111,7 @@ def terminate_workflow(changeset: Changeset, task: Task) -> None:
         return
     if status is WorkflowStatus.COMPLETED and _refused(changeset, task.output):
         return
-    if reason is None and status is not WorkflowStatus.COMPLETED:
+    if reason is None and (status is not WorkflowStatus.COMPLETED or changeset.workflow.semantics is Semantics.OSS):
         reason = f"Workflow is {status} by TERMINATE task: {task.task_id}"
     text = None if reason is None else to_text(reason)
     output = _bounded(changeset, task.output)

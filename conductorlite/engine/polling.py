@@ -362,7 +362,7 @@ class Polling(Part):
             return task
         with self._backend.reading() as view:
             node = self._turns.plans.extended(view, row, task.grafts).nodes[task.base_ref]
-        handed = self._secrecy.handed(task, node)
+        handed = self._secrecy.handed(task, node, row.semantics)
         if isinstance(handed, Task):
             return handed
         with suppress(StaleLease):

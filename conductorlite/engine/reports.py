@@ -18,6 +18,7 @@ from typing import Any, Final
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.groups import GroupTurns, RunGroup
+from conductorlite.engine.logs import log_driver
 from conductorlite.engine.payloads import given_path, uploaded
 from conductorlite.engine.turn_types import Asked, Taking, TurnResult
 from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
@@ -25,6 +26,7 @@ from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Document, Payload, Revealed, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
+from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import (
     ConductorliteError,
     Conflict,
@@ -61,8 +63,12 @@ class Secrecy:
         self._environment = environment
         self._held: Cache[str, tuple[Any, ...]] = Cache(_HELD)
 
-    def handed(self, task: Task, node: Node) -> Task | TaskResult:
-        """A polled task as its worker receives it, or the report of why it cannot be carried out."""
+    def handed(self, task: Task, node: Node, semantics: Semantics) -> Task | TaskResult:
+        """A polled task as its worker receives it, or the report of why it cannot be carried out.
+
+        A name in `runtimeMetadata` by which there is nothing is left out, with a warning, by the semantics of Conductor's
+        open-source server; by others it fails the task, as one in its input always does.
+        """
         sites, metadata_names = node.template.secrets, _metadata_names(node)
         self._held.put(task.task_id, ())  # as long as it has none, its report need not look for any
         if not sites and not metadata_names:
@@ -71,6 +77,11 @@ class Secrecy:
             values = {name: secret_value(name, self._text) for name in secret_names(sites)}
             named = {name: self._text(name) for name in metadata_names}
             # What is no secret may be a variable of the engine's environment, as in Conductor; it is not kept secret then.
+            if semantics is Semantics.OSS:
+                unknown = [name for name, text in named.items() if text is None and name not in self._environment]
+                for name in unknown:
+                    log_driver("task %r is handed out without %r of its runtimeMetadata: there is no such secret", task.ref, name)
+                    del named[name]
             metadata = {name: self._environment[name] if text is None else text for name, text in named.items()}
             text = canonical(filled_in(task.input_data, sites, values))
         except KeyError as missing:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import compositions
+import idioms
 import languages
 import operators
 import parents
@@ -21,4 +22,5 @@ def cases(drawn: int, seed: int, checkout: Path | None) -> Sequence[Case]:
     """Every case, with so many random compositions, and the definitions of a checkout of Conductor."""
     found = [*paths.cases(), *languages.cases(), *operators.cases(), *verbs.cases(), *parents.cases()]
     found += [*timing.cases(), *system_tasks.cases(), *compositions.cases(drawn, seed)]
+    found += idioms.cases(drawn, seed)
     return [*found, *(tree.cases(checkout) if checkout else ())]

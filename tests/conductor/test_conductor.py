@@ -122,6 +122,7 @@ def test_the_catalog() -> None:
         "http",
         "event",
         "compositions",
+        "idioms",
     }
     assert {case.kind for case in cases} == kinds
     assert [case.workflows for case in catalog.cases(3, 7, None)[-3:]] == [case.workflows for case in cases[-3:]]

@@ -11,8 +11,10 @@ from canary_kit import Vault
 from conductorlite import (
     AsyncEngine,
     Engine,
+    EngineConfig,
     EnvironmentSecrets,
     InvalidDefinition,
+    Semantics,
     Task,
     TaskContext,
     TaskDef,
@@ -26,6 +28,7 @@ from conductorlite import (
     validate,
 )
 from conductorlite.errors import InvalidInput, SecretsUnavailable
+from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 
 SECRETS = {"A": "alpha-alpha", "B": '{"user": {"name": "bob-bobson"}, "n": [1, 12345]}', "N": "12"}
@@ -98,6 +101,20 @@ def test_runtime_metadata_is_handed_out_beside_the_input(engine: Engine) -> None
     done = TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.COMPLETED, output_data={"got": "alpha-alpha"})
     assert engine.update_task(done).output_data == {"got": "***"}
     assert engine.get("w").tasks[0].runtime_metadata == {}
+
+
+def test_runtime_metadata_that_is_not_there(backend: Backend, caplog: pytest.LogCaptureFixture) -> None:
+    """By the semantics of the open-source server the task is handed out without it, with a warning; else it fails for good."""
+    definition = one({"k": "${workflow.secrets.A}"}, task_def=TaskDef(name="t", runtime_metadata=["A", "NONE"]))
+    engine = Engine(backend, clock=VirtualClock(0), secrets=SECRETS, config=EngineConfig(semantics=Semantics.OSS))
+    task = polled(engine, definition)
+    assert (task.runtime_metadata, task.input_data) == ({"A": "alpha-alpha"}, {"k": "alpha-alpha"})
+    assert "handed out without 'NONE'" in caplog.text
+    strict = Engine(MemoryBackend(), clock=VirtualClock(0), secrets=SECRETS)
+    strict.start(definition, workflow_id="w")
+    strict.settle()
+    assert strict.poll("t") == []
+    assert strict.get("w").tasks[0].reason == "task 't': there is no secret 'NONE'"
 
 
 @pytest.mark.parametrize(

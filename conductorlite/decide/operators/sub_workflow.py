@@ -24,7 +24,14 @@ from conductorlite.language.values import to_text
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, EventKind
-from conductorlite.model.definitions import DEFINITION_HASH, MAX_KEY, NAMED_BY_INPUT, IdempotencyStrategy, SubWorkflowParams
+from conductorlite.model.definitions import (
+    DEFINITION_HASH,
+    MAX_KEY,
+    NAMED_BY_INPUT,
+    IdempotencyStrategy,
+    Semantics,
+    SubWorkflowParams,
+)
 from conductorlite.model.errors import PayloadTooLarge
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.later import pattern
@@ -221,6 +228,20 @@ def schedule_sub_workflow(
     start_child(changeset, task, task.due_at)
 
 
+def _input_of_child(changeset: Changeset, task: Task, said: Mapping[str, Any]) -> Any:
+    """The child's input; with the semantics of Conductor's open-source server a child of an inline definition has its mark."""
+    values = said["workflowInput"]
+    if changeset.workflow.semantics is not Semantics.OSS:
+        return values
+    params = changeset.node(task).task.sub_workflow_param
+    named = params is not None and NAMED_BY_INPUT in params.extra
+    inline = said.get("subWorkflowDefinition") if named else None if params is None else params.workflow_definition
+    if inline is None:
+        return values
+    known = values.get("_systemMetadata")
+    return {**values, "_systemMetadata": {**(known if isinstance(known, dict) else {}), "dynamic": True}}
+
+
 def start_child(changeset: Changeset, task: Task, due_at: int, *, again: bool = False) -> None:
     """Post the start of the execution that a SUB_WORKFLOW row says; one that has begun already takes no notice.
 
@@ -228,7 +249,9 @@ def start_child(changeset: Changeset, task: Task, due_at: int, *, again: bool = 
     """
     said = changeset.value(task.input)
     version = said["subWorkflowVersion"] or 1
-    start = child_start(changeset, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, said["workflowInput"])
+    start = child_start(
+        changeset, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, _input_of_child(changeset, task, said)
+    )
     start |= {"priority": said["priority"], "taskToDomain": said["subWorkflowTaskToDomain"]}
     start |= {key: said[key] for key in _KEYS if key in said}
     outer = (*changeset.workflow.outer_keys, *filter(None, [changeset.workflow.rate_limit_key]))

@@ -1,0 +1,96 @@
+"""What `Semantics.OSS` does as Conductor's open-source server does, and the default semantics do not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple
+from run_time_kit import dynamic, workflow
+
+from conductorlite import Semantics, WorkflowDef, WorkflowStatus, WorkflowTask
+
+INNER = {"name": "inner", "version": 2, "tasks": [{"name": "n", "taskReferenceName": "n", "type": "NOOP"}]}
+
+
+def end(status: str = "COMPLETED", **given: Any) -> WorkflowTask:
+    """A TERMINATE."""
+    return WorkflowTask(
+        name="end", task_reference_name="end", type="TERMINATE", input_parameters={"terminationStatus": status, **given}
+    )
+
+
+def child(ref: str = "c", **params: Any) -> WorkflowTask:
+    """A SUB_WORKFLOW."""
+    task = {"name": ref, "taskReferenceName": ref, "type": "SUB_WORKFLOW", "subWorkflowParam": params}
+    return WorkflowDef.from_json({"name": "x", "tasks": [task]}).tasks[0]
+
+
+@pytest.fixture(params=list(Semantics))
+def bench(new_bench: NewBench, request: pytest.FixtureRequest) -> Bench:
+    """A bench of each semantics."""
+    return new_bench(semantics=request.param)
+
+
+def is_oss(bench: Bench) -> bool:
+    """Whether it does as the open-source server does."""
+    return bench.engine.config.semantics is Semantics.OSS
+
+
+@pytest.mark.parametrize("reason", [None, "enough"])
+def test_the_reason_of_a_terminate_that_completes(bench: Bench, reason: str | None) -> None:
+    """The execution has the reason that is given, and without one that of the server; so has a child that it cancels."""
+    bench.engine.register(flow(simple("a"), name="child"))
+    given = {} if reason is None else {"terminationReason": reason}
+    bench.start(flow(fork("f", [child(name="child", version=1)], [simple("b"), end(**given)]), join("j", "c", "end")))
+    bench.engine.settle()
+    child_id = bench.task("c").sub_workflow_id or ""
+    bench.do("b")
+    bench.engine.settle()
+    own = f"Workflow is COMPLETED by TERMINATE task: {bench.task('end').task_id}" if is_oss(bench) else None
+    assert (bench.workflow.status, bench.workflow.reason) == (WorkflowStatus.COMPLETED, reason or own)
+    below = bench.engine.get(child_id)
+    because = f"reason: {reason or own}" if reason or own else "status COMPLETED"
+    assert (below.status, below.reason) == (WorkflowStatus.TERMINATED, f"Parent workflow has been terminated with {because}")
+    assert bench.statuses()["c"] == "CANCELED"
+
+
+@pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "TERMINATED"])
+def test_terminate_in_a_loop(bench: Bench, status: str) -> None:
+    """It ends the execution in that round; the loop is CANCELED, with what its rounds have put out."""
+    bench.start(flow(rounds("l", [simple("a"), end(status, workflowOutput={"k": 1})], 3), noop("z")))
+    bench.do("a", output={"n": 1})
+    assert (str(bench.status_of_workflow()), bench.workflow.output_data) == (status, {"k": 1})
+    assert bench.statuses() == {"l": "CANCELED", "a__1": "COMPLETED", "end__1": "COMPLETED"}
+    assert bench.task("l").output_data["1"]["a"] == {"n": 1}
+
+
+FORMS: dict[str, tuple[dict[str, Any], bool]] = {
+    "an object": ({"name": "inner", "workflowDefinition": INNER}, True),
+    "an expression": ({"name": "x", "version": 1, "workflowDefinition": "${workflow.input.inner}"}, True),
+    "a name": ({"name": "inner", "version": 2}, False),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("known", [{}, {"_systemMetadata": {"other": 1}}, {"_systemMetadata": "text"}])
+def test_the_mark_of_an_inline_child(bench: Bench, form: str, known: dict[str, Any]) -> None:
+    """The input of a child of an inline definition says so under `_systemMetadata`; the task's own input does not."""
+    params, inline = FORMS[form]
+    bench.engine.register(WorkflowDef.from_json(INNER))
+    task = {"name": "c", "taskReferenceName": "c", "type": "SUB_WORKFLOW", "subWorkflowParam": params, "inputParameters": known}
+    bench.start(workflow(task), {"inner": INNER})
+    bench.engine.settle()
+    below = bench.engine.get(bench.task("c").sub_workflow_id or "")
+    mark = {**(known.get("_systemMetadata") if isinstance(known.get("_systemMetadata"), dict) else {}), "dynamic": True}  # type: ignore[dict-item]
+    assert below.input_data == ({**known, "_systemMetadata": mark} if inline and is_oss(bench) else known)
+    assert bench.task("c").input_data["workflowInput"] == known
+    assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
+
+
+def test_the_mark_of_a_definition_among_the_inputs(bench: Bench) -> None:
+    """So has the child of a DYNAMIC whose inputs hold the definition."""
+    bench.start(workflow(dynamic(inputs={"subWorkflowDefinition": INNER, "workflowInput": {"a": 1}})), {"who": "SUB_WORKFLOW"})
+    bench.engine.settle()
+    below = bench.engine.get(bench.task("d").sub_workflow_id or "")
+    assert below.input_data == ({"a": 1, "_systemMetadata": {"dynamic": True}} if is_oss(bench) else {"a": 1})
