@@ -286,7 +286,7 @@ class Engine(Verbs, InNotebook):
         if not hasattr(workflow, "starting"):
             raise InvalidInput(f"start() takes a flow, a definition or a registered name, not {workflow!r:.80}")
         given = workflow.starting(*args, **options)
-        self.workers.include(workflow)
+        self.workers.adopt(workflow)
         if workflow.definitions:
             self._turns.registry.ensure(workflow.definitions)
         return Run(self, self._start(awaited, **{**usual, **given}), workflow.read)

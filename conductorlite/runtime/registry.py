@@ -443,6 +443,10 @@ class Workers:
             self._put(new, once=False)
         return self
 
+    def adopt(self, flow: HasWorkers) -> None:
+        """Take over the functions of a flow that is started; raises as `include` does."""
+        self.include(flow)
+
     @property
     def workers(self) -> Workers:
         """This set: it is given wherever a flow or a task function can be."""

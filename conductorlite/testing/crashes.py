@@ -35,7 +35,22 @@ from conductorlite.testing.faults import STORES, Crash, FaultyBackend, Store, St
 from conductorlite.testing.scripted import ScriptedWorkers
 from conductorlite.testing.steps import StepKind, base_ref, render_history
 
-__all__ = ["CrashLife", "Life", "compare_ends", "crash_everywhere", "start_once"]
+__all__ = ["CrashLife", "Life", "Rules", "compare_ends", "crash_everywhere", "start_once"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class Rules:
+    """Invariants, and the tasks (by type or reference) whose effect happens once, however often they are tried."""
+
+    invariants: Sequence[Invariant] = ()
+    idempotent: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, invariants: Iterable[Invariant], idempotent: Iterable[str]) -> Rules:
+        """The rules of a disturbance; raises InvalidInput for what are no invariants, or for one text instead of names."""
+        if isinstance(idempotent, str):
+            raise InvalidInput(f"idempotent is a list of task types or references, not {idempotent!r}: write [{idempotent!r}]")
+        return cls(invariants=rules_of(invariants), idempotent=frozenset(idempotent))
 
 
 @attrs.define(slots=True, eq=False)
@@ -46,7 +61,7 @@ class Life:
     _script: Callable[[ScriptedWorkers], object] | None
     _kind: StoreKind
     _options: Mapping[str, Any]
-    _invariants: Sequence[Invariant] = ()
+    _rules: Rules
 
     def _workers(self) -> ScriptedWorkers:
         """The workers, with what each is to do."""
@@ -56,10 +71,16 @@ class Life:
         return workers
 
     def _broken(self, engine: Engine, workers: ScriptedWorkers, *, over: bool) -> list[str]:
-        """Which invariants do not hold. An effect is a call that does what it is there for, once for each idempotency key."""
-        calls = {one.idempotency_key: one for one in workers.calls if one.step.kind in _ACTS}
-        acts = [(one.workflow_id, base_ref(one.ref), one.task_type) for one in calls.values()]
-        return broken(self._invariants, engine, acts, over=over)
+        """Which invariants do not hold. An effect is a call that does what it is there for, each time it is made."""
+        acts: list[tuple[str, str, str]] = []
+        done: set[str] = set()
+        for one in workers.calls:
+            ref = base_ref(one.ref)
+            once = one.task_type in self._rules.idempotent or ref in self._rules.idempotent
+            if one.step.kind in _ACTS and not (once and one.idempotency_key in done):
+                acts.append((one.workflow_id, ref, one.task_type))
+                done.add(one.idempotency_key)
+        return broken(self._rules.invariants, engine, acts, over=over)
 
 
 _ACTS: Final = (StepKind.RETURNS, StepKind.DOES)
@@ -94,6 +115,7 @@ def crash_everywhere(
     same_order: bool = False,
     every: int = 1,
     invariants: Iterable[Invariant] = (),
+    idempotent: Iterable[str] = (),
     **options: Any,
 ) -> int:
     """Kill the scenario before and after each store write in turn, reopen, run it again; returns how often it was
@@ -105,7 +127,8 @@ def crash_everywhere(
     `stores` are names or functions that open a backend in a folder; `options` go to the engines. With `every` above one
     it is killed only every so manieth time, on each store at others; an odd number takes turns between before and after.
     `invariants` are what `never`, `eventually`, `whenever`, `conserved` and `in_order` make, asked of each execution at reopening
-    and at the end; an effect is a scripted call that returns, once for each idempotency key.
+    and at the end; an effect is a scripted call that returns. A worker is not taken for idempotent: a call that is repeated has its
+    effect again, but for tasks that `idempotent` names, by type or reference, which hand on their idempotency key.
 
     Raises AssertionError unless, on every store and for every crash: what is in the store at reopening is, row by
     row, what was there after the last commit of the undisturbed run; no law is broken, then and at the end; every
@@ -115,7 +138,7 @@ def crash_everywhere(
     """
     if every < 1:
         raise InvalidInput(f"every={every} is no number of deaths")
-    points, rules = 0, rules_of(invariants)
+    points, rules = 0, Rules.of(invariants, idempotent)
     for offset, kind in enumerate(some(stores, "store")):
         calm = CrashLife(scenario, script, kind, options, rules)
         calm.live()

@@ -25,8 +25,8 @@ from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Worker
 from conductorlite.store.ports import Backend
-from conductorlite.testing.crashes import CrashLife, compare_ends
-from conductorlite.testing.exploration.invariants import Invariant, rules_of
+from conductorlite.testing.crashes import CrashLife, Rules, compare_ends
+from conductorlite.testing.exploration.invariants import Invariant
 from conductorlite.testing.faults import STORES, StoreKind, some
 from conductorlite.testing.scripted import ScriptedWorkers, around
 
@@ -42,14 +42,16 @@ def deliver_twice(
     *,
     stores: Iterable[StoreKind] = STORES,
     invariants: Iterable[Invariant] = (),
+    idempotent: Iterable[str] = (),
     **options: Any,
 ) -> int:
-    """Run a scenario with every report and signal delivered twice, on each store; returns how many were.
+    """Run a scenario with every task, report and signal delivered twice, on each store; returns how many reports were.
 
-    Scenario, script, stores, invariants and options are as for `crash_everywhere`. Raises AssertionError unless every execution
-    ends with the same status, tasks and outputs as without, and no law of the engine and no invariant is broken.
+    A worker that gets a task twice has its effect twice, unless it is one of the `idempotent` tasks; its first report counts.
+    Scenario, script, stores, invariants, `idempotent` and options are as for `crash_everywhere`. Raises AssertionError unless every
+    execution ends with the same status, tasks and outputs as without, and no law of the engine and no invariant is broken.
     """
-    count, rules = 0, rules_of(invariants)
+    count, rules = 0, Rules.of(invariants, idempotent)
     for kind in some(stores, "store"):
         twice = _Twice(scenario, script, kind, options, rules)
         _compare(CrashLife(scenario, script, kind, options, rules), twice, f"store {kind}, each report twice")
@@ -65,13 +67,14 @@ def reorder(
     within: Span = "1s",
     stores: Iterable[StoreKind] = ("memory",),
     invariants: Iterable[Invariant] = (),
+    idempotent: Iterable[str] = (),
     **options: Any,
 ) -> int:
     """Run a scenario with each call of the scripted workers so much longer, at most, as a seed draws; returns how often it was run.
 
     So what runs side by side ends in other orders. Else as `deliver_twice`; what a scenario puts out must not hang on the order.
     """
-    count, longest, drawn, rules = 0, to_span(within), some(seeds, "seed"), rules_of(invariants)
+    count, longest, drawn, rules = 0, to_span(within), some(seeds, "seed"), Rules.of(invariants, idempotent)
     for kind in some(stores, "store"):
         for seed in drawn:
             made = _Delayed(scenario, script, kind, options, rules, seed, longest)
@@ -116,6 +119,11 @@ class _Twice(CrashLife):
     """A life in which each report is delivered again at once."""
 
     again: int = 0
+
+    def _workers(self) -> ScriptedWorkers:
+        workers = super()._workers()
+        workers.calls.twice = True
+        return workers
 
     def _engine(self, backend: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> Engine:
         engine = super()._engine(backend, clock, workers)

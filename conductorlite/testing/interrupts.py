@@ -34,8 +34,8 @@ from conductorlite.model.threads import Block
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.pool import Pool
 from conductorlite.store.ports import Backend
-from conductorlite.testing.crashes import Life
-from conductorlite.testing.exploration.invariants import Invariant, rules_of
+from conductorlite.testing.crashes import Life, Rules
+from conductorlite.testing.exploration.invariants import Invariant
 from conductorlite.testing.faults import Store, StoreKind, some
 from conductorlite.testing.scripted import ScriptedWorkers
 
@@ -247,6 +247,7 @@ def interrupt_everywhere(
     seed: int = 0,
     error: Callable[[], BaseException] = KeyboardInterrupt,
     invariants: Iterable[Invariant] = (),
+    idempotent: Iterable[str] = (),
     **options: Any,
 ) -> int:
     """Interrupt the scenario at so many instants on each store, each time in a fresh one, and run it again with the same engine;
@@ -254,14 +255,14 @@ def interrupt_everywhere(
 
     An instant is one before an instruction, uniform over all that conductorlite carries out, with what it calls of the
     standard library; the same `seed` draws the same ones. `error` makes what is raised there. `scenario`, `script`,
-    `stores`, `invariants` and `options` are as for `crash_everywhere`: every step must be one that may be repeated. A worker may be
-    called again for the same attempt, so let what it returns not hang on how often it was called.
+    `stores`, `invariants`, `idempotent` and `options` are as for `crash_everywhere`: every step must be one that may be repeated.
+    A worker may be called again for the same attempt, so what it returns must not depend on how often it was called.
 
     Raises AssertionError unless each time: the exception comes out of the scenario, unless it is an Exception; while it is
     still kept, another writer can write to the store (another connection to a file, another thread in memory); run again,
     every execution ends with the same status and output as without an interruption; and no law and no invariant is broken.
     """
-    interrupted, rules = 0, rules_of(invariants)
+    interrupted, rules = 0, Rules.of(invariants, idempotent)
     for kind in some(stores, "store"):
         calm = _calm(partial(_Life, scenario, script, kind, options, rules))
         for number in range(instants):

@@ -162,6 +162,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """After a test with engines: their laws when it passed, their timelines when it failed."""
     try:
         answer = yield
+        if problems := [text for workers in _scripted(item) for text in (*workers.unscripted.values(), *workers.unused())]:
+            pytest.fail("\n".join(["the scripts of the test do not fit its workflows:", *problems]), pytrace=False)
         broken = [str(finding) for engine in _open(item) for finding in engine.admin.check()]
         if broken:
             pytest.fail("\n".join(["laws of the engine do not hold after the test:", *broken]), pytrace=False)
@@ -180,6 +182,16 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     finally:
         if _ENGINES in item.stash:
             del item.stash[_ENGINES]
+
+
+def _scripted(item: pytest.Item) -> list[ScriptedWorkers]:
+    """The scripted workers of the engines of a test, and its fixture `workers`."""
+    if _ENGINES not in item.stash:
+        return []
+    from conductorlite.testing.scripted import ScriptedWorkers
+
+    found = [engine.workers for engine in item.stash[_ENGINES]]
+    return [workers for at, workers in enumerate(found) if isinstance(workers, ScriptedWorkers) and workers not in found[:at]]
 
 
 def _open(item: pytest.Item) -> list[Engine]:

@@ -6,8 +6,12 @@
     workers.ship.when(ref="second_parcel").fails()
 
 Steps are used in order. One that is given `times` is used so often; one that is not is used once if something
-follows, and for ever if nothing does. When all are used up, a call returns `{}`. Only task types that a test touches
-have a worker; tasks of any other type stay in their queue.
+follows, and for ever if nothing does. When all are used up, a call returns `{}`.
+
+A test never calls a real function by accident. A task of a flow that has neither a script nor a function of the test's own
+fails for good, with a reason that says so; `workers.real("charge")` lets the real function run. A script that was written and never
+used is a mistake too: `unused` lists them, and the fixtures of the pytest plugin fail the test. A test that looks at the `calls` or
+`inputs` of a script knows how often it was used, and `optional` says that a script need not be.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from conductorlite.model.attrs import new
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.model.texts import Span, to_span
+from conductorlite.model.texts import Span, did_you_mean, to_span
 from conductorlite.model.threads import Mutex
 from conductorlite.runtime.calls import Deferred, call
 from conductorlite.runtime.context import TaskContext, idempotency_key
@@ -52,6 +56,16 @@ class Call:
         return idempotency_key(self.workflow_id, self.ref)
 
 
+class _Calls(list[Call]):
+    """All calls of scripted workers."""
+
+    #: Whether each task is delivered to its worker twice: it does again what it did, and its first report counts.
+    twice = False
+
+    def __getattr__(self, verb: str) -> Any:
+        raise AttributeError(_in_brackets("calls", verb))
+
+
 class _Playing:
     """Steps, and how far they were used, by several threads at once: each call that asks a step has a number of its own there."""
 
@@ -67,12 +81,14 @@ class _Playing:
 class Script:
     """What the calls of one task type do. Every method returns the script, so that steps can be chained."""
 
-    def __init__(self, task_type: str, log: list[Call]) -> None:
+    def __init__(self, task_type: str, log: _Calls) -> None:
         self.task_type = task_type
         self._log = log
         self._takes_ms = 0
         self._playing = _Playing()
         self._given_back: list[Call] = []
+        #: Whether steps were written that have to be used; whether the script was called, or the test has looked at its calls.
+        self._expected = self._noticed = False
         #: Scripts of calls that are alike in something, the last one first.
         self._cases: list[tuple[Callable[[Task], bool], Script]] = []
         self._mutex = Mutex()
@@ -151,8 +167,18 @@ class Script:
         """Run a real function, called like any worker's: by keyword arguments, with a `TaskContext` if asked for."""
         return self._add(StepKind.DOES, times, function=function)
 
+    def optional(self) -> Script:
+        """Let the script go unused."""
+        self._noticed = True
+        return self
+
+    @property
+    def unused(self) -> bool:
+        """Whether the script was written and never called, though it is not `optional` and the test did not look at its calls."""
+        return (self._expected and not self._noticed) or any(case.unused for _, case in self._cases)
+
     def follow(self, steps: Iterable[Step]) -> Script:
-        """Add steps as they are, such as those of `strategies.outcomes()`."""
+        """Add steps as they are, such as those of `strategies.outcomes()`; they need not be used."""
         self.steps.extend(steps)
         return self
 
@@ -160,12 +186,13 @@ class Script:
         """Drop all steps, those of `when` too; calls made so far stay in `calls`."""
         with self._mutex.held():
             self._cases.clear()
-            self._playing, self._takes_ms = _Playing(), 0
+            self._playing, self._takes_ms, self._expected = _Playing(), 0, False
         return self
 
     def _add(self, kind: StepKind, times: int | None, **fields: Any) -> Script:
         if times is not None and times < 0:
             raise InvalidInput(f"times {times} is negative")
+        self._expected = True
         self.steps.append(Step(kind=kind, times=times, **{"takes_ms": self._takes_ms, **fields}))
         return self
 
@@ -174,6 +201,7 @@ class Script:
     @property
     def calls(self) -> list[Call]:
         """Calls made so far, in order."""
+        self._noticed = True
         return [one for one in self._log if one.task_type == self.task_type]
 
     @property
@@ -189,6 +217,7 @@ class Script:
     def play(self, context: TaskContext) -> Any:
         """Carry out one call: what a worker function of this type returns or raises."""
         task = context.task
+        self._noticed = True
         for fits, script in self._cases:
             if fits(task):
                 return script.play(context)
@@ -208,6 +237,9 @@ class Script:
         if step.kind is StepKind.HANGS or step.kind is StepKind.CRASHES:
             return Deferred(after_ms=None, silent=step.kind is StepKind.CRASHES)
         outcome = _outcome(step, context)
+        if self._log.twice and (step.kind is StepKind.RETURNS or step.kind is StepKind.DOES):
+            self._log.append(self._log[-1])
+            _outcome(step, context)
         if isinstance(outcome, Deferred):
             return outcome
         if step.takes_ms or step.silent or step.reports > 1:
@@ -266,24 +298,107 @@ def _outcome(step: Step, context: TaskContext) -> Any:
     )
 
 
+class _Named:
+    """A method of `ScriptedWorkers`: to script a task type of its name, the type has to be written in brackets."""
+
+    __slots__ = ("_method",)
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+
+    def __call__(self, *given: Any, **options: Any) -> Any:
+        return self._method(*given, **options)
+
+    def __getattr__(self, verb: str) -> Any:
+        value = getattr(self._method, verb, None)
+        if value is None:
+            raise AttributeError(_in_brackets(self._method.__name__, verb))
+        return value
+
+
+class _WorkerId(str):
+    """The id of workers that were given none."""
+
+    __slots__ = ()
+
+    def __getattr__(self, verb: str) -> Any:
+        raise AttributeError(_in_brackets("worker_id", verb))
+
+
+def _in_brackets(name: str, verb: str) -> str:
+    return f"workers.{name} is no script, so it has no {verb!r}; to script a task of that type, write workers[{name!r}]"
+
+
 class ScriptedWorkers(Workers):
     """Workers that follow a script: `workers.charge`, or `workers["charge"]`, is the `Script` of a task type.
 
-    Touching a type gives it a worker. Real functions may be among them (`task`, `add`, `include`); the script of a
+    Touching a type gives it a worker. A test's own functions may be among them (`task`, `add`, `include`); the script of a
     type that has a function takes its place and keeps its task definition. `calls` are all calls made, over all
-    types.
+    types. A task type of the name of an attribute of the workers, such as `add`, is scripted by `workers["add"]`.
     """
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.calls: list[Call] = []
+        self.worker_id = self.worker_id or _WorkerId()
+        self.calls: _Calls = _Calls()
         self._scripts: dict[str, Script] = {}
+        #: Functions of flows that wait for a script, by queue; and the task types whose functions may run, None for all.
+        self._withheld: dict[str, Worker] = {}
+        self._real: set[str | None] = set()
+        #: Tasks that had no script when they were called, by type.
+        self.unscripted: dict[str, str] = {}
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        return _Named(found) if name in _METHODS else found
+
+    def real(self, *task_types: str) -> ScriptedWorkers:
+        """Let the real functions of these task types run, those of all types without an argument."""
+        self._real |= set(task_types) or {None}
+        for queue, worker in self._withheld.items():
+            if self._is_real(worker) and queue not in self._scripts:
+                self.by_queue = {**self.by_queue, queue: worker}
+        return self
+
+    def _is_real(self, worker: Worker) -> bool:
+        return None in self._real or worker.task_type in self._real
+
+    def adopt(self, flow: HasWorkers) -> None:
+        """Take over the tasks of a flow; one that has neither a script nor a function of the test's own is withheld."""
+        for worker in flow.workers:
+            known = self.by_queue.get(worker.queue)
+            if worker.queue in self._scripts or self._is_real(worker) or (known is not None and worker.queue not in self._withheld):
+                self.include(alone(worker))
+            elif known is None:
+                self._withheld[worker.queue] = worker
+                guard = around(worker, self._refusing(worker.task_type))
+                self._put([guard], once=True)
+
+    def _refusing(self, task_type: str) -> Callable[..., Any]:
+        def refuse(context: TaskContext, **given: Any) -> Any:
+            meant = did_you_mean(task_type, [script.task_type for script in self._scripts.values() if script.unused])
+            meant = meant.replace("; did you mean", "; the script that was never used is for") if meant else ""
+            text = f"task {task_type!r} has no script{meant.rstrip('?')}: write workers[{task_type!r}].returns(…), or "
+            self.unscripted[task_type] = text + f"workers.real({task_type!r}) to call the real function"
+            raise TaskFailedTerminally(self.unscripted[task_type])
+
+        return refuse
+
+    def unused(self) -> list[str]:
+        """What to say of each script that was written and never used."""
+        known = {worker.task_type for worker in self if worker.queue not in self._scripts} | {call.task_type for call in self.calls}
+        return [
+            f"the script of {script.task_type!r} was never used{did_you_mean(script.task_type, known)}"
+            for script in self._scripts.values()
+            if script.unused
+        ]
 
     def __getitem__(self, task_type: str) -> Script:
         script = self._scripts.get(task_type)
         if script is None:
             script = self._scripts[task_type] = Script(task_type, self.calls)
             real = self.by_queue.pop(task_type, None)
+            real = self._withheld.get(task_type, real)
             made = Worker(
                 task_type=checked_type(task_type),
                 function=_played(script),
@@ -344,3 +459,12 @@ def _played(script: Script) -> Callable[..., Any]:
         return script.play(context)
 
     return scripted
+
+
+#: The methods of scripted workers, whose names task types may have too.
+_METHODS: Final = frozenset(
+    name
+    for kind in (Workers, ScriptedWorkers)
+    for name, value in vars(kind).items()
+    if not name.startswith("_") and callable(value) and not isinstance(value, property)
+)

@@ -64,7 +64,7 @@ def test_forgotten_is_what_was_said_of_some_calls_too(engine: Engine, workers: S
 def test_frozen_workers_take_nothing(engine: Engine, workers: ScriptedWorkers) -> None:
     """All of them, or some; then they go on. A name that is nobody's is refused."""
     workers.send.returns()
-    workers.other.returns()
+    workers.other.returns().optional()
     with freeze_workers(engine):
         run = engine.start(TWO)
         engine.settle()

@@ -119,6 +119,27 @@ ORDER = flow("order", [work("charge", compensate="refund"), work("ship")])
 MONEY = [conserved({"charge": 1, "refund": -1}), whenever("charge").and_run_fails().then("refund"), in_order("charge", "ship")]
 
 
+ONCE = [never(lambda run: run.acts("charge") > 1, "charged twice")]
+
+
+@pytest.mark.parametrize("disturb", [crash_everywhere, deliver_twice])
+def test_a_worker_is_not_idempotent_unless_it_is_said(disturb: Callable[..., int]) -> None:
+    """An effect that is had twice is found, whether the process dies after it or the task is delivered twice."""
+
+    def scenario(engine: Engine) -> None:
+        start_once(engine, flow("paid", [work("charge")]), workflow_id="w")
+        engine.run_until_idle()
+
+    def scripted(workers: ScriptedWorkers) -> None:
+        workers.charge.does(lambda **given: {})
+
+    with pytest.raises(AssertionError, match="charged twice"):
+        disturb(scenario, scripted, stores=["memory"], invariants=ONCE)
+    assert disturb(scenario, scripted, stores=["memory"], invariants=ONCE, idempotent=["charge"])
+    with pytest.raises(InvalidInput, match=r"write \['charge'\]"):
+        disturb(scenario, scripted, stores=["memory"], invariants=ONCE, idempotent="charge")
+
+
 def fails_to_ship(workers: ScriptedWorkers) -> None:
     """What was charged is refunded."""
     workers.charge.returns({"receipt": 7})
@@ -126,9 +147,17 @@ def fails_to_ship(workers: ScriptedWorkers) -> None:
     workers.ship.fails_terminally("no stock")
 
 
-@disturbed_by(crash_everywhere, deliver_twice, reorder, script=fails_to_ship, stores=["memory"], invariants=MONEY)
+@disturbed_by(
+    crash_everywhere,
+    deliver_twice,
+    reorder,
+    script=fails_to_ship,
+    stores=["memory"],
+    invariants=MONEY,
+    idempotent=["charge", "refund"],
+)
 def test_invariants_of_ones_own_hold(engine: Engine) -> None:
-    """A call that is repeated after a death is one effect: its key is the same."""
+    """A call of an idempotent worker that is repeated after a death is one effect: its key is the same."""
     run = start_once(engine, ORDER, workflow_id="w")
     engine.run_until_idle()
     assert run.status == "FAILED"
