@@ -50,6 +50,7 @@ from conductorlite.pages.graph import picture
 from conductorlite.plan.tree import OPERATOR_TYPES
 
 FOLDER: Final = Path(__file__).parent / "reference"
+PACKAGE_SCHEMAS: Final = Path(__file__).parents[1] / "conductorlite" / "schemas"
 
 _NOTE: Final = "<!-- Written by docs/generate.py: change the code, then run it. -->\n"
 
@@ -617,6 +618,8 @@ def schemas_page() -> str:
             "because something is missing; a test changes documents by chance and compares the two. What depends on more than",
             "one place, such as a JOIN that waits for a task that is not there, is found by `conductorlite lint`.",
             "",
+            'They are in the package too: `importlib.resources.files("conductorlite") / "schemas" / "workflow-def.json"`.',
+            "",
             "In Visual Studio Code, with the files beside your definitions:",
             "",
             "```json",
@@ -640,6 +643,10 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
 }
 
 
+#: The schemas once more, for programs that have the package and not its documentation.
+IN_PACKAGE: Final = {f"{name}.json": partial(_schema, name) for name in _SCHEMAS}
+
+
 def home_picture() -> str:
     """The picture of the home page: the flow of its code."""
     text = (FOLDER.parent / "index.md").read_text(encoding="utf-8")
@@ -659,6 +666,9 @@ def main() -> None:
         (FOLDER / folder).mkdir(parents=True, exist_ok=True)
     for name, write in PAGES.items():
         (FOLDER / name).write_text(write(), encoding="utf-8")
+    PACKAGE_SCHEMAS.mkdir(exist_ok=True)
+    for name, write in IN_PACKAGE.items():
+        (PACKAGE_SCHEMAS / name).write_text(write(), encoding="utf-8")
 
 
 if __name__ == "__main__":

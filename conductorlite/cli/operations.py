@@ -166,12 +166,15 @@ def resume(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
 @click.command("terminate")
 @_IDS
 @click.option("--reason", metavar="TEXT", help="Why; shown by show and explain.")
+@click.option(
+    "--trigger-failure-workflow", "trigger", is_flag=True, help="End them as if they had failed: start their failure workflows."
+)
 @command_options()
-def terminate(setting: Setting, workflow_ids: tuple[str, ...], reason: str | None) -> Exit:
+def terminate(setting: Setting, workflow_ids: tuple[str, ...], reason: str | None, trigger: bool) -> Exit:
     """End executions: they are TERMINATED, their open tasks are CANCELED."""
     if reason is not None and not reason.strip():
         raise InvalidInput("--reason is empty")
-    return _change(setting, partial(Engine.terminate, reason=reason), workflow_ids)
+    return _change(setting, partial(Engine.terminate, reason=reason, trigger_failure_workflow=trigger), workflow_ids)
 
 
 @click.command("remove")

@@ -169,7 +169,7 @@ def fail_workflow(
         failed_task_names=tuple(dict.fromkeys(task.name for task in failed)),
         failed_task_id=None if task is None else task.task_id,
     )
-    if compensate and changeset.plan.compensates:
+    if compensate and changeset.plan.compensates and changeset.workflow.compensating is None:
         # What it puts out is settled here, as if it ended now.
         output = output if output is not None else _fitting(changeset)
         if begin_compensation(changeset, status):

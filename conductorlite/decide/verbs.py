@@ -107,7 +107,7 @@ def on_resume(changeset: Changeset, event: Event) -> None:
 
 
 def on_terminate(changeset: Changeset, event: Event) -> None:
-    """End the workflow TERMINATED: open tasks are canceled, no failure workflow is started."""
+    """End the workflow TERMINATED: open tasks are canceled; what a failure sets off only when the event asks for it."""
     if changeset.workflow.status.terminal and withdraw_reopening(changeset):
         return
     if changeset.workflow.status is WorkflowStatus.TERMINATED:
@@ -117,9 +117,10 @@ def on_terminate(changeset: Changeset, event: Event) -> None:
     else:
         if not changeset.workflow.started_at:
             changeset.cancel_timer(EventKind.START)
-        reason = changeset.value(event.data).get("reason")
+        said = changeset.value(event.data)
         changeset.ended_by = event.sender
-        fail_workflow(changeset, WorkflowStatus.TERMINATED, reason, None, compensate=False)
+        is_failure = said.get("triggerFailureWorkflow") is True
+        fail_workflow(changeset, WorkflowStatus.TERMINATED, said.get("reason"), None, compensate=is_failure)
         changeset.ended_by = ""
 
 

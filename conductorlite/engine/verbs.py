@@ -130,14 +130,20 @@ class Verbs(Nouns):
         """
         self.core.control.resume(workflow_id)
 
-    def terminate(self, workflow_id: str, reason: str | None = None) -> None:
+    def terminate(self, workflow_id: str, reason: str | None = None, *, trigger_failure_workflow: bool = False) -> None:
         """End an execution TERMINATED: its open tasks are canceled. One that is terminated already stays as it is.
+
+        With `trigger_failure_workflow` it ends as if it had failed: what the definition says is undone, and its failure workflow
+        is started; without one nothing more happens. Executions below it only end.
 
         One that has ended and waits for a slot to go on, after a retry, stays as it ended and waits no more.
 
         Raises ExecutionNotFound, and Conflict when it is COMPLETED, FAILED or TIMED_OUT.
         """
-        self.core.control.verb(workflow_id, EventKind.TERMINATE, {} if reason is None else {"reason": reason})
+        said: dict[str, Any] = {} if reason is None else {"reason": reason}
+        if trigger_failure_workflow:
+            said["triggerFailureWorkflow"] = True
+        self.core.control.verb(workflow_id, EventKind.TERMINATE, said)
 
     def retry(self, workflow_id: str, *, resume_subworkflow_tasks: bool = False) -> None:
         """Reopen an execution that ended FAILED, TIMED_OUT or TERMINATED where it failed.

@@ -121,9 +121,9 @@ class AsyncRun(StaysHere, Generic[R]):
         """`Run.resume`, awaited."""
         await self._engine._bridge.call(self._run.resume)
 
-    async def terminate(self, reason: str | None = None) -> None:
+    async def terminate(self, reason: str | None = None, *, trigger_failure_workflow: bool = False) -> None:
         """`Run.terminate`, awaited."""
-        await self._engine._bridge.call(self._run.terminate, reason)
+        await self._engine._bridge.call(self._run.terminate, reason, trigger_failure_workflow=trigger_failure_workflow)
 
     async def retry(self, *, resume_subworkflow_tasks: bool = False) -> None:
         """`Run.retry`, awaited."""
@@ -555,9 +555,9 @@ class AsyncEngine(StaysHere):
         """`Engine.resume`, awaited."""
         await self._bridge.call(self._engine.resume, workflow_id)
 
-    async def terminate(self, workflow_id: str, reason: str | None = None) -> None:
+    async def terminate(self, workflow_id: str, reason: str | None = None, *, trigger_failure_workflow: bool = False) -> None:
         """`Engine.terminate`, awaited."""
-        await self._bridge.call(self._engine.terminate, workflow_id, reason)
+        await self._bridge.call(self._engine.terminate, workflow_id, reason, trigger_failure_workflow=trigger_failure_workflow)
 
     async def retry(self, workflow_id: str, *, resume_subworkflow_tasks: bool = False) -> None:
         """`Engine.retry`, awaited."""

@@ -260,7 +260,8 @@ def returned_value(task: Task, returned: Any) -> TaskResult:
         if isinstance(error, MemoryError):
             return raised(task, error)  # another time there may be more of it
         text = printable(error, RAW_LENGTH) if isinstance(error, InvalidInput) else error_text(error)
-        return _never(task, f"returned something that is not JSON: {text}")
+        what = "too much" if "larger than" in text else "something that is not JSON"
+        return _never(task, f"returned {what}: {text}")
 
 
 def _own_report(task: Task, result: TaskResult) -> TaskResult:

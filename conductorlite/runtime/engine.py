@@ -109,9 +109,9 @@ class Run(StaysHere, InNotebook, Generic[R]):
         """Go on where it was held; see `Engine.resume`."""
         self._engine.resume(self.workflow_id)
 
-    def terminate(self, reason: str | None = None) -> None:
+    def terminate(self, reason: str | None = None, *, trigger_failure_workflow: bool = False) -> None:
         """End it TERMINATED; see `Engine.terminate`."""
-        self._engine.terminate(self.workflow_id, reason)
+        self._engine.terminate(self.workflow_id, reason, trigger_failure_workflow=trigger_failure_workflow)
 
     def retry(self, *, resume_subworkflow_tasks: bool = False) -> None:
         """Reopen it where it failed; see `Engine.retry`."""

@@ -35,6 +35,7 @@ from conductorlite.model.threads import Waiter, started
 from conductorlite.runtime.aio import AsyncEngine
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.messages import filled, message_class, read
+from conductorlite.server.rest.documents import with_input
 from conductorlite.server.rest.operations import NO_BODY, Refused, Text
 from conductorlite.server.rest.tasks import Polled, batch_poll, poll
 from conductorlite.server.safety import Role, Safety, is_loopback
@@ -161,7 +162,11 @@ METHODS: Final[tuple[Method, ...]] = (
     _method(_WORKFLOWS, "RestartWorkflow", lambda e, r: executions.restart(e, r.get("workflowId", ""), r["useLatestDefinitions"])),
     _method(_WORKFLOWS, "RetryWorkflow", lambda e, r: executions.retry(e, r.get("workflowId", ""), r["resumeSubworkflowTasks"])),
     _method(_WORKFLOWS, "ResetWorkflowCallbacks", _id(executions.reset_callbacks)),
-    _method(_WORKFLOWS, "TerminateWorkflow", lambda e, r: executions.terminate(e, r.get("workflowId", ""), r.get("reason"))),
+    _method(
+        _WORKFLOWS,
+        "TerminateWorkflow",
+        lambda e, r: executions.terminate(e, r.get("workflowId", ""), r.get("reason"), r["triggerFailureWorkflow"]),
+    ),
     _method(_WORKFLOWS, "Search", _page(executions.search), _SEARCH, "WorkflowSummarySearchResult"),
     _method(_WORKFLOWS, "SearchByTasks", _page(executions.search_by_tasks), _SEARCH, "WorkflowSummarySearchResult"),
     _method(_WORKFLOWS, "SearchV2", _page(executions.search_v2), _SEARCH, "WorkflowSearchResult"),
@@ -381,6 +386,9 @@ def _poll(waiting: Waiting) -> Callable[[Any, Any], Awaitable[Any]]:
         else:
             taken = await poll(waiting, *who)
         tasks: Sequence[Task] = taken.tasks
+        # Clients of gRPC fetch nothing from a payload storage.
+        for document, one in zip(taken.value if several else [taken.value], tasks, strict=False):
+            with_input(document, one)
         context.add_done_callback(lambda done: waiting.give_up(tasks) if done.cancelled() else None)
         return _handed(taken, several)
 

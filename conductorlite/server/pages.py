@@ -201,7 +201,7 @@ _FRAMES: Final = {"content-security-policy": "frame-ancestors 'none'"}
 _VERBS: Final[Mapping[str, Mapping[str, str]]] = {
     "pause": {},
     "resume": {},
-    "terminate": {"reason": "text"},
+    "terminate": {"reason": "text", "trigger_failure_workflow": "flag"},
     "retry": {"resume_subworkflow_tasks": "flag"},
     "restart": {"use_latest_definitions": "flag"},
     "rerun": {"from_task": "text", "input": "document", "task_input": "document", "correlation_id": "text"},

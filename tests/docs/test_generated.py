@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import runpy
+from importlib.resources import files
 from types import ModuleType
 
 import pytest
@@ -29,6 +30,13 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
     """A page of the reference is what `python docs/generate.py` writes now."""
     committed = (DOCS / "reference" / name).read_text(encoding="utf-8")
     assert committed == GENERATOR.PAGES[name](), f"run: python docs/generate.py  ({name} is out of date)"
+
+
+@pytest.mark.parametrize("name", sorted(GENERATOR.IN_PACKAGE))
+def test_a_schema_is_in_the_package(name: str) -> None:
+    """Where a program finds it that has the package alone; it is the one of the documentation."""
+    found = files("conductorlite") / "schemas" / name
+    assert found.read_text(encoding="utf-8") == (DOCS / "reference" / "schemas" / name).read_text(encoding="utf-8")
 
 
 def test_the_picture_of_the_home_page_is_its_code() -> None:

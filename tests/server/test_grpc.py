@@ -172,6 +172,16 @@ def test_a_payload_of_a_type_stays_what_it_is(client: Client) -> None:
     assert (wire.input_message.type_url, wire.input_message.value) == ("type.example.com/a.Message", b"\x00\xff\x10")
 
 
+def test_terminating_by_rpc_can_start_the_failure_workflow(client: Client) -> None:
+    """On request, and not otherwise."""
+    client("MetadataService", "CreateWorkflow", {"workflow": {**_FLOW, "name": "undo"}})
+    client("MetadataService", "CreateWorkflow", {"workflow": {**_FLOW, "failureWorkflow": "undo"}})
+    for trigger, failures in ((False, 0), (True, 1)):
+        run = client("WorkflowService", "StartWorkflow", {"name": "hello"})["workflowId"]
+        client("WorkflowService", "TerminateWorkflow", {"workflowId": run, "triggerFailureWorkflow": trigger})
+        assert len(client("WorkflowService", "GetRunningWorkflows", {"name": "undo"}).get("workflowIds", [])) == failures
+
+
 def test_errors_are_codes(client: Client) -> None:
     """What is not there, cannot be done, or makes no sense ends with its code, and never with a traceback."""
     assert client.code("WorkflowService", "GetWorkflowStatus", {"workflowId": "x"}) == "NOT_FOUND"

@@ -39,6 +39,7 @@ _VALUES: Final[dict[str, dict[str, str]]] = {
     "status": {"status": "IN_PROGRESS"},
     "taskType": {"taskType": "other"},
     "topLevelOnly": {"topLevelOnly": "true"},
+    "triggerFailureWorkflow": {"triggerFailureWorkflow": "true"},
     "useLatestDefinitions": {"useLatestDefinitions": "true"},
     "verbose": {"verbose": "true"},
     "workerid": {"workerid": "somebody"},

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import attrs
 import httpx
 import pytest
 from rest_kit import Ask, asking
 
 from conductorlite import Engine, EngineConfig, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
+from conductorlite.decide.changeset.reader import Barriers
+from conductorlite.decide.changeset.view import Bounds
 from conductorlite.model.codec import structured
 from conductorlite.server.rest import rest_app
 from conductorlite.server.rest.app import beside
+from conductorlite.store.payloads import LocalPayloads
+from conductorlite.store.ports import ExternalStorageLocation
 
 
 @pytest.fixture
@@ -296,3 +302,80 @@ def test_a_web_ui_keeps_its_own_settings(engine: Engine) -> None:
             assert (await client.get("/health")).json()["healthy"]
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+class _Signed(LocalPayloads):
+    """A storage whose documents clients fetch by URIs that are signed, as those of S3."""
+
+    def location(self, operation: str, path: str) -> ExternalStorageLocation:
+        return ExternalStorageLocation(uri=f"https://bucket.example/{path}?signed", path=path)
+
+
+class _Reversed:
+    """A codec."""
+
+    key_id = "k"
+
+    def encode(self, data: bytes) -> bytes:
+        return data[::-1]
+
+    def decode(self, data: bytes, key_id: str) -> bytes:
+        return data[::-1]
+
+
+@pytest.mark.parametrize("codec", [None, _Reversed()])
+def test_a_large_input_is_a_path_where_the_client_reads_it(codec: Any, tmp_path: Path) -> None:
+    """The path alone, where a URI is signed and nothing is encoded; else the input alone: clients that get both fetch it again."""
+    bounds = Bounds(barriers=Barriers(task_input_payload_size_threshold=1))
+    config = EngineConfig(bounds=bounds, payload_codec=codec)
+    step = WorkflowTask(name="a", task_reference_name="a", input_parameters={"x": "${workflow.input.x}"})
+    with Engine(config=config, payloads=_Signed(tmp_path)) as engine:
+        engine.register(WorkflowDef(name="w", tasks=[step, attrs.evolve(step, task_reference_name="b")]))
+
+        async def test(ask: Ask) -> None:
+            large = {"x": "x" * 5_000}
+            run = (await ask("POST", "/api/workflow", {"name": "w", "input": large})).text
+            first = (await ask("GET", "/api/tasks/poll/a")).json()
+            report = {"workflowInstanceId": run, "taskId": first["taskId"], "status": "COMPLETED"}
+            second = (await ask("POST", "/api/tasks/update-v2", report)).json()
+            path = first.get("externalInputPayloadStoragePath")
+            assert ((path is None), first["inputData"]) == ((False, {}) if codec is None else (True, large))
+            # What is handed out in the turn that stores it comes whole.
+            assert (second.get("externalInputPayloadStoragePath"), second["inputData"]) == (None, large)
+            if codec is None:
+                where = {"path": path, "operation": "READ", "payloadType": "TASK_INPUT"}
+                found = (await ask("GET", "/api/tasks/externalstoragelocation", params=where)).json()
+                assert found == {"uri": f"https://bucket.example/{path}?signed", "path": path}
+
+        asking(engine, test)
+
+
+def test_over_grpc_a_large_input_is_whole(tmp_path: Path) -> None:
+    """Clients of gRPC fetch nothing: both of its polls have the input, and no path."""
+    wire = pytest.importorskip("grpc")
+    from conductorlite.server.grpc import grpc_served
+    from conductorlite.server.messages import filled, message_class, read
+
+    bounds = Bounds(barriers=Barriers(task_input_payload_size_threshold=1))
+    config = EngineConfig(bounds=bounds)
+    step = WorkflowTask(name="a", task_reference_name="a", input_parameters={"x": "${workflow.input.x}"})
+    large = {"x": "x" * 5_000}
+    with (
+        Engine(config=config, payloads=_Signed(tmp_path)) as engine,
+        grpc_served(engine) as port,
+        wire.insecure_channel(f"127.0.0.1:{port}") as channel,
+    ):
+        engine.register(WorkflowDef(name="w", tasks=[step]))
+        for _ in range(2):
+            engine.start("w", large)
+        service = "/conductor.grpc.tasks.TaskService"
+        asked = {"taskType": "a", "count": 1, "timeout": 0}
+        takes = message_class("conductor.grpc.tasks.BatchPollRequest")
+        gives = message_class("conductor.proto.Task")
+        batch = channel.unary_stream(f"{service}/BatchPoll", takes.SerializeToString, gives.FromString)
+        (one,) = batch(filled(takes(), asked), timeout=20)
+        takes, gives = (message_class(f"conductor.grpc.tasks.Poll{kind}") for kind in ("Request", "Response"))
+        poll = channel.unary_unary(f"{service}/Poll", takes.SerializeToString, gives.FromString)
+        other = poll(filled(takes(), {"taskType": "a"}), timeout=20).task
+        for task in (read(one), read(other)):
+            assert (task["inputData"], task.get("externalInputPayloadStoragePath")) == (large, None)

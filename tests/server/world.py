@@ -29,7 +29,7 @@ from conductorlite.server.rest.operations import Operation
 STEP: Final = {"name": "step", "taskReferenceName": "step", "type": "SIMPLE"}
 BEGIN: Final = {"name": "begin", "taskReferenceName": "begin", "type": "NOOP"}
 GATE: Final = {"name": "gate", "taskReferenceName": "gate", "type": "HUMAN"}
-FLOW: Final = {"name": "flow", "version": 1, "tasks": [BEGIN, STEP, GATE], "variables": {"v": 1}}
+FLOW: Final = {"name": "flow", "version": 1, "tasks": [BEGIN, STEP, GATE], "variables": {"v": 1}, "failureWorkflow": "undo"}
 CHILD: Final = {"name": "child", "version": 1, "tasks": [{**STEP, "name": "deep"}]}
 SUB: Final = {
     "name": "sub",
@@ -38,6 +38,7 @@ SUB: Final = {
     "subWorkflowParam": {"name": "child", "version": 1},
 }
 PARENT: Final = {"name": "parent", "version": 1, "tasks": [SUB]}
+UNDO: Final = {"name": "undo", "version": 1, "tasks": [GATE]}
 REQUEST: Final = {"name": "flow", "version": 1, "input": {"x": 1}}
 SCHEDULE: Final = {"name": "nightly", "cronExpression": "0 0 2 * * ?", "startWorkflowRequest": REQUEST}
 ACTION: Final = {"action": "start_workflow", "start_workflow": {"name": "flow", "version": 1}}
@@ -51,7 +52,7 @@ def world() -> Engine:
     config = EngineConfig(semantics=Semantics.OSS, ids=lambda: f"id{next(ids)}")
     engine = Engine(clock=VirtualClock(1_000_000), config=config, environment={"E": "1"})
     engine.register(TaskDef(name="step", retry_count=0), TaskDef(name="deep", retry_count=0))
-    engine.register(*map(WorkflowDef.from_json, (FLOW, CHILD, PARENT)))
+    engine.register(*map(WorkflowDef.from_json, (FLOW, CHILD, PARENT, UNDO)))
     engine.schedules.save(WorkflowSchedule.from_json({**SCHEDULE, "cronExpression": "* * * * * ?"}))
     engine.events.register(EventHandler.from_json(HANDLER))
     for run in ("polled", "failed", "blocked", "ended", "parent", "waiting", "paused"):

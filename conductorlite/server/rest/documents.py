@@ -32,7 +32,9 @@ __all__ = [
     "summary",
     "task",
     "task_def",
+    "task_for_worker",
     "wire_status",
+    "with_input",
     "workflow",
     "workflow_def",
 ]
@@ -234,13 +236,35 @@ def workflow(execution: Workflow, *, tasks: bool = True) -> Json:
     return document
 
 
-def task(attempt: Task, execution: Workflow, *, for_worker: bool = False) -> Json:
-    """An attempt at a task; for the worker that takes it whole, with what it is to know of secrets."""
-    document = _task(task_to_json(attempt, execution), execution.semantics)
-    if for_worker:
-        document["inputData"] = attempt.input_data
-        if attempt.runtime_metadata:
-            document["runtimeMetadata"] = attempt.runtime_metadata
+def task(attempt: Task, execution: Workflow) -> Json:
+    """An attempt at a task."""
+    return _task(task_to_json(attempt, execution), execution.semantics)
+
+
+def task_for_worker(attempt: Task, execution: Workflow, *, reads: Callable[[str], bool] | None = None) -> Json:
+    """An attempt for the worker that takes it, with what it is to know of secrets.
+
+    A large input is in it whole, or its path alone where the worker reads the payload storage itself: never both, for clients
+    that find a path fetch what is there once more.
+    """
+    document = task(attempt, execution)
+    path = document.pop("externalInputPayloadStoragePath", None)
+    if path is not None and reads is not None and reads(path):
+        document["externalInputPayloadStoragePath"] = path
+    else:
+        with_input(document, attempt)
+    if attempt.runtime_metadata:
+        document["runtimeMetadata"] = attempt.runtime_metadata
+    return document
+
+
+def with_input(document: Json, attempt: Task) -> Json:
+    """The document of a task with its input whole, and no path."""
+    document.pop("externalInputPayloadStoragePath", None)
+    document["inputData"] = attempt.input_data
+    message = document["inputData"].get("inputMessage")
+    if is_message(message):
+        document["inputMessage"] = message
     return document
 
 

@@ -243,10 +243,10 @@ def resume(engine: Engine, workflow_id: str) -> None:
         raise Refused(500, said) from error
 
 
-def terminate(engine: Engine, workflow_id: str, reason: str | None = None) -> None:
-    """End an execution."""
+def terminate(engine: Engine, workflow_id: str, reason: str | None = None, trigger_failure_workflow: bool = False) -> None:
+    """End an execution; on request as if it had failed, so that its failure workflow is started."""
     try:
-        engine.terminate(workflow_id, reason)
+        engine.terminate(workflow_id, reason, trigger_failure_workflow=trigger_failure_workflow)
     except Conflict:
         status = engine.status(workflow_id)
         raise Refused(409, f"Cannot terminate a {status} workflow.") from None
@@ -361,9 +361,9 @@ def bulk_retry(engine: Engine, body: list[str]) -> Json:
     return _bulk(body, lambda one: retry(engine, one))
 
 
-def bulk_terminate(engine: Engine, body: list[str], reason: str | None = None) -> Json:
-    """End executions."""
-    return _bulk(body, lambda one: terminate(engine, one, reason))
+def bulk_terminate(engine: Engine, body: list[str], reason: str | None = None, trigger_failure_workflow: bool = False) -> Json:
+    """End executions; on request as if they had failed, so that their failure workflows are started."""
+    return _bulk(body, lambda one: terminate(engine, one, reason, trigger_failure_workflow))
 
 
 def bulk_remove(engine: Engine, body: list[str], archive_workflow: bool = True) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Final
 
 from conductorlite.engine.control import blocking_task
@@ -17,7 +18,7 @@ from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
 from conductorlite.model.policies import derive_id
 from conductorlite.runtime.engine import Engine
-from conductorlite.server.rest.documents import found, is_message, log_lines, summary, task, workflow
+from conductorlite.server.rest.documents import found, is_message, log_lines, summary, task, task_for_worker, workflow
 from conductorlite.server.rest.executions import execution, started
 from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text, in_full, status_of
 from conductorlite.server.waiting import Given, Waiting
@@ -101,7 +102,15 @@ async def polled(api: Waiting, task_type: str, worker_id: str | None, domain: st
 
 
 def _for_worker(engine: Engine, given: Given) -> list[Json]:
-    return [task(one, engine.core.queries.around(one, row), for_worker=True) for one, row in given]
+    reads = partial(_is_readable, engine)
+    return [task_for_worker(one, engine.core.queries.around(one, row), reads=reads) for one, row in given]
+
+
+def _is_readable(engine: Engine, path: str) -> bool:
+    """True if a client can fetch a payload by itself: it has a URI that is signed for it, and is stored as it is."""
+    if engine.core.turns.payload_store.codec is not None:
+        return False
+    return engine.payloads.location(path).uri.startswith(("https://", "http://"))
 
 
 # ---------------------------------------------------------------------- reporting
