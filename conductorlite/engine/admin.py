@@ -12,6 +12,8 @@ from conductorlite.engine.control import Control
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import ExecutionAudit, Finding, findings, limit_findings
 from conductorlite.engine.queries import Queries, with_texts
+from conductorlite.engine.records import record_findings, relation_findings
+from conductorlite.engine.registered import archived_findings, registered_findings
 from conductorlite.engine.repairs import limit_repaired, repaired
 from conductorlite.engine.retention import Retention, below, definitions_of, first_row
 from conductorlite.engine.search import Search
@@ -20,7 +22,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Message, queue_prefix
 from conductorlite.model.documents import export_to_json
-from conductorlite.model.errors import ConductorliteError, InvalidInput, InvariantBroken, StorageCorrupt
+from conductorlite.model.errors import ConductorliteError, InvalidInput, InvariantBroken, StorageCorrupt, StorageReplaced
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, HistoryKind, Workflow
 from conductorlite.model.limits import Member
 from conductorlite.model.statuses import WorkflowStatus
@@ -212,28 +214,61 @@ class Admin(Retention):
     def check(self, workflow_id: str | None = None) -> list[Finding]:
         """Every invariant on one execution, or on all that are stored, their limits, and the store itself; changes nothing.
 
-        With an index also whether it agrees (`the_index_agrees`), archived executions included; not what is still to be indexed,
-        nor while it is built. An empty list is a healthy store. `repair` sets right what it can. Raises ExecutionNotFound.
+        What is stored twice is compared: rows with the journal, the definition and the rows of others, large payloads and
+        definitions with their hashes, what is registered with its name, columns with those they follow from. With an index also
+        whether it agrees (`the_index_agrees`), archived executions included; not what is still to be indexed, nor while it is
+        built. An empty list is a healthy store. `repair` sets right what it can. Raises ExecutionNotFound.
         """
         found: list[Finding] = []
         if workflow_id is None:
             found += [Finding(law="the_store_is_sound", workflow_id="", text=text) for text in self._backend.faults()]
         for one in [workflow_id] if workflow_id is not None else self.workflow_ids():
+            found += self._execution_findings(one)
+        if workflow_id is None:
+            found += self._limits_broken()
+            with self._backend.reading() as view:
+                found += registered_findings(view)
+            for one in self.archived_ids():
+                with self._backend.reading() as view:
+                    found += archived_findings(view, one)
+        return [*found, *self._searching.compared(workflow_id)]
+
+    def _broken_laws(self) -> list[Finding]:
+        """What of `check` an engine may break that nobody's damage has helped: for a store that only this process has written."""
+        found: list[Finding] = []
+        for one in self.workflow_ids():
             with self._backend.reading() as view:
                 found += [] if self._unarchived(view, one) else findings(self._audit(view, one))
-        if workflow_id is None:
-            for limit in self._limits():
-                with self._backend.reading() as view:
-                    members = view.members(limit)
-                    found += limit_findings(view.line(limit, 0).limit, members)
-                    gone = [f"{holder} has a place, and its execution is gone" for holder in sorted(stale_holders(view, members))]
-                    found += [Finding(law="slots_are_counted_and_used", workflow_id=limit, text=text) for text in gone]
+        return [*found, *self._limits_broken(), *self._searching.compared(None)]
+
+    def _limits_broken(self) -> list[Finding]:
+        """What does not hold of limits, and of what is offered."""
+        found: list[Finding] = []
+        for limit in self._limits():
             with self._backend.reading() as view:
-                texts = [
-                    (one.workflow_id, f"queue {one.queue!r} offers {one.task_id!r}, a task that is gone") for one in orphans(view)
-                ]
-            found += [Finding(law="nothing_of_the_ended", workflow_id=one, text=text) for one, text in texts]
-        return [*found, *self._searching.compared(workflow_id)]
+                members = view.members(limit)
+                found += limit_findings(view.line(limit, 0).limit, members)
+                gone = [f"{holder} has a place, and its execution is gone" for holder in sorted(stale_holders(view, members))]
+                found += [Finding(law="slots_are_counted_and_used", workflow_id=limit, text=text) for text in gone]
+        with self._backend.reading() as view:
+            texts = [(one.workflow_id, f"queue {one.queue!r} offers {one.task_id!r}, a task that is gone") for one in orphans(view)]
+        return [*found, *(Finding(law="nothing_of_the_ended", workflow_id=one, text=text) for one, text in texts)]
+
+    def _execution_findings(self, workflow_id: str) -> list[Finding]:
+        """What is wrong with one execution; that it cannot be read is one thing more."""
+        with self._backend.reading() as view:
+            try:
+                if self._unarchived(view, workflow_id):
+                    return []
+                audit = self._audit(view, workflow_id)
+                return [*findings(audit), *record_findings(audit), *relation_findings(view, audit)]
+            except ConductorliteError as error:
+                if not isinstance(error, StorageCorrupt) or isinstance(error, StorageReplaced):
+                    raise
+                text = str(error)
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                text = f"rows contradict each other ({type(error).__name__}: {error})"
+        return [Finding(law="rows_can_be_read", workflow_id=workflow_id, text=text)]
 
     def _limits(self) -> Iterator[str]:
         found = stored_pages(self._backend, lambda view, after, size: view.limits(after, size), "", lambda limit: limit.key)
@@ -327,18 +362,22 @@ class Admin(Retention):
 
     def _indexes_rebuilt(self) -> list[Finding]:
         faults = self._backend.faults()
-        if not any("index" in fault for fault in faults):
+        if not faults:
             return []
         try:
             self._backend.rebuild_indexes()
         except (StorageCorrupt, InvariantBroken):
             return []  # the tables themselves are damaged; `check` says so
-        text = f"every index was rebuilt from its table; it was found that {faults[0]}"
-        return [Finding(law="the_store_is_sound", workflow_id="", text=text)]
+        left = {*self._backend.faults()}
+        texts = [
+            f"indexes and what follows from rows were rebuilt; it was found that {fault}" for fault in faults if fault not in left
+        ]
+        return [Finding(law="the_store_is_sound", workflow_id="", text=text) for text in texts]
 
     def _repaired(self, workflow_id: str) -> tuple[Finding, ...]:
         with self._backend.reading() as view:
-            if not findings(self._audit(view, workflow_id)):
+            audit = self._audit(view, workflow_id)
+            if not findings(audit) and not record_findings(audit):
                 return ()
         with self._backend.writing() as tx:
             repair = repaired(self._audit(tx, workflow_id), self._clock.now())
@@ -430,4 +469,5 @@ def orphans(view: ReadingTransaction) -> list[Message]:
     waiting = sum(view.queue_sizes().values())
     behind = {item.workflow_id for item in view.outbox(10_000)}
     found = view.messages(waiting) if waiting else ()
-    return [one for one in found if one.workflow_id not in behind and view.task_by_id(one.task_id) is None]
+    waiting_for = ((one, view.task_by_id(one.task_id)) for one in found if one.workflow_id not in behind)
+    return [one for one, task in waiting_for if task is None or (task.workflow_id, task.ref) != one.key]

@@ -343,7 +343,7 @@ def compensations_undo_what_completed(audit: ExecutionAudit) -> Iterator[str]:
     if not undoing and workflow.compensating is None:
         return
     firsts = {task.ref: task.seq for task in audit.attempts if task.attempt == 0}
-    undone = [_undone_by(audit, task) for task in sorted(undoing, key=lambda task: firsts[task.ref])]
+    undone = [_undone_by(audit, task) for task in sorted(undoing, key=lambda task: firsts.get(task.ref, 0))]
     done = [
         task
         for task in last.values()
@@ -417,6 +417,13 @@ def limit_findings(limit: Limit, members: Sequence[Member]) -> list[Finding]:
     in_use, reserved = slots_taken(members)
     if (limit.in_use, limit.reserved) != (in_use, reserved):
         found.append(f"counts {limit.in_use} in use and {limit.reserved} reserved, there are {in_use} and {reserved}")
+    if any(member.number > limit.number for member in members):
+        found.append(f"counts {limit.number} admissions, and has a member of a later one")
+    if (limit.alarm is None) is not (limit.alarm_at is None):
+        found.append(f"has {limit.alarm} look again at {limit.alarm_at}")
+    numbers = (limit.fence, limit.depth, limit.span_ms, limit.number, limit.read_at, limit.steady)
+    if min(numbers) < 0 or max(numbers) >= 1 << 50 or list(limit.log) != sorted(limit.log):
+        found.append(f"has impossible numbers: fence {limit.fence}, depth {limit.depth}, span {limit.span_ms}, {limit.number}")
     head = could_go(limit, members)
     if head is not None:
         found.append(f"{head.holder} waits for a slot that is free")

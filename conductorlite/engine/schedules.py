@@ -59,7 +59,7 @@ from conductorlite.store.tables import ScheduleRow
 __all__ = ["Schedules", "Timetable", "wake"]
 
 #: The event that wakes a schedule by itself.
-_TIMER: Final = "TIMER"
+TIMER: Final = "TIMER"
 
 #: Events of a schedule read in one turn.
 _EVENTS: Final = 200
@@ -380,8 +380,8 @@ def _advance(
     write_records(tx, schedule, progress_from_text(row.progress) if row.progress else None, progress)
     new = attrs.evolve(row, progress=progress_to_text(progress), waits=waits_for_an_end(progress))
     at = wakes_at(schedule, progress, now)
-    timer = [] if at is None else [_event(row, _TIMER, at, now)]
-    tx.put_schedule(new, [*consumed, _TIMER], timer)
+    timer = [] if at is None else [_event(row, TIMER, at, now)]
+    tx.put_schedule(new, [*consumed, TIMER], timer)
     return new
 
 

@@ -19,7 +19,7 @@ from conductorlite.engine.logs import log_driver
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
 from conductorlite.model.clock import Deadline, VirtualClock
-from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, NoThread, StorageError
+from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, InvariantBroken, NoThread, StorageError
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, Workflow
 from conductorlite.runtime.beginnings import Beginnings
 from conductorlite.runtime.handout import AHEAD, BATCH
@@ -38,6 +38,9 @@ _MESSAGES: Final = 10
 
 #: How long a living holder of a lock is waited for before virtual time passes, seconds of real time.
 _MOMENT_S: Final = 0.1
+
+#: So often virtual time waits for what is due and is not taken.
+_IN_VAIN: Final = 100
 
 #: How long a lock is held before `run_until_idle` gives up on what needs it, ms of virtual time.
 _LOST_MS: Final = 24 * 3_600_000
@@ -61,6 +64,9 @@ class Driver(Work):
         self.standby = Standby(lambda over: self._run_real(over, None, True, standing_in=True), engine.core.turns.wake)
         self.beginnings = Beginnings(engine, self.handing, self.workshop, self.drive)
         self._deadline: Deadline | None = None
+        #: What was due last in virtual time, and how often in a row no turn took it.
+        self._due_at: int | None = None
+        self._in_vain = 0
         #: The execution that the caller of `run` waits for.
         self._awaited: str | None = None
 
@@ -133,6 +139,10 @@ class Driver(Work):
         at = self.next_instant(idle=idle)
         if not self._held:
             self._held_since = -1
+            self._in_vain = self._in_vain + 1 if at == self._due_at else 0
+            if self._in_vain > _IN_VAIN and at is not None:
+                raise InvariantBroken(f"something is due at {at}, and no turn takes it; admin.check says what is wrong")
+            self._due_at = at
             return at
         now = clock.now()
         if self._held_since < 0 or self._held_since > now:

@@ -16,13 +16,16 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+import attrs
 import pytest
 from shapes import SHAPES, Cost, Meter, engine_on, forked, looped, run, simple, workflow
 
 from conductorlite import Bounds, Engine, EngineConfig, TaskDef, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite import decide as decider
+from conductorlite.decide.transitions import attempt_id
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.turns import Turns
+from conductorlite.model.canonical import attempt_head
 
 #: Dearest a task may be in a run ten or a hundred times as long.
 RATIO: Final = 1.05
@@ -127,6 +130,12 @@ def park(engine: Engine, count: int) -> None:
     engine.start(workflow("offered", {**simple("t"), "name": "nobody"}), workflow_id="offered")
     with closing(sqlite3.connect(engine.backend.path)) as connection:  # type: ignore[attr-defined]
         for original in ("parked", "offered"):
+            row = engine.core.queries.execution(original)
+            connection.create_function("unhexed", 1, bytes.fromhex)
+            connection.create_function("head_of", 1, lambda name: int(attempt_head(name), 16))
+            connection.create_function(
+                "id_of", 3, lambda name, ref, attempt, row=row: attempt_id(attrs.evolve(row, workflow_id=name), ref, attempt, 0)
+            )
             for table in ("tasks", "history", "texts", "inbox", "messages", "workflows"):
                 _clone(connection, table, original, count // 2)
         connection.commit()
@@ -134,8 +143,10 @@ def park(engine: Engine, count: int) -> None:
 
 def _clone(connection: sqlite3.Connection, table: str, original: str, count: int) -> None:
     columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-    task_id = "copy || task_id" if table == "messages" else "CAST(copy || task_id AS BLOB)"
-    unique = {"workflow_id": "'x' || copy || :original", "task_id": task_id, "execution": "execution + 1000000 * copy"}
+    name = "'x' || copy || :original"
+    task_id = f"id_of({name}, ref, attempt)"
+    unique = {"workflow_id": name, "execution": "execution + 1000000 * copy", "head": f"head_of({name})"}
+    unique["task_id"] = task_id if table == "messages" else f"unhexed({task_id})"
     unique |= {"place": "place + ((1000000 * copy) << 28)"}
     values = ", ".join(unique.get(column, column) for column in columns)
     number = "(SELECT execution FROM workflows WHERE workflow_id = :original)"

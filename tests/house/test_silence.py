@@ -190,6 +190,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "_id: FileNotFoundError, NotADirectoryError",
         "_id: OSError",
     ),
+    "store/sqlite/soundness.py": ("_alarms: StorageCorrupt",),
     "store/sqlite/processes.py": (
         "FileMarks._dead: OSError",
         "FileMarks._names: OSError",

@@ -28,12 +28,13 @@ from conductorlite.model.threads import within
 from conductorlite.store.ports import Capability, PayloadStorage
 from conductorlite.store.sqlite.access import Alone, Connections, Reading, Writing
 from conductorlite.store.sqlite.changes import SQLiteReads
-from conductorlite.store.sqlite.connections import Settings, release, translated
+from conductorlite.store.sqlite.connections import Settings, ended, release, translated
 from conductorlite.store.sqlite.disk import LARGE, copy
 from conductorlite.store.sqlite.groups import GroupWrites
 from conductorlite.store.sqlite.identity import OpenFiles
 from conductorlite.store.sqlite.own_rows import Part
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
+from conductorlite.store.sqlite.soundness import faults_of_rows, mend
 from conductorlite.store.sqlite.statements import Counts
 from conductorlite.store.tables import Life
 
@@ -179,22 +180,28 @@ class SQLiteBackend(Connections):
             self._commits += 1
 
     def faults(self) -> Sequence[str]:
-        """What SQLite's integrity check finds, at most 100 lines; writers go on meanwhile."""
+        """What SQLite's integrity check finds, at most 100 lines, and what rows contradict each other; writers go on meanwhile."""
         self._check_open()
         reader = self._take_reader()
         try:
             self._files.check()
+            reader.execute("BEGIN")
             found = [str(text) for (text,) in reader.execute("PRAGMA integrity_check")]
+            return (*(() if found == ["ok"] else found), *faults_of_rows(reader))
         except sqlite3.Error as error:
             raise translated(error, self.path) from error
         finally:
-            self._return_reader(reader)
-        return () if found == ["ok"] else found
+            if ended(reader, clean=True):
+                self._return_reader(reader)
 
     def rebuild_indexes(self) -> None:
-        """Rebuild every index from its table, in one transaction."""
+        """Rebuild every index from its table, and every column that follows from others, in one transaction."""
         with within(Alone(self)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
             writer.execute("REINDEX")
+            mend(writer)
+            writer.execute("COMMIT")
+            self._known.clear()
             self._commits += 1
 
     def backup(self, path: str, *, documents: bool = True) -> None:

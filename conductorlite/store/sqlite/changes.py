@@ -2,7 +2,7 @@
 
 The timers that an execution sets for itself stand in `workflows.timers` as long as they are few: a turn that takes one away and
 sets the next writes no row of the inbox for it, and none of its indexes. `alarm_at` says when to look: no timer is due before that,
-and the first one at most `_SLACK` later, so that a chain of quick tasks leaves the index of alarms alone. Who asks what is due
+and the first one at most `SLACK_MS` later, so that a chain of quick tasks leaves the index of alarms alone. Who asks what is due
 first reads the cells.
 
 What does not fit stands in the inbox, as other events do; the cell then begins with a mark and takes no more. So a timer that is
@@ -20,7 +20,7 @@ from typing import Final
 from conductorlite.model import attrs
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision, Event, Message, Outgoing
-from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken
+from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, StorageCorrupt
 from conductorlite.model.executions import HistoryEvent
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import translated
@@ -41,13 +41,13 @@ from conductorlite.store.sqlite.timers import (
 from conductorlite.store.sqlite.transactions import RowReads, RowWrites, in_order
 from conductorlite.store.tables import Size, Sizes
 
-__all__ = ["Known", "SQLiteReads", "SQLiteWrites", "kept_lines", "kept_timers", "mark_timers"]
+__all__ = ["SLACK_MS", "Known", "SQLiteReads", "SQLiteWrites", "kept_lines", "kept_timers", "mark_timers"]
 
 #: So many timers stand in a row at most.
 _MOST: Final = 8
 
 #: How much earlier than the first timer an alarm may be, ms.
-_SLACK: Final = 250
+SLACK_MS: Final = 250
 
 #: Of a timer in a cell: when it is due, and its text.
 _text: Final = itemgetter(1)
@@ -121,7 +121,10 @@ class SQLiteReads(RowReads):
     def _alarms(self, owner: str) -> Iterator[tuple[int, str, list[Entry]]]:
         """Executions of an owner with timers, and these, in order of alarms and ids."""
         for alarm, workflow_id, cell in self._execute(sql.ALARMS, (owner,)):
-            yield alarm, workflow_id, entries_of(cell)
+            entries = entries_of(cell)
+            if not entries or alarm > first_of(entries):
+                raise StorageCorrupt(f"the database is damaged: the alarm of {workflow_id} is not that of its timers; repair it")
+            yield alarm, workflow_id, entries
 
     def _due(self, now: int, limit: int, owner: str) -> Iterable[tuple[int, str]]:
         found: list[tuple[int, str]] = []
@@ -406,7 +409,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
             return None, MARK if marked else None, timers
         first, texts = min(timers.values())[0], ",".join(map(_text, timers.values()))
         cell = f"{MARK}[{texts}]" if marked else f"[{texts}]"
-        return at if at is not None and at <= first <= at + _SLACK else first, cell, timers
+        return at if at is not None and at <= first <= at + SLACK_MS else first, cell, timers
 
     def _own_events(self, decision: Decision) -> tuple[Sequence[str], Sequence[Event]]:
         return self._others

@@ -13,7 +13,7 @@ from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.rows import STATUSES, BaseReads, BaseWrites, task_of
+from conductorlite.store.sqlite.rows import STATUSES, BaseReads, BaseWrites, readable, task_of
 from conductorlite.store.tables import HolderRow, OwnerRow
 
 __all__ = ["LimitReads", "LimitWrites"]
@@ -73,11 +73,13 @@ def _row(member: Member) -> tuple[Any, ...]:
     return (*cells[:_STATE], member.state.value, *cells[_STATE + 1 :])
 
 
+@readable
 def _member(row: tuple[Any, ...]) -> Member:
     fields = dict(zip(_COLUMNS, row, strict=True))
     return Member(**{**fields, "state": MemberState(fields["state"])})
 
 
+@readable
 def _limit(row: tuple[Any, ...]) -> Limit:
     fields = dict(zip(_LIMIT.split(", "), row, strict=True))
     return Limit(**{**fields, "log": tuple(json.loads(fields["log"])), "unpolled": tuple(json.loads(fields["unpolled"] or "[]"))})

@@ -133,6 +133,10 @@ def stored_text(digest: str, text: str) -> Payload:
     return payload
 
 
+#: Types of fields that are in JSON what they are in a row.
+_PLAIN: Final = (int, bool, str)
+
+
 class _Rest:
     """The fields of a kind of row that are nearly always as they begin, in one cell: those that are not, as JSON."""
 
@@ -140,6 +144,11 @@ class _Rest:
         fields = [field for field in attrs.fields(kind) if field.name not in apart]
         self.names = tuple(field.name for field in fields)
         self._usual = tuple(field.default for field in fields)
+        #: Of which type each value is in JSON; None where it may be absent, or is a name.
+        self._types = {
+            field.name: list if type(field.default) is tuple else type(field.default) if type(field.default) in _PLAIN else None
+            for field in fields
+        }
         self._of: Callable[[object], Row] = attrgetter(*self.names)
 
     def cell(self, row: object, null: float | None) -> str | float | None:
@@ -152,7 +161,11 @@ class _Rest:
     def fields(self, cell: str | None) -> dict[str, Any]:
         if cell is None:
             return {}
-        return {name: tuple(value) if type(value) is list else value for name, value in json.loads(cell).items()}
+        fields, types = json.loads(cell), self._types
+        for name, value in fields.items():
+            if types[name] is not None and type(value) is not types[name]:
+                raise TypeError(f"{name} is {value!r}")
+        return {name: tuple(value) if type(value) is list else value for name, value in fields.items()}
 
 
 def _numbers(*cells: object) -> None:
