@@ -27,9 +27,16 @@ from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import fail_workflow, in_seconds
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.worker import ask_again, lane_of, offer, queue_again
-from conductorlite.decide.transitions import drop_response_timeout, extend_lease, record_report, release_attempt, take_attempt
+from conductorlite.decide.transitions import (
+    drop_default_timeout,
+    drop_response_timeout,
+    extend_lease,
+    record_report,
+    release_attempt,
+    take_attempt,
+)
 from conductorlite.model.canonical import Payload
-from conductorlite.model.decisions import Event, EventKind, Outcome
+from conductorlite.model.decisions import TIMERS, Event, EventKind, Outcome
 from conductorlite.model.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import HistoryKind, Task
@@ -174,6 +181,7 @@ def _complete_later(changeset: Changeset, task: Task, result: Mapping[str, Any],
     row, before = changeset.opened(task)
     record_report(row, result)
     release_attempt(row, changeset.now)
+    drop_default_timeout(row, changeset.node(task).policy)
     row.output = changeset.keep(output)
     changeset.settle(row, before)
     _record_report(changeset, row, TaskStatus.COMPLETED)
@@ -191,6 +199,8 @@ def _put_back(changeset: Changeset, task: Task, result: Mapping[str, Any], outpu
     else:
         delay = row.callback_after_ms = int(result.get("callbackAfterMs") or 0)
         release_attempt(row, changeset.now)
+        if delay > 0:
+            drop_default_timeout(row, node.policy)
         row.poll_timeout_at = None
         queue_again(changeset, node, row, before, delay)
     if row.status is status:
@@ -336,9 +346,20 @@ def _waits_for_its_limit(changeset: Changeset, task: Task) -> bool:
 def on_task_timeout(changeset: Changeset, event: Event) -> None:
     """The attempt did not end in time, counted from its first poll."""
     task = _expired(changeset, event, "timeout_at")
-    if task is not None:
+    if task is not None and _waits_beyond_default(changeset, task):
+        row, before = changeset.opened(task)
+        drop_default_timeout(row, changeset.node(task).policy)
+        changeset.settle(row, before)
+    elif task is not None:
         limit = changeset.node(task).policy.timeout_ms
         _apply_policy(changeset, task, "timeout_at", _timed_out(changeset, task, "timeout_at", limit, "Task", "Timeout"))
+
+
+def _waits_beyond_default(changeset: Changeset, task: Task) -> bool:
+    """True if no worker holds the task and a default that an earlier version has set would end its wait."""
+    waits = task.callback_after_ms > 0 or (task.status is TaskStatus.IN_PROGRESS and not task.lease)
+    node = changeset.node(task)
+    return waits and not node.operator and EventKind.TASK_TIMEOUT in node.policy.default_ms
 
 
 def on_total_timeout(changeset: Changeset, event: Event) -> None:
@@ -364,6 +385,8 @@ def on_response_timeout(changeset: Changeset, event: Event) -> None:
     elif task is not None:
         limit = in_seconds(changeset.node(task).policy.response_timeout_ms)
         text = f"responseTimeout: {limit} exceeded for the taskId: {task.task_id} with Task Definition: {task.name}"
+        if EventKind.RESPONSE_TIMEOUT in changeset.node(task).policy.default_ms:
+            text += f" ({_default(changeset)})"
         changeset.close(task, TaskStatus.TIMED_OUT, reason=text)
 
 
@@ -372,11 +395,19 @@ def _seconds(span_ms: int) -> str:
 
 
 def _timed_out(changeset: Changeset, task: Task, deadline: str, limit_ms: int, what: str, which: str) -> str:
-    """In Conductor's words, which people look for."""
+    """In Conductor's words, which people look for; a default is not called configured."""
     elapsed = (changeset.now - getattr(task, deadline) + limit_ms) // 1000
-    policy = changeset.node(task).policy.timeout_policy
-    configured = f"{which} configured as {in_seconds(limit_ms)} seconds. Timeout policy configured to {policy}"
-    return f"{what} timed out after {elapsed} seconds. {configured}"
+    policy = changeset.node(task).policy
+    if TIMERS[deadline] in policy.default_ms:
+        rule = f"{which} is {in_seconds(limit_ms)} seconds: {_default(changeset)}"
+    else:
+        rule = f"{which} configured as {in_seconds(limit_ms)} seconds"
+    return f"{what} timed out after {elapsed} seconds. {rule}. Timeout policy configured to {policy.timeout_policy}"
+
+
+def _default(changeset: Changeset) -> str:
+    """Whose rule a timeout is that no definition sets."""
+    return f"the default of {changeset.workflow.semantics} semantics, as no definition sets it"
 
 
 def _apply_policy(changeset: Changeset, task: Task, deadline: str, reason: str) -> None:

@@ -27,6 +27,7 @@ __all__ = [
     "begin_attempt",
     "cancel_attempt",
     "delay_of_retry",
+    "drop_default_timeout",
     "drop_response_timeout",
     "end_attempt",
     "end_workflow",
@@ -109,9 +110,11 @@ def delay_of_retry(workflow: Workflow, node: Node, task: Task) -> int:
 def take_attempt(row: Any, policy: TaskPolicy, poll: Mapping[str, Any], lease: int, now: int) -> None:
     """Give an offered attempt to the worker that has polled for it, under a new lease.
 
-    The task timeout starts with the first poll, the response timeout with each one.
+    The task timeout starts with the first poll, the response timeout with each one. One that is a default starts again with
+    the poll after a callback (`drop_default_timeout`).
     """
-    if row.timeout_at is None and policy.timeout_ms > 0 and not row.started_at:
+    begins = row.timeout_at is None and not row.started_at
+    if policy.timeout_ms > 0 and (begins or (row.callback_after_ms > 0 and "TASK_TIMEOUT" in policy.default_ms)):
         row.timeout_at = now + policy.timeout_ms
     row.status, row.poll_count = _IN_PROGRESS, row.poll_count + 1
     row.worker_id, row.holder, row.lease = poll.get("workerId"), poll.get("holder"), lease
@@ -144,6 +147,12 @@ def release_attempt(row: Any, now: int) -> None:
     """Take an open attempt out of the hands of its worker."""
     row.lease, row.holder, row.response_timeout_at = 0, None, None
     row.updated_at = now
+
+
+def drop_default_timeout(row: Any, policy: TaskPolicy) -> None:
+    """Take the task timeout from an attempt that is to wait for a callback or for another caller's report, if it is a default."""
+    if "TASK_TIMEOUT" in policy.default_ms:
+        row.timeout_at = None
 
 
 def end_attempt(row: Any, status: TaskStatus, reason: str | None, now: int) -> None:
