@@ -46,7 +46,6 @@ from conductorlite.model.errors import (
     PayloadUnavailable,
     StaleLease,
     StorageBusy,
-    StorageError,
     StorageFull,
     TaskNotFound,
 )
@@ -234,7 +233,7 @@ class Polling(Part):
                     stored = view.task_by_id(task.task_id)
                 if stored is not None and stored.status is TaskStatus.IN_PROGRESS and _same_hand(stored, task):
                     self._holding.give_back([task])
-            except StorageError:
+            except ConductorliteError:
                 return  # it stays owed: the next poll tries again, and reports that the store cannot be used
             with suppress(ValueError):
                 self._owed.remove(task)

@@ -44,6 +44,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span, as_map, member_of, to_span
+from conductorlite.model.threads import clean_up
 from conductorlite.store.payloads import open_payloads
 from conductorlite.store.places import opened
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, ReadingTransaction, SecretProvider
@@ -500,12 +501,10 @@ class Verbs(Nouns):
 
     def close(self) -> None:
         """Release the store; idempotent."""
-        try:
-            if (indexing := self.core.indexing) is not None:
-                indexing.close()
+
+        def note() -> None:
             with suppress(StorageError, EngineClosed):  # a damaged or newer store has raised that in a verb before
                 self.core.driven.note()
-        finally:
-            self._backend.close()
-            if self._own_lock is not None:
-                self._own_lock.close()
+
+        closing = [one.close for one in (self.core.indexing, self._backend, self._own_lock) if one is not None]
+        clean_up(None, "closing an engine", note, *closing)

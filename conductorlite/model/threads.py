@@ -6,6 +6,8 @@ the statement that entered it is no longer there: the interpreter drops what a `
 it, even while the exception and its frames are kept. So the object that a `with` statement keeps is known to no other thread, and
 when it goes without the block having been ended, the block is undone.
 
+What a clean-up raises never takes the place of an interruption: `replaces`, `clean_up`.
+
 A `Cache` is what an engine remembers of what never changes: definitions, plans, large payloads.
 """
 
@@ -15,8 +17,9 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
+from importlib import import_module
 from itertools import count
 from operator import itemgetter
 from types import TracebackType
@@ -24,7 +27,19 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
 from conductorlite.model.errors import NoThread
 
-__all__ = ["Block", "Cache", "Mutex", "Waiter", "Waiters", "cached_property", "carried", "started", "within"]
+__all__ = [
+    "Block",
+    "Cache",
+    "Mutex",
+    "Waiter",
+    "Waiters",
+    "cached_property",
+    "carried",
+    "clean_up",
+    "replaces",
+    "started",
+    "within",
+]
 
 V = TypeVar("V")
 
@@ -50,6 +65,39 @@ def started(target: Callable[..., object], *args: object, name: str) -> threadin
     except RuntimeError as error:
         raise NoThread(f"{name}: {error}") from None
     return thread
+
+
+def replaces(failure: BaseException, error: BaseException | None, what: str) -> bool:
+    """Return whether what a clean-up raised is raised instead of `error`, which was raised before it; if not, it is logged.
+
+    Nothing replaces an error but an interruption (Ctrl-C, the end of a program, a canceled task), and nothing replaces that.
+    """
+    if error is None or (isinstance(error, Exception) and not isinstance(failure, Exception)):
+        return True
+    with suppress(Exception):  # a handler of the application that raises
+        text = "%s failed after %s was raised, which is raised on: %s: %s"
+        log = import_module("logging").getLogger("conductorlite")
+        log.warning(text, what, type(error).__name__, type(failure).__name__, failure)
+    return False
+
+
+def clean_up(error: BaseException | None, what: str, *steps: Callable[[], object]) -> None:
+    """Carry out each step, whatever those before it have raised. `error` is what was raised before, or None.
+
+    Raises what `replaces` it: of several failures the first, an interruption before others.
+    """
+    first = error
+    for step in steps:
+        try:
+            step()
+        except BaseException as failure:
+            if replaces(failure, first, what):
+                failure.__context__, first = failure.__context__ or first, failure
+    if first is not None and first is not error:
+        try:
+            raise first
+        finally:
+            del first, error  # or this frame and the exception would keep one another
 
 
 class Block(Generic[V]):
@@ -85,11 +133,23 @@ class Block(Generic[V]):
         try:
             return self.begin()
         except BaseException as error:
-            self.undo(error)
+            try:
+                self.undo(error)
+            except BaseException as failure:
+                if isinstance(error, Exception) or replaces(failure, error, "taking back what a block held"):
+                    raise
             raise
 
     def _leave(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
-        self.end(error)
+        if error is None or isinstance(error, Exception):
+            self.end(error)
+        else:
+            try:
+                self.end(error)
+            except BaseException as failure:
+                if replaces(failure, error, "the end of a block"):
+                    raise
+                return  # it is undone
         self._kept = None  # or it would be undone
 
 

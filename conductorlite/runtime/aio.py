@@ -28,6 +28,7 @@ from conductorlite.model.pickling import StaysHere
 from conductorlite.model.schedules import OverlapPolicy, Schedule, ScheduleExecution, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Instant, Span
+from conductorlite.model.threads import replaces
 from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.engine import Engine, Run, Transaction
 from conductorlite.runtime.registry import HasWorkers, Startable
@@ -785,4 +786,8 @@ class AsyncEngine(StaysHere):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except BaseException as failure:
+            if replaces(failure, error, "closing an engine"):
+                raise

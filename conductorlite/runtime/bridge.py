@@ -22,6 +22,7 @@ from conductorlite.model.clock import Deadline
 from conductorlite.model.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.texts import Span, to_span
+from conductorlite.model.threads import clean_up
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.pool import Job, Pool
 from conductorlite.runtime.signals import Leaving, late
@@ -168,14 +169,19 @@ class Bridge:
         refuse_callers(self.engine.core.turns, "background")
         driving = asyncio.get_running_loop().create_task(self._drive_until_stopped(self.engine.run_forever))
         self._blocks += 1
+        error: BaseException | None = None
         try:
             yield
+        except BaseException as raised:
+            error = raised
+            raise
         finally:
             self._blocks -= 1
             driving.cancel()
             await asyncio.wait([driving])
             if not driving.cancelled():
-                driving.result()
+                clean_up(error, "driving in the background", driving.result)
+            del error  # or this frame and the exception would keep one another
 
     async def poll(self, timeout: Span, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> list[T]:
         """What `take` takes, tried again after each commit until it is something or the time is over.
@@ -427,12 +433,16 @@ class Bridge:
         self._closed = True
         self._release_all(EngineClosed("the engine was closed"))
         self._verbs.submit(order.carry_out, order.fail)
+        error: BaseException | None = None
         try:
             await asyncio.shield(order.future)
+        except BaseException as raised:
+            error = raised
+            raise
         finally:
-            self._leaving.__exit__(None, None, None)
-            self._verbs.close()
-            self._drives.close()
+            leaving = partial(self._leaving.__exit__, None, None, None)
+            clean_up(error, "closing an engine", leaving, self._verbs.close, self._drives.close)
+            del error  # or this frame and the exception would keep one another
 
 
 def _post(future: asyncio.Future[Any], settle: Callable[[asyncio.Future[Any], Any], None], value: Any) -> bool:

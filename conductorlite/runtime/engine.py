@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -20,6 +21,7 @@ from conductorlite.model.executions import Explanation, HistoryEvent, Task, Work
 from conductorlite.model.pickling import StaysHere
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
+from conductorlite.model.threads import clean_up
 from conductorlite.runtime.loop import Driver
 from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
 from conductorlite.runtime.signals import Leaving, failed, passes, wait_for
@@ -487,15 +489,11 @@ class Engine(Verbs, InNotebook):
             return self._close()
 
     def _close(self) -> None:
-        try:
-            self.driver.close()
-            self.core.holding.leave()
-        finally:
-            self._leaving.__exit__(None, None, None)
-            super().close()
+        leaving = partial(self._leaving.__exit__, None, None, None)
+        clean_up(None, "closing an engine", self.driver.close, self.core.holding.leave, leaving, super().close)
 
     def __enter__(self) -> Engine:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+        clean_up(error, "closing an engine", self.close)

@@ -26,7 +26,7 @@ from conductorlite.model.decisions import ADDRESS, queue_name
 from conductorlite.model.errors import NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import Task
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.model.threads import Mutex, Waiter, started
+from conductorlite.model.threads import Mutex, Waiter, clean_up, started
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.workshop import Workshop
 from conductorlite.store.ports import ReadingTransaction
@@ -300,13 +300,18 @@ class Standby:
                 raise
         self._calls += 1
         self._current = call = object()
+        error: BaseException | None = None
         try:
             return function()
+        except BaseException as raised:
+            error = raised
+            raise
         finally:
             if self._current is call:
                 self._current = None
             if self._taking:
-                self.rest()
+                clean_up(error, "driving while a function ran", self.rest)
+            del error  # or this frame and the exception would keep one another
 
     def rest(self) -> None:
         """Have the thread that stands by drive no more; to be called by who is about to drive. Raises what driving has raised."""

@@ -21,6 +21,7 @@ from conductorlite.model.attrs import new
 from conductorlite.model.clock import Deadline, VirtualClock
 from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, InvariantBroken, NoThread, StorageError
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, Workflow
+from conductorlite.model.threads import clean_up
 from conductorlite.runtime.beginnings import Beginnings
 from conductorlite.runtime.handout import AHEAD, BATCH
 from conductorlite.runtime.idle import GLANCE_MS, PATIENCE_MS, Standby, next_stored
@@ -371,9 +372,8 @@ class Driver(Work):
                 self.standby.run(partial(self.workshop.run_here, running))
             except NoThread:
                 return self._begin(worker, task)
-            except BaseException:  # interrupted: no thread works at it any more
-                with suppress(StorageError):
-                    self.engine.core.holding.give_back([task])
+            except BaseException as error:  # interrupted: no thread works at it any more
+                clean_up(error, f"giving back {task.ref!r}", partial(self.engine.core.holding.give_back, [task]))
                 raise
             carried += 1
             if handed:
@@ -510,6 +510,4 @@ class Driver(Work):
         left = len(self.reports) + len(self.workshop.finished())
         if left:
             log_driver("%d results could not be stored before the engine was closed; their tasks are carried out again", left)
-        self.feeding.close()
-        self.workshop.close()
-        self.standby.close()
+        clean_up(None, "closing a driver", self.feeding.close, self.workshop.close, self.standby.close)

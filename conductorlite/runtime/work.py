@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Final
 
 from conductorlite.engine.logs import about_task
@@ -26,7 +27,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import Task
 from conductorlite.model.later import heapq
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.model.threads import Block, Mutex, within
+from conductorlite.model.threads import Block, Mutex, clean_up, within
 from conductorlite.runtime.calls import Deferred, raised, returned_value
 from conductorlite.runtime.external import INDEX_EVERY, Feeding, MessageSources
 from conductorlite.runtime.handout import HandOut, Reports
@@ -262,9 +263,8 @@ class Work:
             else:
                 with Leaving():
                     result = self.workshop.run(running)
-        except BaseException:  # interrupted: no thread works at it any more
-            with suppress(StorageError):
-                self.engine.core.holding.give_back([task])
+        except BaseException as error:  # interrupted: no thread works at it any more
+            clean_up(error, f"giving back {task.ref!r}", partial(self.engine.core.holding.give_back, [task]))
             raise
         if isinstance(result, Deferred):
             self._defer(worker, task, result)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -31,7 +32,7 @@ from conductorlite.model.errors import (
     StorageError,
 )
 from conductorlite.model.executions import Task
-from conductorlite.model.threads import Waiter, started
+from conductorlite.model.threads import Waiter, clean_up, started
 from conductorlite.runtime.aio import AsyncEngine
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.messages import filled, message_class, read
@@ -307,15 +308,19 @@ def grpc_served(
         await server.stop(_GRACE)
 
     thread = started(lambda: loop.run_until_complete(main()), name="conductorlite-grpc")
-    changed.wait(_PATIENCE)
+    error: BaseException | None = None
     try:
+        changed.wait(_PATIENCE)
         if not found or isinstance(found[0], BaseException):
             raise found[0] if found else OSError(f"{address}: no answer")  # type: ignore[misc]
         yield found[0]
+    except BaseException as raised:
+        error = raised
+        raise
     finally:
-        loop.call_soon_threadsafe(over.set)
-        thread.join(_PATIENCE)
-        loop.close()
+        end, join = partial(loop.call_soon_threadsafe, over.set), partial(thread.join, _PATIENCE)
+        clean_up(error, "ending a server of gRPC", end, join, loop.close)
+        del error  # or this frame and the exception would keep one another
 
 
 def _handler(method: Method, call: Callable[[Any, Any], Awaitable[Any]], safety: Safety) -> Any:

@@ -116,7 +116,11 @@ _FOOT: Final = '''
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close()
+        try:
+            await self.close()
+        except BaseException as failure:
+            if replaces(failure, error, "closing an engine"):
+                raise
 '''
 
 #: What needs another body than to call the verb in a thread.
@@ -195,6 +199,7 @@ class Writer:
             "partial": "functools",
             "TracebackType": "types",
             "StaysHere": "conductorlite.model.pickling",
+            "replaces": "conductorlite.model.threads",
             "one_process": "conductorlite.engine.config",
             "Engine": "conductorlite.runtime.engine",
             "Bridge": "conductorlite.runtime.bridge",

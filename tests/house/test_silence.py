@@ -60,7 +60,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "Polling._at_hand: PayloadUnavailable",
         "Polling._polled: ExecutionNotFound, InvariantBroken",
         "Polling._record: StorageBusy, StorageFull",
-        "Polling.give_up: StorageError",
+        "Polling.give_up: ConductorliteError",
         "Polling.take_first: InvariantBroken, FencedOut, StorageBusy, StorageFull",
     ),
     "engine/residents.py": ("Residents._make_room: KeyError, RuntimeError, StopIteration, ZeroDivisionError",),
@@ -74,7 +74,7 @@ SILENT: dict[str, tuple[str, ...]] = {
     ),
     "engine/starts.py": ("StartTurns._begin_coming: ConductorliteError",),
     "engine/turns.py": ("Turns.run_related: InvariantBroken",),
-    "engine/verbs.py": ("Verbs.close: StorageError, EngineClosed",),
+    "engine/verbs.py": ("Verbs.close.note: StorageError, EngineClosed",),
     "ext/cassandra/backend.py": (
         "SplitBackend._settle: ConductorliteError",
         "_Split._alone: StorageError",
@@ -120,7 +120,6 @@ SILENT: dict[str, tuple[str, ...]] = {
     ),
     "runtime/loop.py": (
         "Driver._drain: StorageError",
-        "Driver._run_here: StorageError",
         "Driver.close: ConductorliteError",
     ),
     "runtime/pool.py": (
@@ -132,10 +131,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "_child: ExecutionNotFound, StorageError",
         "late: ConductorliteError",
     ),
-    "runtime/work.py": (
-        "Work._run_inline: StorageError",
-        "Work._turn: InvariantBroken",
-    ),
+    "runtime/work.py": ("Work._turn: InvariantBroken",),
     "server/pages.py": (
         "Feed.run: EngineClosed, StorageError",
         "Feeds._committed: RuntimeError",

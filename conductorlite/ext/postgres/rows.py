@@ -38,7 +38,7 @@ from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision, Event, Message
 from conductorlite.model.errors import AlreadyExists, ConductorliteError, FencedOut, InvalidInput, InvariantBroken
 from conductorlite.model.executions import Task, Workflow
-from conductorlite.model.threads import Block
+from conductorlite.model.threads import Block, clean_up
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite import tables
 from conductorlite.store.sqlite.rows import Row, event_of, message_of, task_of, workflow_of, workflow_row
@@ -344,8 +344,12 @@ class Part(Block[Any]):
             if error is None:
                 self._wire.execute("RELEASE part").fetchall()
                 self._open = False
+        except BaseException as failure:
+            error = failure
+            raise
         finally:
-            self.undo()
+            clean_up(error, "undoing a part of a transaction", self.undo)
+            del error  # or this frame and the exception would keep one another
 
     def undo(self, error: BaseException | None = None) -> None:
         """Undo it, unless it has ended."""

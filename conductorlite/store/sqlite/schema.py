@@ -22,9 +22,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Final
 
 from conductorlite.model.errors import SchemaTooNew, StorageCorrupt
+from conductorlite.model.threads import clean_up
 
 __all__ = ["APPLICATION_ID", "SCHEMA", "VERSION", "migrate", "refuse_newer"]
 
@@ -194,8 +196,10 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("BEGIN")  # one view of mark, number and tables: another process may be creating them
     try:
         found = _version(connection, path)
-    finally:
-        connection.execute("ROLLBACK")
+    except BaseException as error:
+        clean_up(error, "ending a view of the schema", partial(connection.execute, "ROLLBACK"))
+        raise
+    connection.execute("ROLLBACK")
     if found == VERSION:
         return
     connection.execute("BEGIN EXCLUSIVE")
@@ -205,9 +209,9 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
-    except BaseException:
+    except BaseException as error:
         if connection.in_transaction:
-            connection.execute("ROLLBACK")
+            clean_up(error, "undoing a migration", partial(connection.execute, "ROLLBACK"))
         raise
 
 
