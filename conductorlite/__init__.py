@@ -173,10 +173,13 @@ def __getattr__(name: str) -> Any:
     import gc
     from importlib import import_module
 
+    from conductorlite.model.threads import forget_half_imported
+
     if name in ("errors", "flows", "testing"):
         return import_module(f"conductorlite.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    forget_half_imported()
     collects = gc.isenabled()
     gc.disable()  # what modules make stays: looking through it for garbage again and again is a tenth of an import
     try:

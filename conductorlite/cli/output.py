@@ -65,7 +65,7 @@ def discard_output() -> None:
 def one_line(text: object) -> str:
     """A text from anywhere as one line without anything a terminal would obey."""
     shown = "".join(" " if sign.isspace() else sign for sign in str(text))
-    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(sign)[0] == "C" else sign for sign in shown)
+    return "".join("\ufffd" if unicodedata.category(sign)[0] == "C" else sign for sign in shown)
 
 
 def instant(at: int) -> str:

@@ -25,10 +25,10 @@ from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
-from conductorlite.model.errors import EngineClosed, InvalidInput, WouldDeadlock
+from conductorlite.model.errors import ConductorliteError, EngineClosed, InvalidInput, WouldDeadlock
 from conductorlite.model.later import pattern
 from conductorlite.model.pickling import StaysHere
-from conductorlite.model.threads import cached_property
+from conductorlite.model.threads import cached_property, forget_half_imported
 from conductorlite.store.ports import EventMessage, EventSource, Lock, PayloadCodec
 
 __all__ = [
@@ -240,13 +240,19 @@ def refuse_forked(pid: int) -> None:
 #: Rooms below which a program's own code runs for most of its life.
 _OUTER_ROOMS: Final = frozenset({"cli", "server", "testing"})
 
+#: The thread in which handlers run: another one in a child that another thread has forked.
+_MAIN: Final = [threading.main_thread().ident]
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _MAIN.__setitem__(0, threading.get_ident()))
+
 #: The verb that a signal handler may call at any instant.
 _STOP: Final = "stop"
 
 
 def refuse_handlers(verb: str) -> None:
     """Raise WouldDeadlock in a signal handler that has interrupted this package: called by a verb, on behalf of its caller."""
-    if threading.get_ident() != threading.main_thread().ident:
+    if threading.get_ident() != _MAIN[0]:
         return  # no handler runs there
     asks = frame = sys._getframe(2)
     # Without a call for each frame: there may be a hundred.
@@ -298,7 +304,7 @@ def _is_async(method: Callable[..., object]) -> bool:
 
 def one_process(face: type[T]) -> type[T]:
     """Have every public method that a class defines, and its blocks, refuse another process than the one that made the object, and
-    signal handlers that have interrupted a verb.
+    signal handlers that have interrupted a verb; an import that is interrupted in one, or in the constructor, is undone.
 
     For classes whose objects keep that process's id as `_pid`; what is inherited is left to its own class. A block that ends with
     an error of its own keeps that error.
@@ -309,6 +315,8 @@ def one_process(face: type[T]) -> type[T]:
             continue
         if not name.startswith("_") or name in _BLOCKS:
             setattr(face, name, _guarded(method, ends_block=name in ("__exit__", "__aexit__")))
+        elif name == "__init__":
+            setattr(face, name, _opening(method))
     return face
 
 
@@ -337,6 +345,24 @@ def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., A
             return None
         if verb != _STOP:
             refuse_handlers(verb)
-        return method(self, *given, **options)
+        try:
+            return method(self, *given, **options)
+        except BaseException as error:
+            if not isinstance(error, ConductorliteError):
+                forget_half_imported()
+            raise
 
     return called
+
+
+def _opening(method: Callable[..., None]) -> Callable[..., None]:
+    @wraps(method)
+    def opened(self: Any, *given: Any, **options: Any) -> None:
+        try:
+            method(self, *given, **options)
+        except BaseException as error:
+            if not isinstance(error, ConductorliteError):
+                forget_half_imported()
+            raise
+
+    return opened

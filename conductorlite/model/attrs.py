@@ -119,7 +119,10 @@ class _Field:
 
 
 class _Made:
-    """Something of a class that is made when it is first looked up."""
+    """Something of a class that is made when it is first looked up.
+
+    It has no `__set_name__`: before Python 3.12, Ctrl-C in that comes out as a RuntimeError about the class.
+    """
 
     __slots__ = ("kind", "make", "name")
 
@@ -128,9 +131,6 @@ class _Made:
 
     def __init__(self, make: Callable[[Any], object]) -> None:
         self.make = make
-
-    def __set_name__(self, kind: type, name: str) -> None:
-        self.kind, self.name = kind, name
 
     def __get__(self, thing: object, owner: type) -> Any:
         made = self.make(self.kind)
@@ -280,6 +280,9 @@ def _built(kind: type, *, frozen: bool, kw_only: bool, slots: bool, eq: bool, re
         body |= {"__getstate__": _state, "__setstate__": _restored}
     body |= {name: value for name, value in kind.__dict__.items() if name not in own and name not in ("__dict__", "__weakref__")}
     made = type(kind)(kind.__name__, kind.__bases__, body | {"__qualname__": kind.__qualname__})
+    for name, value in body.items():
+        if type(value) is _Made:
+            value.kind, value.name = made, name
     for value in body.values():
         function = getattr(value, "fget", None) or getattr(value, "__func__", value)
         if "__class__" in getattr(getattr(function, "__code__", None), "co_freevars", ()):
@@ -297,9 +300,10 @@ class _Writable(dict[type, type]):
             "__delattr__": object.__delattr__,
             "__init__": object.__init__,
         }
-        made = self[kind] = type(kind.__name__, (kind,), writes)
-        self[made] = made
+        made: type = type(kind.__name__, (kind,), writes)
         _FROZEN[kind] = _FROZEN[made] = kind
+        self[made] = made
+        self[kind] = made  # the last: who is interrupted before makes it again
         return made
 
 

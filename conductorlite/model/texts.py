@@ -97,7 +97,7 @@ def cut(text: str, limit: int) -> str:
         head = kept - kept // 3
         text = f"{text[:head]}{note}{text[len(text) - (kept - head) :]}"[:limit]
     if "\0" in text:
-        text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
+        text = text.replace("\0", "\ufffd")
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

@@ -14,6 +14,7 @@ A `Cache` is what an engine remembers of what never changes: definitions, plans,
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from importlib import import_module
 from itertools import count
-from operator import itemgetter
+from operator import is_, itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, final
 
@@ -36,6 +37,7 @@ __all__ = [
     "cached_property",
     "carried",
     "clean_up",
+    "forget_half_imported",
     "replaces",
     "started",
     "within",
@@ -52,6 +54,12 @@ class cached_property(functools.cached_property[V]):  # noqa: N801 - it is used 
     """
 
     if not TYPE_CHECKING:
+        # In C, where nothing is interrupted: before Python 3.12, Ctrl-C in a `__set_name__` is a RuntimeError about the class.
+        __set_name__ = staticmethod(is_)
+
+        def __init__(self, func: Callable[[Any], V]) -> None:
+            super().__init__(func)
+            self.attrname = func.__name__
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             return self if instance is None else instance.__dict__.setdefault(self.attrname, self.func(instance))
@@ -98,6 +106,18 @@ def clean_up(error: BaseException | None, what: str, *steps: Callable[[], object
             raise first
         finally:
             del first, error  # or this frame and the exception would keep one another
+
+
+def forget_half_imported() -> None:
+    """Have packages of the standard library imported anew whose import was interrupted, as by Ctrl-C.
+
+    Python removes such a package, and leaves the modules in it that were complete. `import asyncio` fails with a NameError then,
+    and so does every later one.
+    """
+    for name in sorted(sys.modules):
+        package = name.rpartition(".")[0]
+        if package and package not in sys.modules and package.partition(".")[0] in sys.stdlib_module_names:
+            sys.modules.pop(name, None)
 
 
 class Block(Generic[V]):

@@ -65,7 +65,7 @@ def _escaped(value: object) -> str:
 
 
 def _shown(sign: re.Match[str]) -> str:
-    return html.escape(sign[0]) if sign[0] in "&<>\"'" else "\N{REPLACEMENT CHARACTER}"
+    return html.escape(sign[0]) if sign[0] in "&<>\"'" else "\ufffd"
 
 
 def element(tag: str, /, *content: object, **attributes: object) -> Html:

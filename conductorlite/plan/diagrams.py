@@ -218,6 +218,6 @@ def _safe(text: str | None) -> str:
     """A user's text as a piece of a label: one line, not too long, and nothing in it means anything to Mermaid."""
     words = " ".join((text or "").split())
     shown = words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
-    shown = "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(sign).startswith("C") else sign for sign in shown)
+    shown = "".join("\ufffd" if unicodedata.category(sign).startswith("C") else sign for sign in shown)
     plain = {match.start() for match in _PLAIN.finditer(shown)}
     return "".join(sign if place in plain else f"#{ord(sign)};" for place, sign in enumerate(shown))

@@ -440,8 +440,7 @@ class Bridge:
             error = raised
             raise
         finally:
-            leaving = partial(self._leaving.__exit__, None, None, None)
-            clean_up(error, "closing an engine", leaving, self._verbs.close, self._drives.close)
+            clean_up(error, "closing an engine", self._leaving.__exit__, self._verbs.close, self._drives.close)
             del error  # or this frame and the exception would keep one another
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -489,8 +488,7 @@ class Engine(Verbs, InNotebook):
             return self._close()
 
     def _close(self) -> None:
-        leaving = partial(self._leaving.__exit__, None, None, None)
-        clean_up(None, "closing an engine", self.driver.close, self.core.holding.leave, leaving, super().close)
+        clean_up(None, "closing an engine", self.driver.close, self.core.holding.leave, self._leaving.__exit__, super().close)
 
     def __enter__(self) -> Engine:
         return self

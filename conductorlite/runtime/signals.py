@@ -78,7 +78,9 @@ class Leaving:
                     with suppress(ValueError):  # the main thread of another interpreter of this process
                         signal.signal(number, _leave)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None = None, error: BaseException | None = None, trace: TracebackType | None = None
+    ) -> None:
         _within.discard(self)
         # Left in another thread, the handler stays until the next one: it does nothing where no engine holds anything.
         if not _within and threading.current_thread() is threading.main_thread():

@@ -173,7 +173,7 @@ def cell(value: object) -> Cell | None:
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, str):
-        return value[:MAX_TEXT].replace("\0", "\N{REPLACEMENT CHARACTER}")
+        return value[:MAX_TEXT].replace("\0", "\ufffd")
     if isinstance(value, int):
         return value if -_INT64 <= value < _INT64 else double(value)
     if isinstance(value, float):
@@ -182,7 +182,7 @@ def cell(value: object) -> Cell | None:
 
 
 #: A word that no search can ask for: it keeps phrases from reaching out of one value into the next.
-BREAK: Final = "\N{BROKEN BAR}"
+BREAK: Final = "\u00a6"
 
 #: Characters of a word that count, of a free text that are taken, and how many words may be asked for.
 _WORD: Final = 64
@@ -283,7 +283,7 @@ _SEVERAL: Final = frozenset(name for name, kind in WORKFLOWS.fields.items() if k
 #: Characters of an input or output that a summary repeats.
 _MAX_SHOWN: Final = 4_096
 
-_ESCAPED: Final = str.maketrans({"\\": "\\\\", ".": "\\.", "[": "\\[", "\0": "\N{REPLACEMENT CHARACTER}"})
+_ESCAPED: Final = str.maketrans({"\\": "\\\\", ".": "\\.", "[": "\\[", "\0": "\ufffd"})
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -430,4 +430,4 @@ def _pattern(token: _Token, field: Field) -> Value:
     if len(parts) == 1:
         return _cut(parts[0], field)
     between = [part for part in parts[1:-1] if part]
-    return Pattern(tuple(part.replace("\0", "\N{REPLACEMENT CHARACTER}") for part in (parts[0], *between, parts[-1])))
+    return Pattern(tuple(part.replace("\0", "\ufffd") for part in (parts[0], *between, parts[-1])))
