@@ -304,10 +304,10 @@ def _is_async(method: Callable[..., object]) -> bool:
 
 def one_process(face: type[T]) -> type[T]:
     """Have every public method that a class defines, and its blocks, refuse another process than the one that made the object, and
-    signal handlers that have interrupted a verb; an import that is interrupted in one, or in the constructor, is undone.
+    signal handlers that have interrupted a verb.
 
-    For classes whose objects keep that process's id as `_pid`; what is inherited is left to its own class. A block that ends with
-    an error of its own keeps that error.
+    An import that is interrupted in one of them, or in the constructor of an engine, is undone. For classes whose objects keep that
+    process's id as `_pid`; what is inherited is left to its own class. A block that ends with an error of its own keeps that error.
     """
     own = [(name, method) for name, method in vars(face).items() if isinstance(method, FunctionType)]
     for name, method in own:
@@ -315,7 +315,7 @@ def one_process(face: type[T]) -> type[T]:
             continue
         if not name.startswith("_") or name in _BLOCKS:
             setattr(face, name, _guarded(method, ends_block=name in ("__exit__", "__aexit__")))
-        elif name == "__init__":
+        elif name == "__init__" and any(block in vars(face) for block in _BLOCKS):
             setattr(face, name, _opening(method))
     return face
 

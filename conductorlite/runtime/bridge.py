@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
@@ -22,7 +23,7 @@ from conductorlite.model.clock import Deadline
 from conductorlite.model.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.texts import Span, to_span
-from conductorlite.model.threads import clean_up
+from conductorlite.model.threads import clean_up, replaces
 from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.pool import Job, Pool
 from conductorlite.runtime.signals import Leaving, late
@@ -433,12 +434,14 @@ class Bridge:
         self._closed = True
         self._release_all(EngineClosed("the engine was closed"))
         self._verbs.submit(order.carry_out, order.fail)
-        error: BaseException | None = None
+        error = sys.exc_info()[1]  # what is being handled where it is awaited, as in a `finally`
+        error = None if isinstance(error, Exception) else error
         try:
             await asyncio.shield(order.future)
         except BaseException as raised:
-            error = raised
-            raise
+            if replaces(raised, error, "closing an engine"):
+                error = raised
+                raise
         finally:
             clean_up(error, "closing an engine", self._leaving.__exit__, self._verbs.close, self._drives.close)
             del error  # or this frame and the exception would keep one another

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
@@ -477,9 +478,17 @@ class Engine(Verbs, InNotebook):
         """Stop the drivers, give back the tasks that its workers hold, and release the store; idempotent.
 
         Functions that still run in threads are abandoned: what they return is dropped. Raises StorageReplaced, with all released.
+        While Ctrl-C or the end of the program is handled, as in a `finally`, what fails is logged instead of raised.
         """
         refuse_callers(self._turns, "close")
         self._turns.joined.refuse("close")
+        error = sys.exc_info()[1]
+        if error is None or isinstance(error, Exception):
+            self._end()
+        else:
+            clean_up(error, "closing an engine", self._end)
+
+    def _end(self) -> None:
         with self.driver.drive(timeout=0) as driving:
             if driving:
                 return self._close()

@@ -510,4 +510,10 @@ class Driver(Work):
         left = len(self.reports) + len(self.workshop.finished())
         if left:
             log_driver("%d results could not be stored before the engine was closed; their tasks are carried out again", left)
-        clean_up(None, "closing a driver", self.feeding.close, self.workshop.close, self.standby.close)
+        try:
+            self.feeding.close()
+        finally:
+            try:
+                self.workshop.close()
+            finally:
+                self.standby.close()  # raises nothing

@@ -77,6 +77,38 @@ def test_the_block_of_an_engine(
             assert any("the server is down" in record.getMessage() for record in caplog.records)
 
 
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit, Alarm, Mistake])
+@pytest.mark.parametrize("form", ["finally", "except", "awaited"])
+def test_close_while_an_interruption_is_handled(form: str, ending: type[BaseException], caplog: pytest.LogCaptureFixture) -> None:
+    """In a `finally` of the program, or where it is caught; an error of the body is not known to be on its way there."""
+    engine = AsyncEngine() if form == "awaited" else Engine(clock=VirtualClock(0))
+    goes_down(engine._engine if isinstance(engine, AsyncEngine) else engine)
+
+    def body() -> None:
+        try:
+            raise ending("the body")
+        finally:
+            engine.close()
+
+    def caught() -> None:
+        try:
+            raise ending("the body")
+        except BaseException:
+            engine.close()
+            raise
+
+    async def awaited() -> None:
+        try:
+            raise ending("the body")
+        finally:
+            await engine.close()  # type: ignore[misc]
+
+    act = {"finally": body, "except": caught, "awaited": lambda: asyncio.run(awaited())}[form]
+    with pytest.raises(StorageUnavailable if ending is Mistake else ending):
+        act()
+    assert ending is Mistake or any("the server is down" in record.getMessage() for record in caplog.records)
+
+
 def test_what_follows_a_failed_step_is_done() -> None:
     """Each part of an engine is closed, whatever one before it has raised."""
     done: list[str] = []

@@ -4,12 +4,13 @@
     python tests/processes/interrupts.py --cancellations 10000
 
 An interrupt is a KeyboardInterrupt, a MemoryError or an exception of a program's own before an instruction that is drawn from a run
-without any (`conductorlite.testing.interrupts`), in one of three programs: one driven in virtual time, one that does by hand
-what workers and operators do, and one whose workers run in threads. Each time, with the exception still kept, somebody else must
-be able to write to the store; then the same program goes on with the same engine to its end, in virtual time without a second of it
-passing, and no law may be broken. A cancellation is one of an awaited verb, after a time that is drawn; in the end every task in
-progress must be one that some caller has, and every execution must come to its end. The figures are printed as JSON; what does not
-hold is told with its seed and ends the command with status 1.
+without any (`conductorlite.testing.interrupts`), in one of five programs: one driven in virtual time, one that does by hand what
+workers and operators do, one that starts in a transaction of its own, and two in real time, whose workers run in threads or are
+coroutines. Each time, with the exception still kept, somebody else must be able to write to the store; then the same program goes
+on with the same engine to its end, in virtual time without a second of it passing, and no law may be broken. A cancellation is one
+of an awaited verb, after a time that is drawn, and, for each verb, at each of the places at which it awaits something; in the end
+every task in progress must be one that some caller has, and every execution must come to its end. The figures are printed as JSON;
+what does not hold is told with its seed and ends the command with status 1.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +103,24 @@ class ByHand:
         engine.history("one")
 
 
+def in_a_transaction(engine: Engine) -> None:
+    """An execution that is started in a transaction of the application, and driven to its end."""
+    with engine.transaction():
+        start_once(engine, CHAIN, workflow_id="one")
+    engine.run_until_idle(timeout="30s")
+
+
 def _done(workflow_id: str, task_id: str, lease: int) -> TaskResult:
     return TaskResult(workflow_id=workflow_id, task_id=task_id, status=TaskStatus.COMPLETED, lease=lease)
 
 
 #: Name, what is done, whether time is virtual, and how much of the interrupts it gets.
 PROGRAMS: tuple[tuple[str, Callable[[], Callable[[Engine], None]], bool, int], ...] = (
-    ("driven", lambda: driven, True, 6),
+    ("driven", lambda: driven, True, 5),
     ("by hand", ByHand, True, 2),
+    ("transaction", lambda: in_a_transaction, True, 1),
     ("threads", lambda: driven, False, 2),
+    ("coroutines", lambda: driven, False, 1),
 )
 
 
@@ -129,18 +140,19 @@ class Fuzz:
         draw = random.Random(f"{self.seed}:{self.store}")
         for name, program, virtual, _ in PROGRAMS:
             for _ in range(3):  # what is imported and compiled on first use is known from then on, a definition's text after two
-                self._instructions[name] = self._life(program, virtual, None, KeyboardInterrupt, "")
+                self._instructions[name] = self._life(name, program, virtual, None, KeyboardInterrupt, "")
         weights = [weight for *_, weight in PROGRAMS]
         for number in range(interrupts):
             name, program, virtual, _ = draw.choices(PROGRAMS, weights)[0]
             at, error = draw.randrange(self._instructions[name]), draw.choice(ERRORS)
-            self._life(program, virtual, at, error, f"{name} #{number} instruction {at} {error.__name__}")
+            self._life(name, program, virtual, at, error, f"{name} #{number} instruction {at} {error.__name__}")
             self.figures[name] += 1
             if number % 500 == 499:
                 print(f"{number + 1} interrupts, {len(self.wrong)} wrong", file=sys.stderr, flush=True)
 
     def _life(
         self,
+        name: str,
         made: Callable[[], Callable[[Engine], None]],
         virtual: bool,
         at: int | None,
@@ -150,7 +162,7 @@ class Fuzz:
         program = made()
         faulthandler.dump_traceback_later(PATIENCE, exit=True)
         path = lay_empty_store(self.folder / f"{self.figures.total()}.db") if self.store == "sqlite" else None
-        engine = self._engine(path, virtual)
+        engine = self._engine(path, virtual, _nothing_awaited if name == "coroutines" else _nothing)
         kept: BaseException | None = None
         told = ""
         variables = dict(copy_context())
@@ -182,9 +194,9 @@ class Fuzz:
         faulthandler.cancel_dump_traceback_later()
         return instants.number
 
-    def _engine(self, path: Path | None, virtual: bool) -> Engine:
+    def _engine(self, path: Path | None, virtual: bool, act: Callable[[], Any]) -> Engine:
         workers = Workers(concurrency=2)
-        workers.task("act", retry_count=50, retry_delay_seconds=0)(_nothing)
+        workers.task("act", retry_count=50, retry_delay_seconds=0)(act)
         store = None if path is None else SQLiteBackend(path, synchronous="NORMAL", busy_timeout_ms=1_000)
         return Engine(store, workers=workers, clock=VirtualClock(0) if virtual else None)
 
@@ -205,6 +217,10 @@ def _nothing() -> dict[str, Any]:
     return {}
 
 
+async def _nothing_awaited() -> dict[str, Any]:
+    return {}
+
+
 def _other_writes(path: Path) -> None:
     """Somebody else writes to the file at once."""
     other = sqlite3.connect(path, timeout=0.5, isolation_level=None)
@@ -213,6 +229,30 @@ def _other_writes(path: Path) -> None:
         other.execute("ROLLBACK")
     finally:
         other.close()
+
+
+class Steps:
+    """Awaits a verb, and cancels the task that does at the place at which it suspends for the `at`-th time."""
+
+    def __init__(self, verb: Coroutine[Any, Any, Any], at: int) -> None:
+        self.verb, self.at, self.number = verb, at, 0
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        steps = self.verb.__await__()
+        go_on: Callable[[], Any] = partial(steps.send, None)
+        while True:
+            try:
+                awaited = go_on()
+            except StopIteration as ended:
+                return ended.value
+            self.number += 1
+            task = asyncio.current_task()
+            if self.number == self.at and task is not None:
+                task.cancel()
+            try:
+                go_on = partial(steps.send, (yield awaited))
+            except BaseException as error:
+                go_on = partial(steps.throw, error)
 
 
 class Cancellations:
@@ -240,10 +280,38 @@ class Cancellations:
                 await self._canceled(engine.get(run.workflow_id))
                 mine = await engine.start(own, workflow_id=f"o{number}")
                 await self._canceled(mine.result())
+                if number % 10 == 1:
+                    await self._at_each_await(engine, number, own, ext)
                 if number % 50 == 0:
                     await self._look(engine)
             await self._look(engine)
             self.figures["executions"] = 2 * number
+
+    async def _at_each_await(self, engine: AsyncEngine, number: int, own: WorkflowDef, ext: WorkflowDef) -> None:
+        """Cancel each verb at the first place at which it awaits something, then at the second, until it ends before that."""
+        await engine.start(ext, workflow_id=f"e{number}-verbs")
+        name = iter(range(1_000_000))
+        verbs: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {
+            "start": lambda: engine.start(own, workflow_id=f"o{number}-{next(name)}"),
+            "start_and_wait": lambda: engine.start_and_wait(own, workflow_id=f"o{number}-{next(name)}", timeout="20s"),
+            "get": lambda: engine.get(f"e{number}-verbs"),
+            "search": lambda: engine.search(f"workflowId = 'e{number}-verbs'"),
+            "poll": lambda: self._poll(engine),
+            "transaction": lambda: engine.in_transaction(lambda tx: tx.engine.start(own, workflow_id=f"o{number}-{next(name)}")),
+            "update_variables": lambda: engine.update_variables(f"e{number}-verbs", {"n": 1}),
+            "settle": lambda: engine.settle(),
+            "a noun": lambda: engine.admin.check(),
+        }
+        for verb in verbs.values():
+            for at in range(1, 100):
+                steps = Steps(verb(), at)
+                try:
+                    await asyncio.ensure_future(_awaited(steps))
+                except asyncio.CancelledError:
+                    self.figures["canceled"] += 1
+                    self.figures["canceled where it awaits"] += 1
+                if steps.number < at:
+                    break
 
     async def _poll(self, engine: AsyncEngine) -> None:
         taken = await engine.poll("ext", count=2, timeout=self.draw.choice(["0s", "5ms"]))
@@ -282,6 +350,10 @@ class Cancellations:
             for task in (await engine.get(workflow_id)).tasks:
                 await engine.update_task(_done(workflow_id, task.task_id, task.lease))
         self.wrong += [str(finding) for finding in await engine.admin.check()]
+
+
+async def _awaited(steps: Steps) -> None:
+    await steps
 
 
 def main() -> int:
