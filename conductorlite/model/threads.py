@@ -109,7 +109,7 @@ def clean_up(error: BaseException | None, what: str, *steps: Callable[[], object
 
 
 def forget_half_imported() -> None:
-    """Have packages of the standard library imported anew whose import was interrupted, as by Ctrl-C.
+    """Have packages of the standard library imported again whose import was interrupted, as by Ctrl-C.
 
     Python removes such a package, and leaves the modules in it that were complete. `import asyncio` fails with a NameError then,
     and so does every later one.

@@ -136,6 +136,8 @@ def child(options, at):
             kept = error
     if kept is not None and type(kept) is not KeyboardInterrupt:
         wrong.append(f"{kept!r} came out instead of the interruption; {kept.__cause__!r}, {kept.__context__!r}")
+    if kept is None and interruption.where and not options["handler"]:
+        wrong.append("the interruption did not come out")
     if options["handler"] and kept is not None:
         wrong.append("the program was broken by a handler that raises nothing")
     if {*program.said} - {"WouldDeadlock"}:

@@ -47,7 +47,7 @@ def test_before_an_instruction(options: tuple[str, ...], instants: int, tmp_path
 @pytest.mark.parametrize("instants", [3, pytest.param(10**6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("options", [FILE, COROUTINE])
 def test_where_a_module_is_looked_for(options: tuple[str, ...], instants: int, tmp_path: Path) -> None:
-    """So it is where an import is interrupted; a package that was half imported is imported anew."""
+    """So it is where an import is interrupted; a package that was half imported is imported again."""
     tried(instants, tmp_path, "--modules", *options)
 
 
