@@ -24,10 +24,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import bindings
 import catalog
+import httpx
 import server as servers
 from cases import Case
 from comparison import Comparison, Finding
 from sides import Here, Server
+from snapshots import Difference
 
 #: What becomes of a case that is not equal; "alike" is one that only differs in what nearly all do.
 OUTCOMES: Final = ("alike", "row", "defect", "unbound")
@@ -40,14 +42,22 @@ def compared(case: Case, base: str, known: bindings.Bindings, patience: float) -
     """A case on both sides; one that fails as a whole is compared in halves, so that each part speaks for itself."""
     own = f"k{_RUN}x{next(_NUMBERS)}x"
     there, here = Server(base, own), Here(own)
+    comparison = Comparison(case, there, here, own, known, patience=patience)
     try:
-        findings = Comparison(case, there, here, own, known, patience=patience).run()
+        findings = comparison.run()
+    except httpx.HTTPError as error:  # a server that is busy answers late; the other cases go on
+        findings = [*comparison.findings, _unanswered(case, error)]
     finally:
         there.close()
         here.close()
     if case.parts and any(_whole(each) for each in findings) and case.halves():
         return [finding for half in case.halves() for finding in compared(half, base, known, patience)]
     return findings
+
+
+def _unanswered(case: Case, error: Exception) -> Finding:
+    difference = Difference(path="answer", server=f"{type(error).__name__}: {error}", here="an answer")
+    return Finding(case=case.name, shown="", step="", difference=difference, binding=None)
 
 
 def _whole(each: Finding) -> bool:

@@ -6,6 +6,7 @@ import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
 import httpx
@@ -68,10 +69,11 @@ class Server(_Side[str]):
 
     def close(self) -> None:
         """Leave nothing running: the server looks at it every second."""
-        if self.root:
-            self._call("DELETE", f"/workflow/{self.root}")
-        for each in self._handlers:
-            self._call("DELETE", f"/event/{each}")
+        with suppress(httpx.HTTPError):
+            if self.root:
+                self._call("DELETE", f"/workflow/{self.root}")
+            for each in self._handlers:
+                self._call("DELETE", f"/event/{each}")
         self._http.close()
 
     def _call(self, method: str, path: str, body: Any = None, **query: Any) -> str:

@@ -70,6 +70,7 @@ def test_it_is_a_type_that_stands_alone(bench: Bench, kind: str) -> None:
     bench.engine.settle()
     assert bench.task("d").task_type == kind
     assert bench.statuses()["d"] == status
+    assert (bench.task("d").input_data == {}) == (kind == "NOOP")
     assert ("z" in bench.statuses()) == (status == "COMPLETED" and kind != "TERMINATE")
 
 

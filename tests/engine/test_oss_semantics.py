@@ -62,7 +62,7 @@ def test_terminate_in_a_loop(bench: Bench, status: str) -> None:
     bench.do("a", output={"n": 1})
     assert (str(bench.status_of_workflow()), bench.workflow.output_data) == (status, {"k": 1})
     assert bench.statuses() == {"l": "CANCELED", "a__1": "COMPLETED", "end__1": "COMPLETED"}
-    assert bench.task("l").output_data["1"]["a"] == {"n": 1}
+    assert bench.task("l").output_data["1"] == {"a": {"n": 1}, "end": {"k": 1}}
 
 
 FORMS: dict[str, tuple[dict[str, Any], bool]] = {
