@@ -167,6 +167,8 @@ class Admin(Retention):
 
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:
         """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""
+        if limit < 0:
+            raise InvalidInput(f"limit {limit} is negative")
         with self._backend.reading() as view:
             events = view.upcoming_events(limit)
             messages = [message for message in view.messages(limit) if message.due_at > self._clock.now()]

@@ -22,6 +22,7 @@ from types import FrameType, FunctionType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from conductorlite.decide.changeset.view import Bounds
+from conductorlite.engine.arguments import wrong_argument
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
@@ -320,6 +321,10 @@ def one_process(face: type[T]) -> type[T]:
     return face
 
 
+#: What Python raises for an argument of another type.
+_OF_ARGUMENTS: Final = (TypeError, AttributeError, ValueError, OverflowError)
+
+
 def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., Any]:
     def refused(self: Any, given: tuple[Any, ...]) -> bool:
         """Whether nothing is to be done; raises for what is refused."""
@@ -350,6 +355,8 @@ def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., A
         except BaseException as error:
             if not isinstance(error, ConductorliteError):
                 forget_half_imported()
+            if isinstance(error, _OF_ARGUMENTS) and (wrong := wrong_argument(method, self, given, options)) is not None:
+                raise InvalidInput(f"{verb}(): {wrong}") from error
             raise
 
     return called

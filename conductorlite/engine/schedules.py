@@ -51,7 +51,7 @@ from conductorlite.model.schedules import (
     progress_from_text,
     progress_to_text,
 )
-from conductorlite.model.texts import Instant, member_of, to_instant
+from conductorlite.model.texts import Instant, as_text, member_of, to_instant
 from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
@@ -278,6 +278,8 @@ class Schedules(Service):
 
         A paused schedule takes the new reason. Raises ScheduleNotFound.
         """
+        if reason is not None:
+            as_text(reason, "reason")
         self._timetable.change(name, lambda _, old, now: attrs.evolve(old, paused=True, paused_reason=reason))
 
     def resume(self, name: str) -> None:

@@ -43,7 +43,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.model.texts import Span, as_map, member_of, to_span
+from conductorlite.model.texts import Span, as_map, as_text, member_of, printable, to_span
 from conductorlite.model.threads import clean_up
 from conductorlite.store.payloads import open_payloads
 from conductorlite.store.places import opened
@@ -141,7 +141,7 @@ class Verbs(Nouns):
 
         Raises ExecutionNotFound, and Conflict when it is COMPLETED, FAILED or TIMED_OUT.
         """
-        said: dict[str, Any] = {} if reason is None else {"reason": reason}
+        said: dict[str, Any] = {} if reason is None else {"reason": as_text(reason, "reason")}
         if trigger_failure_workflow:
             said["triggerFailureWorkflow"] = True
         self.core.control.verb(workflow_id, EventKind.TERMINATE, said)
@@ -210,7 +210,7 @@ class Verbs(Nouns):
             "ref": ref,
             "input": None if input is None else as_map(input, "input"),
             "taskInput": None if task_input is None else as_map(task_input, "task_input"),
-            "correlationId": correlation_id,
+            "correlationId": None if correlation_id is None else as_text(correlation_id, "correlation_id"),
         }
         given = {key: value for key, value in data.items() if value is not None}
         Payload.of(given, where="rerun")
@@ -289,7 +289,7 @@ class Verbs(Nouns):
                 task_id=found.task_id,
                 status=status,
                 output_data={} if output is None else as_map(output, "output"),
-                reason=reason,
+                reason=None if reason is None else as_text(reason, "reason"),
             )
             event = self.core.reports.report_event(found, result, merge=True)
             taken = self._turns.run_turn(found.workflow_id, [event])
@@ -387,6 +387,8 @@ class Verbs(Nouns):
         `workflow` is the row as decided, `history` what the turn added. At most once, in the committing thread, after the
         commit: it must be quick, and what it raises is logged (`conductorlite.listeners`), for the commit stands.
         """
+        if not callable(listener):
+            raise InvalidInput(f"a listener is called with a row and its history, and {printable(listener, 60)} cannot be called")
         self._turns.listeners.append(listener)
 
         def stop() -> None:
@@ -419,8 +421,13 @@ class Verbs(Nouns):
         refuse_forked(self._pid)
         refuse_handlers("poll")
         self._turns.joined.refuse("poll")
-        if count < 1:
-            raise InvalidInput(f"count {count} is below 1")
+        if type(count) is not int or count < 1:
+            raise InvalidInput(f"count is a whole number from 1 on, and not {printable(count, 60)}")
+        for text in (task_type, worker_id, domain):
+            if type(text) is not str and text is not None:
+                as_text(text, "what a poll names")
+        if task_type is None:
+            raise InvalidInput("a poll names a task type")
         queue = queue_name(task_type, domain or None, self._owner)
         patience = to_span(timeout)
         until = Deadline(self._clock, patience)

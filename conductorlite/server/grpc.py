@@ -97,9 +97,15 @@ def _skip(engine: Engine, asked: Json) -> Any:
     engine.skip_task(
         asked.get("workflowId", ""),
         asked.get("taskReferenceName", ""),
-        input=given.get("taskInput"),
-        output=given.get("taskOutput"),
+        input=_with_message(given, "taskInput", "inputMessage"),
+        output=_with_message(given, "taskOutput", "outputMessage"),
     )
+
+
+def _with_message(given: Json, name: str, within: str) -> Any:
+    """A payload with the message that stands beside it on the wire; None for neither."""
+    message = given.get(f"{name}Message")
+    return given.get(name) if message is None else {**given.get(name, {}), within: message}
 
 
 _WORKFLOWS: Final = "conductor.grpc.workflows.WorkflowService"

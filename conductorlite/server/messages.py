@@ -9,13 +9,14 @@ whole ones come back as integers.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
 from conductorlite.model.errors import InvalidInput, MissingExtra
+from conductorlite.server.rest.documents import message_bytes
 
 __all__ = ["filled", "message_class", "read"]
 
@@ -260,8 +261,8 @@ def _fill(message: Any, value: Any) -> None:
         _set(message, value)
     elif kind == _ANY:
         try:
-            message.type_url, message.value = value["@type"], b64decode(value["@value"], validate=True)
-        except (KeyError, TypeError, ValueError) as error:
+            message.type_url, message.value = value["@type"], message_bytes(value["@value"])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidInput(f"a message has a text `@type`, and a `@value` in base64: {error}") from None
     else:
         filled(message, {_LISTS[kind]: value} if kind in _LISTS else value)

@@ -21,7 +21,7 @@ from conductorlite.testing.server import ConductorServer
 
 HERE: Final = Path(__file__).parent
 
-#: Where the clients are installed: a folder with `python/bin/python` and `javascript/node_modules`.
+#: Where the clients are installed: a folder with `python/bin/python`, `javascript/node_modules` and `go/story`.
 CLIENTS: Final = Path(os.environ.get("CLIENTS", "/nowhere"))
 
 STORY: Final = {
@@ -48,11 +48,14 @@ def _told(command: list[str], server: ConductorServer, folder: Path) -> Any:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-@pytest.mark.parametrize("client", ["python", "javascript"])
+@pytest.mark.parametrize("client", ["python", "javascript", "go"])
 def test_a_client_tells_its_story(client: str, store: str, tmp_path: Path) -> None:
     """Definitions, a worker that fails and is retried, waiting, pausing, terminating, restarting, search, a schedule."""
     program = HERE / ("python_client.py" if client == "python" else "javascript_client.mjs")
-    if client == "python":
+    if client == "go":  # `go_client.go`, compiled
+        command = [str(CLIENTS / "go" / "story")]
+        missing = not Path(command[0]).exists()
+    elif client == "python":
         command = [str(CLIENTS / "python" / "bin" / "python"), str(program)]
         missing = not Path(command[0]).exists()
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -180,6 +180,54 @@ def test_terminating_by_rpc_can_start_the_failure_workflow(client: Client) -> No
         run = client("WorkflowService", "StartWorkflow", {"name": "hello"})["workflowId"]
         client("WorkflowService", "TerminateWorkflow", {"workflowId": run, "triggerFailureWorkflow": trigger})
         assert len(client("WorkflowService", "GetRunningWorkflows", {"name": "undo"}).get("workflowIds", [])) == failures
+
+
+@pytest.mark.parametrize("value", ["AP8QIA==", "AP8QIA", "-_8=", "-_8", ""])
+def test_base64_of_either_alphabet(client: Client, value: str) -> None:
+    """A message whose base64 is that of URLs, or is not padded, reaches the worker as its bytes."""
+    steps = [_STEP, {**_STEP, "taskReferenceName": "h", "inputParameters": {"inputMessage": "${g.output.outputMessage}"}}]
+    client("MetadataService", "CreateWorkflow", {"workflow": {**_FLOW, "tasks": steps}})
+    run = client("WorkflowService", "StartWorkflow", {"name": "hello"})["workflowId"]
+    task = client("TaskService", "Poll", {"taskType": "greet"})["task"]
+    message = {"@type": "type.example.com/a", "@value": value}
+    result = {"workflowInstanceId": run, "taskId": task["taskId"], "status": "COMPLETED", "outputData": {"outputMessage": message}}
+    client("TaskService", "UpdateTask", {"result": result})
+    second = client("TaskService", "Poll", {"taskType": "greet"})["task"]
+    padded = value + "=" * (-len(value) % 4)
+    assert b64decode(second["inputMessage"]["@value"]) == urlsafe_b64decode(padded)
+    assert second["inputData"] == {"inputMessage": message}
+
+
+def test_broken_base64_is_refused_by_name(client: Client) -> None:
+    """Where it is reported, with the place; nothing is stored, so that no worker misses a message."""
+    client("MetadataService", "CreateWorkflow", {"workflow": _FLOW})
+    run = client("WorkflowService", "StartWorkflow", {"name": "hello"})["workflowId"]
+    task = client("TaskService", "Poll", {"taskType": "greet"})["task"]
+    for value in ("A", "%%%%", "AP8Q\n", "AP 8", "é"):
+        message = {"@type": "type.example.com/a", "@value": value}
+        result = {
+            "workflowInstanceId": run,
+            "taskId": task["taskId"],
+            "status": "COMPLETED",
+            "outputData": {"outputMessage": message},
+        }
+        with pytest.raises(grpc.RpcError) as refused:
+            client("TaskService", "UpdateTask", {"result": result})
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "$.outputData.outputMessage['@value']: is no base64" in str(refused.value.details())
+    assert client("TaskService", "GetTask", {"taskId": task["taskId"]})["task"]["status"] == "IN_PROGRESS"
+
+
+def test_a_skipped_task_has_its_messages(client: Client) -> None:
+    """What stands beside the input and output of a skip on the wire is within them."""
+    client("MetadataService", "CreateWorkflow", {"workflow": _FLOW})
+    run = client("WorkflowService", "StartWorkflow", {"name": "hello"})["workflowId"]
+    message = {"@type": "type.example.com/a", "@value": "AP8Q"}
+    asked = {"workflowId": run, "taskReferenceName": "h", "request": {"taskOutput": {"n": 1}, "taskOutputMessage": message}}
+    client("WorkflowService", "SkipTaskFromWorkflow", asked)
+    whole = client("WorkflowService", "GetWorkflowStatus", {"workflowId": run, "includeTasks": True})
+    (skipped,) = (task for task in whole["tasks"] if task["referenceTaskName"] == "h")
+    assert (skipped["outputMessage"], skipped["outputData"]) == (message, {"n": 1, "outputMessage": message})
 
 
 def test_errors_are_codes(client: Client) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Final, Union, get_args, get_origin
 from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.documents import task_to_json, workflow_to_json
+from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, TaskLog, Workflow
 from conductorlite.model.scalars import json_names, property_name
 from conductorlite.model.statuses import TaskStatus
@@ -25,10 +26,13 @@ from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
 
 __all__ = [
+    "checked_message",
+    "checked_output",
     "found",
     "in_conductors_types",
     "is_message",
     "log_lines",
+    "message_bytes",
     "summary",
     "task",
     "task_def",
@@ -304,10 +308,39 @@ def is_message(value: object) -> bool:
     ):
         return False
     try:
-        b64decode(value["@value"], validate=True)
+        message_bytes(value["@value"])
     except ValueError:
         return False
     return True
+
+
+def message_bytes(text: str) -> bytes:
+    """The bytes of a protobuf message in base64 as its JSON has it: of either alphabet, padded or not; raises ValueError."""
+    plain = text.rstrip("=").replace("-", "+").replace("_", "/")
+    return b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+
+
+def checked_message(value: Any, path: str) -> Any:
+    """A protobuf message as JSON; raises InvalidInput, which names the place."""
+    if (
+        not isinstance(value, dict)
+        or value.keys() != {"@type", "@value"}
+        or not all(isinstance(one, str) for one in value.values())
+    ):
+        raise InvalidInput(f"{path}: a text `@type` and a `@value` in base64 are expected")
+    try:
+        message_bytes(value["@value"])
+    except ValueError as error:
+        raise InvalidInput(f"{path}['@value']: is no base64: {error}") from None
+    return value
+
+
+def checked_output(output: Json, path: str = "$") -> Json:
+    """The output of a task, whose `outputMessage`, if it is one, can be sent; raises InvalidInput, which names the place."""
+    message = output.get("outputMessage")
+    if isinstance(message, dict) and message.keys() == {"@type", "@value"}:
+        checked_message(message, f"{path}.outputMessage")
+    return output
 
 
 def log_lines(lines: Sequence[TaskLog]) -> list[Json]:

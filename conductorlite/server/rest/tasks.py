@@ -18,7 +18,16 @@ from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
 from conductorlite.model.policies import derive_id
 from conductorlite.runtime.engine import Engine
-from conductorlite.server.rest.documents import found, is_message, log_lines, summary, task, task_for_worker, workflow
+from conductorlite.server.rest.documents import (
+    checked_message,
+    checked_output,
+    found,
+    log_lines,
+    summary,
+    task,
+    task_for_worker,
+    workflow,
+)
 from conductorlite.server.rest.executions import execution, started
 from conductorlite.server.rest.operations import ANY, NO_BODY, Refused, Text, in_full, status_of
 from conductorlite.server.waiting import Given, Waiting
@@ -152,13 +161,14 @@ def reported(body: Json) -> TaskResult:
     if not isinstance(logs, list) or not all(isinstance(one, dict) and isinstance(one.get("log", ""), str) for one in logs):
         raise InvalidInput("$.logs: a list of objects with a text `log` is expected")
     message = given.get("outputMessage")
-    if message is not None and not is_message(message):
-        raise InvalidInput("$.outputMessage: a text `@type` and a `@value` in base64 are expected")
+    if message is not None:
+        checked_message(message, "$.outputMessage")
     return TaskResult(
         workflow_id=_text(given, "workflowInstanceId", ""),
         task_id=_text(given, "taskId", ""),
         status=status_of(_text(given, "status", "")),
-        output_data=_object(given, "outputData") | ({"outputMessage": message} if message is not None else {}),
+        output_data=checked_output(_object(given, "outputData"), "$.outputData")
+        | ({"outputMessage": message} if message is not None else {}),
         reason=_text(given, "reasonForIncompletion", None),
         callback_after_ms=_seconds(given.get("callbackAfterSeconds", 0)),
         worker_id=_text(given, "workerId", None),
@@ -199,7 +209,7 @@ def update_by_reference(
 ) -> str | None:
     """Report on the open task of a reference; its id, nothing if there is none."""
     try:
-        return engine.signal(workflow_id, body, task=task_ref_name, status=status_of(status)).task_id
+        return engine.signal(workflow_id, checked_output(body), task=task_ref_name, status=status_of(status)).task_id
     except (TaskNotFound, ExecutionNotFound, Conflict):
         return None
 
@@ -263,7 +273,7 @@ def signal(engine: Engine, workflow_id: str, status: str, body: Json = NO_BODY) 
     """Report on the task that blocks an execution; nothing if none does."""
     reported = status_of(status)
     try:
-        engine.signal(workflow_id, body, status=reported)
+        engine.signal(workflow_id, checked_output(body), status=reported)
     except (TaskNotFound, Conflict):
         engine.status(workflow_id)
 

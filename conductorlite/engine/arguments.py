@@ -1,0 +1,57 @@
+"""Arguments of verbs that are not what their parameters say: a sentence in place of an error from somewhere inside.
+
+Looked at only when a call has failed, so a call that goes well pays nothing. What an annotation says in more than names of classes
+is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from inspect import signature
+from typing import Any, Final
+
+from conductorlite.model.texts import printable
+
+__all__ = ["wrong_argument"]
+
+#: How types are called in sentences.
+_WORDS: Final = {"str": "a text", "int": "a whole number", "bool": "True or False", "float": "a number", "None": "None"}
+
+#: Names in annotations that stand for several types.
+_ALIASES: Final = frozenset({"Any", "object", "Instant", "Milliseconds", "Seconds", "Source", "Span"})
+
+#: The largest whole number that every store takes.
+_LARGEST: Final = 2**63 - 1
+
+
+def wrong_argument(method: Callable[..., Any], face: object, given: Sequence[Any], options: Mapping[str, Any]) -> str | None:
+    """Which argument of a call that failed is not of the type of its parameter, as a sentence; None when none is."""
+    try:
+        arguments = signature(method).bind(face, *given, **options).arguments
+    except TypeError:
+        return None  # another sentence says so
+    for name, value in arguments.items():
+        names = str(method.__annotations__.get(name, "Any")).split(" | ")
+        if not all(one.isidentifier() for one in names) or _ALIASES & {*names}:
+            continue
+        if type(value) is int and "int" in names and not -_LARGEST <= value <= _LARGEST:
+            return f"{name} is {printable(value, 80)}, which is out of range"
+        if not _is_of(value, names, method.__globals__):
+            return f"{name} is {printable(repr(value), 80)}, and not {' or '.join(_WORDS.get(one, one) for one in names)}"
+    return None
+
+
+def _is_of(value: object, names: Sequence[str], known: Mapping[str, object]) -> bool:
+    own = {kind.__name__ for kind in type(value).__mro__}
+    if value is None:
+        own.add("None")
+    if isinstance(value, int) and not isinstance(value, bool):
+        own.add("float")
+    return bool(own & {*names}) or (isinstance(value, str) and any(_reads_text(one, known) for one in names))
+
+
+def _reads_text(name: str, known: Mapping[str, object]) -> bool:
+    """Whether a text may stand for a value of a type: for a member of an enumeration, and for what is not known here."""
+    kind = known.get(name)
+    return name not in _WORDS and (not isinstance(kind, type) or issubclass(kind, Enum))
