@@ -5,7 +5,7 @@ And turns that cannot be taken: those that break a law, and those that end their
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -33,6 +33,7 @@ from conductorlite.model.errors import (
     LockUnavailable,
     NoHelper,
     PayloadTooLarge,
+    TakesLong,
 )
 from conductorlite.model.executions import Workflow
 from conductorlite.model.limits import LimitChange, reread
@@ -71,6 +72,8 @@ class TurnDecider(Lookups):
 
     #: When a record is replayed: what limits answered in the turn to come, except where nothing came of it.
     admissions: tuple[Admission, ...] | None = None
+    #: Executions whose turns wait for foreign code; see `aside`.
+    put_aside: Collection[str] = ()
 
     def prepare(
         self,
@@ -89,7 +92,8 @@ class TurnDecider(Lookups):
         plan = self.plans.plan(view, workflow)
         reader = StoreReader(self, view, workflow, memo, limited=plan.asks_limits or workflow.rate_limit_key is not None)
         now = reader.now
-        due = () if memo.started is not None or workflow.parked is not None else self.due(view, workflow, now)
+        passes = memo.started is not None or workflow.parked is not None or self._only_hands_out(workflow.workflow_id, events)
+        due = () if passes else self.due(view, workflow, now)
         ordered = (*due, *events)
         if len(ordered) > 1:
             ordered = tuple(sorted(ordered, key=lambda event: event.order))
@@ -97,6 +101,10 @@ class TurnDecider(Lookups):
             self.entering(workflow, ordered, memo)
         memo.known = None if plan.foreign else reader
         return new[Turn](plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
+
+    def _only_hands_out(self, workflow_id: str, events: Sequence[Event]) -> bool:
+        """Whether a turn is over polls alone, of an execution that was put aside: what is due waits for the turn that was."""
+        return workflow_id in self.put_aside and bool(events) and all(event.kind is EventKind.POLL for event in events)
 
     def prepared(
         self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], memo: TurnMemo
@@ -209,6 +217,9 @@ class TurnDecider(Lookups):
         reader = turn.reader
         try:
             decision = self._decided(turn)
+        except TakesLong as long:
+            long.name = reader.workflow.name
+            raise
         except Exception as error:
             if reader.failure is None and not isinstance(error, ConductorliteError):
                 # Whatever goes wrong in it is a broken invariant of that workflow, not a crash of the driver.

@@ -65,9 +65,10 @@ class GroupTurns(Turns):
             done = results.get(one.workflow_id)
             try:
                 if isinstance(done, TurnResult):
-                    done = self._run_follow_ups(one.workflow_id, one.events, done)
+                    done = self._run_follow_ups(one.workflow_id, one.events, done, one.haste)
                 else:
-                    done = self.run_turn(one.workflow_id, one.events, extra_write=one.extra_write, taking=one.taking)
+                    write, taking = one.extra_write, one.taking
+                    done = self.run_turn(one.workflow_id, one.events, extra_write=write, taking=taking, haste=one.haste)
             except LASTING:
                 raise
             except ConductorliteError as error:

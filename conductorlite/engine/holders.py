@@ -18,6 +18,7 @@ from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.residents import TASKS
 from conductorlite.engine.turn_types import Asked
+from conductorlite.language.haste import Haste
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.errors import ConductorliteError, InvariantBroken, NotFound, StorageError
@@ -256,7 +257,8 @@ class Holding:
         with suppress(StorageError):
             with self._backend.reading() as view:
                 rows = [row for one in addressed[:_TURNS] if (row := view.workflow(one)) is not None]
-            self._turns.run_group([Asked(workflow_id=row.workflow_id, events=()) for row in rows if row.owner == self._owner])
+            mine, haste = [row.workflow_id for row in rows if row.owner == self._owner], None if self._clock.virtual else Haste()
+            self._turns.run_group([Asked(workflow_id=one, events=(), haste=haste) for one in mine])
 
 
 def _free(names: set[str]) -> str:

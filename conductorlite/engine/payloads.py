@@ -26,6 +26,7 @@ from conductorlite.decide.changeset.reader import Barriers
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.residents import Known
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, stored_pages
+from conductorlite.language.haste import Haste
 from conductorlite.model import attrs
 from conductorlite.model.canonical import MAX_SIZE, ExternalPayload, Payload, parse, size_of
 from conductorlite.model.decisions import Decision
@@ -86,7 +87,7 @@ class TurnMemo:
 
     __slots__ = (
         *("answers", "deaths", "extra_write", "known", "lost", "mark", "payloads", "put", "readings", "rehearsals", "started"),
-        *("taking", "version", "resident", "unoffered", "token"),
+        *("taking", "version", "resident", "unoffered", "token", "haste"),
     )
 
     def __init__(
@@ -117,6 +118,8 @@ class TurnMemo:
         #: The mark of the turn while it is under way, and how many processes have died in it.
         self.mark: str | None = None
         self.deaths = 0
+        #: Whether foreign code is waited for only shortly.
+        self.haste: Haste | None = None
 
 
 class PayloadStore:

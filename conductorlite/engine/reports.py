@@ -21,6 +21,7 @@ from conductorlite.engine.groups import GroupTurns, RunGroup
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.payloads import given_path, uploaded
 from conductorlite.engine.turn_types import Asked, Taking, TurnResult
+from conductorlite.language.haste import Haste
 from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -328,17 +329,18 @@ class Reports(Part):
         event = self.report_event(task, result, at=at)
         return new[Report](task=task, result=result, event=event, lines=self.lines(task, result.logs) if result.logs else [])
 
-    def taken(self, reports: Sequence[Report], taking: Taking | None = None) -> TurnResult:
+    def taken(self, reports: Sequence[Report], taking: Taking | None = None, haste: Haste | None = None) -> TurnResult:
         """Take reports on tasks of one execution, each task once, in one turn; `taking` are workers that are free after it.
 
-        Raises as `Turns.run_turn` does; then none of them was taken.
+        With `haste` a turn that waits for foreign code is left to another thread. Raises as `Turns.run_turn` does; then none of
+        them was taken.
         """
         one = reports[0]
         workflow_id, events, write = one.task.workflow_id, [one.event], None
         if len(reports) > 1 or one.lines:
             asked = _asked(reports, taking)
             events, write = [*asked.events], asked.extra_write
-        taken = self._turns.run_turn(workflow_id, events, extra_write=write, taking=taking)
+        taken = self._turns.run_turn(workflow_id, events, extra_write=write, taking=taking, haste=haste)
         if taken.parked is not None:
             self._turns.hold_inbox(workflow_id, events)
         return taken
@@ -348,9 +350,10 @@ class Reports(Part):
         groups: Iterable[Sequence[Report]],
         takings: Iterable[Taking | None] = (),
         run: RunGroup | None = None,
+        haste: Haste | None = None,
     ) -> list[TurnResult | ConductorliteError]:
         """The same for several executions, in one write if there is nothing against it: what became of each turn."""
-        asked = [_asked(reports, taking) for reports, taking in zip(groups, chain(takings, repeat(None)), strict=False)]
+        asked = [_asked(reports, taking, haste) for reports, taking in zip(groups, chain(takings, repeat(None)), strict=False)]
         results = (run or self._turns.run_group)(asked)
         for one, taken in zip(asked, results, strict=True):
             if isinstance(taken, TurnResult) and taken.parked is not None:
@@ -482,14 +485,14 @@ class Reports(Part):
         return [TaskLog(task_id=task.task_id, at=now, text=cut_line(text)) for text in texts]
 
 
-def _asked(reports: Sequence[Report], taking: Taking | None) -> Asked:
+def _asked(reports: Sequence[Report], taking: Taking | None, haste: Haste | None = None) -> Asked:
     """The turn that takes reports on tasks of one execution, with the lines for their logs."""
     events, write = [], None
     for one in reports:
         events.append(one.event)
         if one.lines:
             write = partial(_keep_lines, reports)
-    return new[Asked](workflow_id=reports[0].task.workflow_id, events=events, extra_write=write, taking=taking)
+    return new[Asked](workflow_id=reports[0].task.workflow_id, events=events, extra_write=write, taking=taking, haste=haste)
 
 
 def _keep_lines(reports: Sequence[Report], tx: WritingTransaction, decision: Decision) -> None:

@@ -19,6 +19,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from conductorlite.engine.logs import FailureLog
+from conductorlite.language.haste import Haste
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
@@ -135,6 +136,7 @@ class Asked:
     events: Sequence[Event]
     extra_write: ExtraWrite | None = None
     taking: Taking | None = None
+    haste: Haste | None = None
 
 
 #: What is asked for in each turn: Python finds a global faster than a member of an enumeration.

@@ -23,6 +23,7 @@ from typing import Final
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
+from conductorlite.engine.aside import Aside, Job, may_be_put_aside
 from conductorlite.engine.decisions import UNLOCKED, Parking, TurnLock, TurnLost
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
@@ -45,6 +46,7 @@ from conductorlite.engine.turn_types import (
     notify,
     refuse_rejected,
 )
+from conductorlite.language.haste import Haste, in_haste
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.clock import Clock, readings
@@ -59,9 +61,10 @@ from conductorlite.model.errors import (
     PayloadTooLarge,
     StorageBusy,
     StorageError,
+    TakesLong,
 )
 from conductorlite.model.executions import Workflow
-from conductorlite.model.threads import Waiters
+from conductorlite.model.threads import Waiters, cached_property
 from conductorlite.store.ports import Backend, Capability, Lock, WritingTransaction
 
 __all__ = ["Turns"]
@@ -122,8 +125,15 @@ class Turns(Parking):
         self.joined = registry.joined
         self._locking = TurnLock(lock, clock, self.committed, fencing=fencing, required=lock_required)
         self._numbers = count(1)
+        self._jobs: dict[str, Job] = {}
+        self.put_aside = self._jobs
         #: Called in the same commit when an execution ends that something else began (`Workflow.event`).
         self._ended = ended
+
+    @cached_property
+    def aside(self) -> Aside:
+        """Takes turns that wait for foreign code, while others go on."""
+        return Aside(self.run_turn, self.wake, self._jobs)
 
     # ------------------------------------------------------------------ taking turns
 
@@ -135,20 +145,25 @@ class Turns(Parking):
         started: Start | None = None,
         extra_write: ExtraWrite | None = None,
         taking: Taking | None = None,
+        haste: Haste | None = None,
     ) -> TurnResult:
         """Take one turn over what is due and `events`, and the turns that directly follow from it.
 
         `started` is what a new workflow begins with; `extra_write` writes something more in the same commit; `taking` are workers
-        that are free for what the turn offers. Raises ExecutionNotFound, AlreadyExists, KeyTaken, InvariantBroken (the turn is
-        rolled back and counted) and StorageErrors; then nothing of the turn is stored.
+        that are free for what the turn offers. With `haste`, of a caller with other work to do, a turn that waits for foreign code
+        is put aside, and its events are stored in the inbox (see `aside`). Raises ExecutionNotFound, AlreadyExists, KeyTaken,
+        InvariantBroken (the turn is rolled back and counted) and StorageErrors; then nothing of the turn is stored.
         """
         if self.look_at_clock is not None:
             self.look_at_clock()
-        taken = self._attempt_turn(workflow_id, events, started, extra_write, taking)
+        if haste is None:
+            taken = self._attempt_turn(workflow_id, events, started, extra_write, taking)
+        else:
+            taken = self._attempt_in_haste(workflow_id, events, extra_write, taking, haste)
         latest = taken.decision
         if not (taken.answered or (latest is not None and (latest.more or latest.release_held or latest.outgoing.posted))):
             return taken
-        return self._run_follow_ups(workflow_id, events, taken)
+        return self._run_follow_ups(workflow_id, events, taken, haste)
 
     def start_atomically(self, event: Event, started: Start, extra_write: ExtraWrite) -> TurnResult:
         """Begin an execution in one commit with `extra_write`, or not at all: nothing is tried again, and no event is left behind.
@@ -159,7 +174,9 @@ class Turns(Parking):
         taken = self._decide_and_commit(event.workflow_id, [event], memo, inside=self.read_inside)
         return self._run_follow_ups(event.workflow_id, [event], taken)
 
-    def _run_follow_ups(self, workflow_id: str, events: Sequence[Event], taken: TurnResult) -> TurnResult:
+    def _run_follow_ups(
+        self, workflow_id: str, events: Sequence[Event], taken: TurnResult, haste: Haste | None = None
+    ) -> TurnResult:
         """Take the turns that directly follow from one."""
         latest = taken.decision
         rounds = 0
@@ -168,7 +185,10 @@ class Turns(Parking):
             rounds += 1
             missing = [event for event in events if event.event_id not in taken.replies]
             try:
-                follow = self._attempt_turn(workflow_id, missing, None)
+                if haste is None:
+                    follow = self._attempt_turn(workflow_id, missing, None)
+                else:
+                    follow = self._attempt_in_haste(workflow_id, missing, None, None, haste)
             except StorageError as error:
                 if missing or not self._is_left(error):
                     raise
@@ -177,16 +197,19 @@ class Turns(Parking):
             latest = follow.decision
             family += follow.recipients
         if Capability.IMMEDIATE in self.backend.capabilities:
-            self.run_related(family)
+            self.run_related(family, haste)
         return taken
 
-    def run_related(self, family: list[str]) -> None:
-        """The turns of parents and children that were written to; what is left of them is the driver's."""
+    def run_related(self, family: list[str], haste: Haste | None = None) -> None:
+        """Take the turns of parents and children that were written to; what is left of them is the driver's, in haste put aside."""
         for _ in range(_FOLLOW_UPS):
             if not family:
                 return
             try:
-                family += self._attempt_turn(family.pop(0), (), None).recipients
+                if haste is None:
+                    family += self._attempt_turn(family.pop(0), (), None).recipients
+                else:
+                    family += self._attempt_in_haste(family.pop(0), (), None, None, Haste()).recipients
             except InvariantBroken:
                 continue  # counted on its own row; the engine that wrote to it is not to blame
             except StorageError as error:
@@ -210,6 +233,22 @@ class Turns(Parking):
         else:
             self.residents.keep(decision, known, memo.version, number)
 
+    def _attempt_in_haste(
+        self, workflow_id: str, events: Sequence[Event], extra_write: ExtraWrite | None, taking: Taking | None, haste: Haste
+    ) -> TurnResult:
+        """Take a turn; one that waits for foreign code is put aside. Raises TakesLong in a thread that takes those."""
+        if not haste.starts and workflow_id in self.put_aside and may_be_put_aside(events):
+            return self._post_to_inbox(workflow_id, events)
+        try:
+            return self._attempt_turn(workflow_id, events, None, extra_write, taking, haste if may_be_put_aside(events) else None)
+        except TakesLong as long:
+            if haste.starts:
+                raise
+            self.aside.put(workflow_id, long)
+            posted = self._post_to_inbox(workflow_id, events)
+            self.aside.go_on(workflow_id, tried=long.tried)
+            return posted
+
     def _attempt_turn(
         self,
         workflow_id: str,
@@ -217,11 +256,13 @@ class Turns(Parking):
         started: Start | None,
         extra_write: ExtraWrite | None = None,
         taking: Taking | None = None,
+        haste: Haste | None = None,
     ) -> TurnResult:
         token = UNLOCKED if self.lock is None else self._locking.acquire(workflow_id, events)
         if token is None:
             return self._post_to_inbox(workflow_id, events)
         memo = TurnMemo(started, extra_write, taking, token)
+        memo.haste = haste
         try:
             for tried in range(_TRIES):
                 try:
@@ -339,9 +380,14 @@ class Turns(Parking):
             workflow, turn = self.prepared(view, workflow_id, events, memo)
             if turn is None or not (turn.plan.foreign or rehearsed):
                 return workflow, None if turn is None else self.decide(turn)
+            if memo.haste is not None and workflow.name in self.aside.inside:  # it waits for its own kind
+                raise TakesLong(tried=True, inside=True, name=workflow.name)
             prefetch(turn.plan, turn.reader, turn.events)
         turn.reader.leave()
-        return workflow, self.decide(turn)
+        if memo.haste is None or rehearsed:
+            return workflow, self.decide(turn)
+        with in_haste(memo.haste):
+            return workflow, self.decide(turn)
 
     def _rehearse(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo) -> None:
         """Find out what scripts answer in a turn that will be decided inside a transaction, at one instant; raises FencedOut."""

@@ -509,9 +509,13 @@ class Verbs(Nouns):
     def close(self) -> None:
         """Release the store; idempotent."""
 
+        def end_aside() -> None:
+            if self._turns.put_aside:
+                self._turns.aside.close()
+
         def note() -> None:
             with suppress(StorageError, EngineClosed):  # a damaged or newer store has raised that in a verb before
                 self.core.driven.note()
 
         closing = [one.close for one in (self.core.indexing, self._backend, self._own_lock) if one is not None]
-        clean_up(None, "closing an engine", note, *closing)
+        clean_up(None, "closing an engine", end_aside, note, *closing)

@@ -5,9 +5,9 @@ Started as a script with three arguments: the language (`javascript` or `jq`), t
 nothing of the package.
 
 `javascript`: `{"text", "run", "values", "now", "chance", "java", "wide"}`; `jq`: `{"text", "run", "values", "now", "wide"}`.
-Without `run` the text is only compiled; `values` is JSON text, and `wide` says that it may hold whole numbers that a double cannot.
-An answer has `answer`, or `error`, or `cut` when the memory was over, or `late` when the time was and the process still lives;
-`spent` says that the process has grown and has to be replaced.
+An empty line says that the process is ready. Without `run` the text is only compiled; `values` is JSON text, and `wide` says that
+it may hold whole numbers that a double cannot. An answer has `answer`, or `error`, or `cut` when the memory was over, or `late`
+when the time was and the process still lives; `spent` says that the process has grown and has to be replaced.
 """
 
 from __future__ import annotations
@@ -160,6 +160,8 @@ def main() -> None:
     bound_memory(bounds["bytes"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     scripts.prepare()
+    sys.stdout.buffer.write(b"\n")
+    sys.stdout.buffer.flush()
     for line in sys.stdin.buffer:
         # A script that looks up now and then ends itself in time; a single call of a built-in is ended with its process.
         watch(bounds["seconds"] + (0.05 if language == "javascript" else 0))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import ge, gt, le, lt
 from typing import Final
 
+from conductorlite.language.haste import pace
 from conductorlite.language.regexes import BoundedPattern
 from conductorlite.language.values import Json, java_double
 from conductorlite.model import attrs
@@ -41,6 +42,7 @@ class Budget:
     def __init__(self, document: Callable[[], Json]) -> None:
         self._document = document
         self._left = _MAX_WORK
+        self._pace = pace()
         #: Answers of paths from the root: the same for every item.
         self.found: dict[int, Json] = {}
         #: Answers about pairs, with the pairs, which keep their ids.
@@ -53,8 +55,10 @@ class Budget:
         return self._document()
 
     def spend(self, count: int) -> None:
-        """Raises ExpressionFailed when the evaluation has looked at too much."""
+        """Raises ExpressionFailed when the evaluation has looked at too much; in haste TakesLong, sooner."""
         self._left -= count
+        if self._pace is not None:
+            self._pace.spend(count)
         if self._left < 0:
             raise ExpressionFailed(f"a path looks at more than {_MAX_WORK:,} values")
 

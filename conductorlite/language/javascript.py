@@ -58,6 +58,8 @@ _BEFORE_REGEX: Final = ("(", ",", "=", ":", "[", "!", "&", "|", "?", ";", "{")
 _BEFORE_DIVISION: Final = pattern(
     r"(?:\]|'|\"|[0-9]|(?<![\w$])(?!(?:return|typeof|case|in|of|do|else|void|new|throw|delete|yield|await|instanceof)$)[A-Za-z_$][\w$]*)$"
 )
+#: Without any of these a script cannot read the clock.
+_TIMED: Final = pattern(r"Date|globalThis|\bthis\b|\\[ux]")
 _JAVA: Final = pattern(r"\.\s*(?:get|size|isEmpty|contains|containsKey)\s*\(")
 _LINE: Final = pattern(r"<input>:(\d+)(?::(\d+))?")
 
@@ -77,6 +79,8 @@ class Script:
     names: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
     everything: bool
     java: bool
+    #: Whether it may read the clock.
+    timed: bool
     limits: Limits
     at_once: AtOnce | None = attrs.field(eq=False, repr=False)
 
@@ -110,8 +114,9 @@ class Script:
             "text": _exactly(self.text) if wide else self.text,
             "run": True,
             "values": document,
-            # The binding passes whole numbers as 32 bits: the instant goes as a float.
-            "now": float(now),
+            # The binding passes whole numbers as 32 bits: the instant goes as a float. One that is not read is left out: what is
+            # asked again at another instant has been answered.
+            "now": float(now) if self.timed else 0.0,
             "chance": [int.from_bytes(drawn[at : at + 4], "big", signed=True) for at in (0, 4, 8, 12)],
             "java": self.java,
             "wide": wide,
@@ -136,7 +141,7 @@ class JavaScript:
         """Check the syntax; raises InvalidExpression with the place."""
         subset = compile_subset(text) if self.quick else None
         if subset is not None:
-            return Script(text=text, keys=subset.keys, everything=False, java=False, limits=self.limits, at_once=subset.evaluate)
+            return _script(text, subset.keys, self.limits, at_once=subset.evaluate)
         if len(text) > _MAX_TEXT:
             raise InvalidExpression(f"the script is longer than {_MAX_TEXT:,} characters")
         try:
@@ -148,8 +153,19 @@ class JavaScript:
             if said.splitlines()[:1] != ["0"]:
                 raise InvalidExpression(_syntax(said)) from None
         keys, everything = _reads(text)
-        java = _JAVA.search(text) is not None
-        return Script(text=text, keys=keys, everything=everything, java=java, limits=self.limits, at_once=None)
+        return _script(text, keys, self.limits, everything=everything)
+
+
+def _script(
+    text: str,
+    keys: Mapping[str, frozenset[str] | None],
+    limits: Limits,
+    *,
+    everything: bool = False,
+    at_once: AtOnce | None = None,
+) -> Script:
+    java, timed = _JAVA.search(text) is not None, _TIMED.search(text) is not None
+    return Script(text=text, keys=keys, everything=everything, java=java, timed=timed, limits=limits, at_once=at_once)
 
 
 def _exactly(text: str) -> str:

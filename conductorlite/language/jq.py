@@ -72,7 +72,7 @@ class JqProgram:
         except (ValueError, TypeError, RecursionError) as error:
             raise ExpressionFailed(f"the input of the jq program is not JSON: {error}") from None
         wide = may_hold_wide(document)
-        request = {"text": self.text, "run": True, "now": now / 1000, "values": document, "wide": wide}
+        request = {"text": self.text, "run": True, "now": now / 1000 if "now" in self.text else 0, "values": document, "wide": wide}
         read_integer, read_float = (_exact_integer(values), _narrow_float) if wide else (_integer, float)
         try:
             answer = run_script("jq", request, self.limits) or "[]"

@@ -1,4 +1,8 @@
-"""The helper processes: started when they are needed, kept while they are idle, replaced when they have died."""
+"""The helper processes: started when they are needed, kept while they are idle, replaced when they have died.
+
+A request that is not answered soon has the priority of its process lowered: other requests, and this process, come first. One that
+a caller in haste does not wait for (`haste`) goes on; who asks the same again waits for its answer.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,20 @@ from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from conductorlite.language.haste import SOON_S, hurry
 from conductorlite.model import attrs
-from conductorlite.model.errors import ExpressionFailed, InvalidExpression, NoHelper
+from conductorlite.model.errors import ExpressionFailed, InvalidExpression, NoHelper, NoThread, TakesLong
 from conductorlite.model.later import module, pattern
-from conductorlite.model.threads import Mutex, carried
+from conductorlite.model.threads import Waiter, carried, started
 
 if TYPE_CHECKING:
     import atexit
+    import select
     import signal
     import subprocess
 else:
     atexit = module("atexit")
+    select = module("select")
     signal = module("signal")
     subprocess = module("subprocess")
 
@@ -35,11 +42,11 @@ __all__ = [
     "TextCut",
     "granted",
     "in_process",
+    "in_thread",
     "installed",
     "patience",
     "remembered",
     "run_script",
-    "tried",
 ]
 
 Language = Literal["javascript", "jq"]
@@ -48,8 +55,6 @@ Language = Literal["javascript", "jq"]
 _KEPT: Final = 2
 _CHILD: Final = f"{__file__.rpartition(os.sep)[0]}{os.sep}child.py"
 _MODULES: Final[Mapping[Language, str]] = {"javascript": "_quickjs", "jq": "jq"}
-#: The part of its time that a script has before it is tried again alone.
-_FIRST: Final = 0.4
 #: How much longer a script may take when it is known to have ended.
 _PATIENCE: Final = 20
 _patient: Final = ContextVar("_patient", default=False)
@@ -57,6 +62,12 @@ _alone_here: Final = ContextVar("_alone_here", default=False)
 #: Answers kept, and the longest of them; they are forgotten together.
 _ANSWERS: Final = 128
 _ANSWER_LENGTH: Final = 64 * 1024
+#: How long a request has the priority of this process, in seconds, and what is added to its niceness then.
+_SWIFT_S: Final = 0.05
+_NICER: Final = 15
+#: Texts that took long when they were asked last, and requests that go on without anybody who waits: how many are kept.
+_SLOW: Final = 1_024
+_UNFINISHED: Final = 16
 _LINE: Final = pattern(r"<input>:(\d+)")
 
 
@@ -93,21 +104,47 @@ class _Died(Exception):
 class _Helper:
     process: subprocess.Popen[bytes]
     used: bool = False
+    #: Whether it has said that it is ready, and whether its priority was lowered.
+    ready: bool = False
+    slow: bool = False
 
-    def ask(self, line: bytes) -> dict[str, Any]:
-        """Send a request and wait for the answer; raises _Died."""
+    def ask(self, line: bytes) -> None:
+        """Send a request, once the process is ready; raises _Died."""
         stdin, stdout = self.process.stdin, self.process.stdout
-        answer = b""
-        if stdin is not None and stdout is not None:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if stdin is not None and stdout is not None and (self.ready or stdout.readline()):
+                self.ready = True
                 stdin.write(line)
                 stdin.flush()
-                answer = stdout.readline()
+                return
+        raise _Died(self.end())
+
+    def answers_within(self, seconds: float) -> bool:
+        """Whether the answer to a request, or the end of the process, comes in time; True where that cannot be known."""
+        stdout = self.process.stdout
+        if stdout is None or not hasattr(select, "poll"):
+            return True
+        polled = select.poll()
+        polled.register(stdout, select.POLLIN)
+        return bool(polled.poll(seconds * 1_000))
+
+    def answer(self) -> dict[str, Any]:
+        """Wait for the answer; raises _Died."""
+        answer = b""
+        if self.process.stdout is not None:
+            with contextlib.suppress(OSError):
+                answer = self.process.stdout.readline()
         if not answer.endswith(b"\n"):
             raise _Died(self.end())
         self.used = True
         reply: dict[str, Any] = json.loads(answer)
         return reply
+
+    def come_later(self) -> None:
+        """Lower the priority of the process for good, where the system has such a thing."""
+        self.slow = True
+        with contextlib.suppress(OSError, AttributeError):
+            os.setpriority(os.PRIO_PROCESS, self.process.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICER)
 
     def end(self) -> int:
         """Close the pipes and wait for the process, which is stopped if it goes on."""
@@ -135,8 +172,10 @@ _idle: dict[tuple[Language, Limits], deque[_Helper]] = {}
 #: The latest answers by request.
 _answers: dict[bytes, str | ExpressionFailed | None] = {}
 _UNANSWERED: Final = object()
-#: Held by what is tried again alone.
-_alone = Mutex()
+#: Digests of texts that were not answered soon when they were last asked.
+_slow: dict[bytes, None] = {}
+#: Requests that nobody waits for at present, by key.
+_unfinished: dict[bytes, _Helper | _Thread] = {}
 
 
 def installed(language: Language) -> bool:
@@ -147,14 +186,14 @@ def installed(language: Language) -> bool:
 def run_script(language: Language, request: Mapping[str, Any], limits: Limits) -> str | None:
     """What a helper answers to a request, see `child`; None to one that only compiles.
 
-    A request that takes too long under a part of its time is tried once more with all of it, alone and in a fresh process,
-    before that is an answer. Raises ScriptTimedOut then, ExpressionFailed with the script's own words, or when another bound
-    is reached.
+    Raises ScriptTimedOut when its time is over, ExpressionFailed with the script's own words, or when another bound is reached;
+    in haste TakesLong.
     """
     limits = attrs.evolve(limits, seconds=granted(limits.seconds))
     line = json.dumps(request).encode() + b"\n"
     key = hashlib.sha256(f"{language} {limits}\n".encode() + line).digest()
-    return remembered(key, lambda: _tried(language, line, limits))
+    text = hashlib.sha256(f"{language}\n{request['text']}".encode(errors="replace")).digest()
+    return remembered(key, lambda: _ask(language, line, limits, key, text))
 
 
 T = TypeVar("T")
@@ -204,41 +243,107 @@ def remembered(key: bytes, ask: Callable[[], str | None]) -> str | None:
     return answer
 
 
-def tried(seconds: float, ask: Callable[[float, bool], str | None]) -> str | None:
-    """What `ask` answers within a part of the seconds; when that is not enough, within all of them, and alone: True."""
+class _Thread:
+    """A request that a thread carries out, because nothing else could stop waiting for it."""
+
+    def __init__(self, ask: Callable[[], str | None]) -> None:
+        self._ask = ask
+        self._answer: str | None = None
+        self._failed: BaseException | None = None
+        self._over = Waiter()
+        started(self._run, name="conductorlite-script")
+
+    def _run(self) -> None:
+        try:
+            self._answer = self._ask()
+        except BaseException as error:  # of who waits for it
+            self._failed = error
+        finally:
+            self._over.wake()
+
+    def answers_within(self, seconds: float | None) -> bool:
+        """Whether it is over in time."""
+        if self._over.wait(seconds):
+            self._over.wake()  # for who looks next
+            return True
+        return False
+
+    def answer(self) -> str | None:
+        """Wait for the answer; raises what asking for it has raised."""
+        self.answers_within(None)
+        if self._failed is not None:
+            raise self._failed.with_traceback(None)
+        return self._answer
+
+
+def in_thread(key: bytes, text: str, ask: Callable[[], str | None]) -> str | None:
+    """What `ask` answers to a request with that key, for a language whose processes are not ours; in haste, TakesLong."""
+    now, begun = hurry(), _unfinished.pop(key, None)
+    digest = hashlib.sha256(text.encode(errors="replace")).digest()
+    if now is None:
+        return begun.answer() if isinstance(begun, _Thread) else ask()
+    thread = begun if isinstance(begun, _Thread) else None
+    if thread is None and digest not in _slow:
+        try:
+            thread = _Thread(ask)
+        except NoThread:
+            return ask()
+    if thread is not None and thread.answers_within(SOON_S):
+        return thread.answer()
+    if thread is not None:
+        _leave(key, digest, thread)
+    raise TakesLong(tried=True)
+
+
+def _leave(key: bytes, text: bytes, request: _Helper | _Thread) -> None:
+    """Let a request go on that nobody waits for; of too many the oldest helper is ended."""
+    _note_slow(text)
+    _unfinished[key] = request
+    while len(_unfinished) > _UNFINISHED:
+        oldest = _unfinished.pop(next(iter(_unfinished)), None)
+        if isinstance(oldest, _Helper):
+            oldest.process.kill()
+            oldest.end()
+
+
+def _note_slow(text: bytes) -> None:
+    if len(_slow) >= _SLOW:
+        _slow.clear()
+    _slow[text] = None
+
+
+def _ask(language: Language, line: bytes, limits: Limits, key: bytes, text: bytes) -> str | None:
     _tidy_later()
-    try:
-        return ask(seconds * _FIRST, False)
-    except ScriptTimedOut:
-        with _alone.held():
-            return ask(seconds, True)
-
-
-def _tried(language: Language, line: bytes, limits: Limits) -> str | None:
-    return tried(limits.seconds, lambda seconds, alone: _ask(language, line, attrs.evolve(limits, seconds=seconds), fresh=alone))
-
-
-def _ask(language: Language, line: bytes, limits: Limits, *, fresh: bool) -> str | None:
     idle = _idle.setdefault((language, limits), deque())
+    now, begun = hurry(), _unfinished.pop(key, None)
     while True:
+        helper = begun if isinstance(begun, _Helper) else _helper(language, limits, idle, text)
         try:
-            if fresh:
-                raise IndexError
-            helper = idle.pop()
-        except IndexError:
-            helper = _start(language, limits)
-        try:
-            answer = helper.ask(line)
+            if helper is not begun:
+                helper.ask(line)
+            if now is not None and not helper.answers_within(SOON_S):
+                helper.come_later()
+                _leave(key, text, helper)
+                raise TakesLong(tried=True)
+            if now is None and not helper.answers_within(_SWIFT_S):
+                helper.come_later()
+                _note_slow(text)
+            elif not helper.slow:
+                _slow.pop(text, None)
+            answer = helper.answer()
         except _Died as died:
+            begun = None
             # It may have died before this request, or of what came before it: only a fresh one's death says something.
             if helper.used and not _out_of_time(died.code):
                 continue
             raise _why(died.code, limits) from None
+        except TakesLong:
+            raise
         except BaseException:
             helper.process.kill()
             helper.end()
             raise
-        if fresh or answer["spent"] or len(idle) >= _KEPT:
+        if helper.slow or answer["spent"] or len(idle) >= _KEPT:
             helper.end()
         else:
             idle.append(helper)
@@ -250,6 +355,19 @@ def _ask(language: Language, line: bytes, limits: Limits, *, fresh: bool) -> str
             raise ExpressionFailed(answer["error"])
         found: str | None = answer.get("answer")
         return found
+
+
+def _helper(language: Language, limits: Limits, idle: deque[_Helper], text: bytes) -> _Helper:
+    """A helper for a request; in haste TakesLong for a text that took long before, or when a helper would have to start."""
+    now = hurry()
+    if now is not None and text in _slow:
+        raise TakesLong(tried=True)
+    try:
+        return idle.pop()
+    except IndexError:
+        if now is not None and not now.starts:
+            raise TakesLong(tried=False) from None
+        return _start(language, limits)
 
 
 def _folder(language: Language) -> str | None:
@@ -302,14 +420,21 @@ def _end_all() -> None:
     for helpers in list(_idle.values()):
         while helpers:
             helpers.pop().end()
+    while _unfinished:
+        request = _unfinished.popitem()[1]
+        if isinstance(request, _Helper):
+            request.process.kill()
+            request.end()
 
 
 def _forget_all() -> None:
-    global _alone
-    _alone = Mutex()  # another thread may have held it
     for helpers in _idle.values():
         while helpers:
             helpers.pop().forget()
+    while _unfinished:
+        request = _unfinished.popitem()[1]
+        if isinstance(request, _Helper):
+            request.forget()
 
 
 @cache

@@ -23,10 +23,11 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted, remembered, tried
+from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted, in_thread, remembered
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
+from conductorlite.model.later import pattern
 from conductorlite.model.threads import Mutex
 
 if TYPE_CHECKING:
@@ -71,20 +72,16 @@ def python_installed() -> bool:
 def run_python(code: str, inputs: Mapping[str, Any], limits: PythonLimits, *, now: int = 0, seed: str = "") -> str | None:
     """The text that the last line of `code` is, with `inputs` as globals; None when it is none.
 
-    `now` (epoch ms) is what its clock says, `seed` what its chance is drawn from. One that takes too long under a part of its
-    time is tried once more with all of it, alone, before that is an answer. Raises PythonRefused, PythonRaised, ScriptTimedOut,
-    or ExpressionFailed when the worker died.
+    `now` (epoch ms) is what its clock says, `seed` what its chance is drawn from. Raises PythonRefused, PythonRaised,
+    ScriptTimedOut, or ExpressionFailed when the worker died; in haste TakesLong.
     """
     limits = attrs.evolve(limits, seconds=granted(limits.seconds))
-
-    def ask(seconds: float, alone: bool) -> str | None:
-        return _run(code, inputs, limits, seconds, now, seed)
-
     request = json.dumps(["python", str(limits), code, inputs, now, seed])
-    return remembered(hashlib.sha256(request.encode()).digest(), lambda: tried(limits.seconds, ask))
+    key = hashlib.sha256(request.encode()).digest()
+    return remembered(key, lambda: in_thread(key, code, lambda: _run(code, inputs, limits, now, seed)))
 
 
-def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, seconds: float, now: int, seed: str) -> str | None:
+def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, now: int, seed: str) -> str | None:
     from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
     late = f"the script takes longer than {limits.seconds:g} seconds"
@@ -92,7 +89,7 @@ def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, seconds: fl
         with _pools.pool().checkout(
             script_name="script",
             limits={
-                "max_feed_duration_secs": seconds,
+                "max_feed_duration_secs": limits.seconds,
                 "max_memory": limits.memory_bytes,
                 "max_recursion_depth": limits.depth,
             },
@@ -179,6 +176,8 @@ def __plain(value):
     return value
 __json.dumps(__plain(__script(**__values)), allow_nan=False)
 """
+#: Without any of these a script cannot read the clock.
+_TIMED: Final = pattern(r"date|time|import")
 #: Names by which a script may look at all others.
 _ALL: Final = frozenset({"dir", "eval", "exec", "globals", "locals", "vars"})
 
@@ -192,6 +191,8 @@ class PythonScript:
     keys: Mapping[str, frozenset[str] | None]
     names: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
     everything: bool
+    #: Whether it may read the clock.
+    timed: bool
     limits: PythonLimits
     foreign: bool = True
     at_once: None = None
@@ -213,7 +214,7 @@ class PythonScript:
         names = ", ".join(given)
         code = f"def __script({names}):\n{self.body}{_JSON}"
         try:
-            answer = run_python(code, {"__values": given}, self.limits, now=now, seed=seed)
+            answer = run_python(code, {"__values": given}, self.limits, now=now if self.timed else 0, seed=seed)
         except PythonRaised as error:
             line = min(max(1, error.line - 1), self.body.count("\n") + 1)
             raise ExpressionFailed(f"{error} at line {line}") from None
@@ -249,7 +250,8 @@ def compile_python(text: str, limits: PythonLimits = _USUAL) -> PythonScript:
     except PythonRaised as error:
         raise InvalidExpression(str(error)) from None
     keys = _keys(nodes)
-    return PythonScript(body=body, keys=keys, everything=not _ALL.isdisjoint(keys), limits=limits)
+    timed = _TIMED.search(source) is not None
+    return PythonScript(body=body, keys=keys, everything=not _ALL.isdisjoint(keys), timed=timed, limits=limits)
 
 
 def _keys(nodes: list[ast.AST]) -> dict[str, frozenset[str] | None]:

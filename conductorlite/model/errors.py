@@ -54,6 +54,7 @@ __all__ = [
     "StorageReadOnly",
     "StorageReplaced",
     "StorageUnavailable",
+    "TakesLong",
     "TaskFailedTerminally",
     "TaskNotFound",
     "WouldDeadlock",
@@ -328,3 +329,14 @@ class InvariantBroken(ConductorliteError):
 
 class NoHelper(Exception):
     """A helper was needed where none may be waited for; internal."""
+
+
+class TakesLong(Exception):
+    """Foreign code takes longer than a caller in haste waits for it; internal.
+
+    `tried` says that it has begun, or took long before, `inside` that it runs in this process; `name` is that of the definition.
+    """
+
+    def __init__(self, *, tried: bool, inside: bool = False, name: str = "") -> None:
+        super().__init__("foreign code takes long")
+        self.tried, self.inside, self.name = tried, inside, name

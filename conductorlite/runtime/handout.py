@@ -18,6 +18,7 @@ from conductorlite.engine.polling import Asker, Hand, said
 from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import LASTING, Taking, TurnResult
 from conductorlite.engine.verbs import Verbs
+from conductorlite.language.haste import Haste
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Deadline, VirtualClock
@@ -297,6 +298,8 @@ class Reports:
     def __init__(self, engine: Verbs, handing: HandOut) -> None:
         self._engine = engine
         self._handing = handing
+        #: Whether turns wait only shortly for foreign code.
+        self.haste: Haste | None = None
         #: Results, and lines for the logs of tasks.
         self.in_hand: deque[tuple[Task, TaskResult | tuple[str, ...], int, bool]] = deque()
 
@@ -390,9 +393,9 @@ class Reports:
             yield from calls
             return
         reports, ended = [found for _, found in whole], [call for calls, _ in whole for call in calls]
-        report, poll = lambda run: core.taken_together(reports, run=run), partial(self._handing.take_beside, ended)
-        turns = beside(self._engine.core.turns, report, poll)
-        for (calls, found), taken in zip(whole, turns or core.taken_together(reports), strict=True):
+        haste, poll = self.haste, partial(self._handing.take_beside, ended)
+        turns = beside(self._engine.core.turns, lambda run: core.taken_together(reports, run=run, haste=haste), poll)
+        for (calls, found), taken in zip(whole, turns or core.taken_together(reports, haste=haste), strict=True):
             if isinstance(taken, TurnResult):
                 self._answer(found, taken)
                 yield from calls
@@ -400,7 +403,7 @@ class Reports:
     def _taken(self, found: Sequence[Report], *, lost: bool = False, ended: Sequence[Worker] = ()) -> None:
         taking = self._handing.taking(found, ended)
         try:
-            taken = self._engine.core.reports.taken(found, taking)
+            taken = self._engine.core.reports.taken(found, taking, self.haste)
         except BaseException:
             if taking is not None and taking.taken:
                 self._engine.core.polling.give_up(task for task, _ in taking.taken)

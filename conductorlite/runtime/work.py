@@ -12,6 +12,7 @@ from typing import Final
 from conductorlite.engine.logs import about_task
 from conductorlite.engine.turn_types import Asked, TurnResult, caller_of
 from conductorlite.engine.verbs import Verbs
+from conductorlite.language.haste import Haste
 from conductorlite.model.attrs import new
 from conductorlite.model.decisions import name_at
 from conductorlite.model.errors import (
@@ -91,6 +92,8 @@ class Work:
         #: Whether there are sources of messages.
         self._asks = bool(self.listening)
         self._rest = Rest(engine, asked=self._asks)
+        #: Where time passes by itself, no turn waits long for foreign code: others go on.
+        self._haste = self.reports.haste = None if engine.clock.virtual else Haste()
 
     def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
         """A block that drives, which learns whether it does: not when another thread has driven for `timeout` seconds.
@@ -204,15 +207,16 @@ class Work:
             return True
         # Another thread or process takes a turn on it, or it rests: there may be others.
         with self.engine.backend.reading() as view:
-            due = view.due_workflows(self.clock.now(), _OTHERS + len(self.outages.resting), self.engine.config.owner)
+            most = _OTHERS + len(self.outages.resting) + len(self.engine.core.turns.put_aside)
+            due = view.due_workflows(self.clock.now(), most, self.engine.config.owner)
         self._passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
         return not self._passed_over
 
     def _turns(self, addresses: Iterable[str]) -> bool:
         """Take turns of executions in one write, as `_turn` does each; whether one was taken."""
-        ready = [one for one in addresses if name_at(one) is None and not self.outages.rests(one)]
+        ready = [one for one in addresses if name_at(one) is None and not self._rests(one)]
         taken = False
-        results = self.engine.core.turns.run_group([Asked(workflow_id=one, events=()) for one in ready])
+        results = self.engine.core.turns.run_group([Asked(workflow_id=one, events=(), haste=self._haste) for one in ready])
         for address, result in zip(ready, results, strict=True):
             if isinstance(result, TurnResult):
                 taken = taken or not result.posted
@@ -223,9 +227,13 @@ class Work:
                 raise result
         return taken
 
+    def _rests(self, address: str) -> bool:
+        """Whether an execution rests after a failure, or was put aside until its foreign code has ended."""
+        return self.outages.rests(address) or address in self.engine.core.turns.put_aside
+
     def _turn(self, address: str) -> bool:
-        """Whether a turn was taken: not while another turn has the lock of the execution, nor while it rests after a failure."""
-        if self.outages.rests(address):
+        """Whether a turn was taken: not while another turn has the lock of the execution, nor while it rests."""
+        if self._rests(address):
             return False
         try:
             taken = self._take(address)
@@ -242,7 +250,7 @@ class Work:
     def _take(self, address: str) -> bool:
         schedule = name_at(address)
         if schedule is None:
-            return not self.engine.core.turns.run_turn(address).posted
+            return not self.engine.core.turns.run_turn(address, haste=self._haste).posted
         self.engine.core.timetable.fire(schedule)
         return True
 

@@ -29,7 +29,7 @@ OUTCOMES = frozenset(
         # ours: there is none, somebody was first, input is refused, time for another way
         "AlreadyExists", "Conflict", "EngineClosed", "ExecutionNotFound", "ExpressionFailed", "FencedOut", "InvalidDefinition",
         "InvalidExpression", "InvalidInput", "KeyTaken", "MissingExtra", "NoHelper", "NoThread", "NotFound", "Outside", "Parked",
-        "PayloadsRequired", "Refused", "ScheduleNotFound", "StaleLease", "TaskNotFound", "Unusual", "_TooLong",
+        "PayloadsRequired", "Refused", "ScheduleNotFound", "StaleLease", "TakesLong", "TaskNotFound", "Unusual", "_TooLong",
         # of others
         "httpx.ConnectTimeout", "httpx.ReadTimeout", "self._errors.BadVersionError", "self._errors.NoNodeError",
         "self._errors.NodeExistsError",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +43,14 @@ def _loop() -> WorkflowTask:
 def machine(monkeypatch: pytest.MonkeyPatch) -> list[ExpressionFailed]:
     """A machine that ends the next scripts with what is put into the list, the last first."""
     ends: list[ExpressionFailed] = []
-    real = processes._tried
+    real = processes._ask
 
-    def tried(language: Any, line: bytes, limits: Limits) -> str | None:
+    def ask(language: Any, line: bytes, *more: Any) -> str | None:
         if json.loads(line)["run"] and ends:
             raise ends.pop()
-        return real(language, line, limits)
+        return real(language, line, *more)
 
-    monkeypatch.setattr(processes, "_tried", tried)
+    monkeypatch.setattr(processes, "_ask", ask)
     return ends
 
 
@@ -104,7 +103,7 @@ def test_each_attempt_has_its_own_end(machine: list[ExpressionFailed]) -> None:
 def test_what_ended_once_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slower machine lives the same life too: a script that is not recorded as cut has many times its time."""
     asked: list[float] = []
-    monkeypatch.setattr(processes, "_tried", lambda language, line, limits: asked.append(limits.seconds) or '="x"')
+    monkeypatch.setattr(processes, "_ask", lambda language, line, limits, *_: asked.append(limits.seconds) or '="x"')
     for patient in (False, True):
         with patience(patient):
             run_script("javascript", {"text": "x", "run": True, "patient": patient}, Limits(seconds=0.5))
@@ -123,19 +122,3 @@ def test_a_record_that_is_wrong_is_refused(cut: Any, machine: list[ExpressionFai
     line["cause"]["cut"][0] = cut
     with pytest.raises(InvalidInput, match=r"cause\.cut\[0\]"):
         replay(document)
-
-
-def test_an_interruption_leaves_the_second_try_free() -> None:
-    """Whoever is interrupted while it tries alone holds nobody up, and a forked child may try alone at once."""
-
-    def ask(seconds: float, alone: bool) -> str:
-        raise KeyboardInterrupt if alone else ScriptTimedOut("late")
-
-    with pytest.raises(KeyboardInterrupt):
-        processes.tried(1, ask)
-    with processes._alone.held():
-        child = os.fork() if hasattr(os, "fork") else -1
-        if child == 0:
-            with processes._alone.held(timeout=0) as free:
-                os._exit(0 if free else 1)
-        assert child < 0 or os.waitpid(child, 0)[1] == 0

@@ -9,7 +9,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 
 pytest.importorskip("jq")
@@ -150,7 +149,7 @@ def test_an_idle_process_that_was_killed_is_replaced() -> None:
     """A helper that died between two programs costs nothing but a new one."""
     limits = Limits(seconds=1.4)
     assert ask(".a", {"a": 1}, limits=limits) == [1]
-    (helper,) = processes._idle["jq", attrs.evolve(limits, seconds=limits.seconds * processes._FIRST)]
+    (helper,) = processes._idle["jq", limits]
     os.kill(helper.process.pid, signal.SIGKILL)
     assert ask(".a", {"a": 2}, limits=limits) == [2]
 
@@ -160,7 +159,7 @@ def test_a_process_that_has_grown_is_replaced() -> None:
     """What a program may still take does not depend on those before it."""
     limits = Limits(seconds=60, memory_bytes=400_000_000)
     assert ask('("x" * 1000000) as $x | [range(120) | $x + "a"] | length', limits=limits) == [120]
-    assert not processes._idle["jq", attrs.evolve(limits, seconds=limits.seconds * processes._FIRST)]
+    assert not processes._idle["jq", limits]
 
 
 def test_threads_have_processes_of_their_own() -> None:

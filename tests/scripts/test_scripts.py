@@ -190,24 +190,40 @@ def test_a_time_out_is_told_apart() -> None:
     assert not isinstance(caught.value, ScriptTimedOut)
 
 
-def test_a_time_out_is_tried_again_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What needs more than a part of its time gets all of it, in a process of its own, before it is late."""
-    started: list[bool] = []
+def test_a_script_is_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time is that of the processor, so it is not tried again; a turn that is decided again does not wait again."""
+    asked: list[bool] = []
     ask = processes._ask
 
-    def seen(*arguments: Any, fresh: bool) -> Any:
-        started.append(fresh)
-        return ask(*arguments, fresh=fresh)
+    def seen(*arguments: Any) -> Any:
+        asked.append(json.loads(arguments[1])["run"])
+        return ask(*arguments)
 
     monkeypatch.setattr(processes, "_ask", seen)
-    limits = Limits(seconds=0.151)
-    with pytest.raises(ScriptTimedOut):
-        JavaScript(limits=limits).compile("for (;;);").evaluate({})
-    assert started == [False, False, True]  # compiled, tried, tried alone
-    # The answer is kept: a turn that is decided again does not wait again.
-    with pytest.raises(ScriptTimedOut):
-        JavaScript(limits=limits).compile("for (;;);").evaluate({})
-    assert started == [False, False, True]
+    endless = JavaScript(limits=Limits(seconds=0.151)).compile("for (;;);")
+    for now in (1, 2):  # the script does not read the clock
+        with pytest.raises(ScriptTimedOut):
+            endless.evaluate({}, now=now)
+    assert asked == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "evaluator", "timed"),
+    [
+        ("[1].map(x => $.a)", "javascript", False),
+        ("[Date.now()]", "javascript", True),
+        ("[globalThis['Da' + 'te'].now()]", "javascript", True),
+        ("(function () { return this['Da' + 'te'].now() })()", "javascript", True),
+        ("[D\\u0061te.now()]", "javascript", True),
+        ("[1][0]", "python", False),
+        ("import datetime\nreturn str(datetime.datetime.now())", "python", True),
+    ],
+)
+def test_an_answer_holds_at_another_instant(text: str, evaluator: str, timed: bool) -> None:
+    """Of a script that cannot read the clock, and of no other."""
+    script = compile_condition(text, evaluator)
+    assert (script.evaluate({"a": 1}, now=1_000) != script.evaluate({"a": 1}, now=2_000)) is timed
+    assert getattr(script, "timed") is timed  # noqa: B009 - of these two languages
 
 
 def test_a_result_that_grows_is_ended_while_it_is_written() -> None:
