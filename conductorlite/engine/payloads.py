@@ -16,7 +16,7 @@ storage.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import islice
 from types import MappingProxyType
@@ -110,8 +110,9 @@ class TurnMemo:
         self.payloads: Mapping[str, Payload] = _NONE
         self.lost: Mapping[str, PayloadLost] = _NONE
         self.put: Set[str] = frozenset()
-        #: By seed: values and instant, and what came of them. Kept when a turn is rehearsed, for the instant at which it was.
-        self.answers: dict[str, tuple[Mapping[str, Any], int, Any]] | None = None
+        #: By seed: values and instant, what came of them, and what was printed. Kept when a turn is rehearsed, for the instant
+        #: at which it was.
+        self.answers: dict[str, tuple[Mapping[str, Any], int, Any, Sequence[str]]] | None = None
         #: What the clocks read then.
         self.readings: tuple[int, tuple[str, int] | None] | None = None
         self.rehearsals = 0

@@ -18,6 +18,7 @@ from conductorlite.engine.keys import last_polls
 from conductorlite.engine.lookups import Lookups
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.residents import Resident
+from conductorlite.language.printing import collect_lines, note_lines
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
@@ -410,6 +411,7 @@ class StoreReader:
                 return self._answered(seed, values, now, ask)
         known = self._memo.answers.get(seed) if self._memo.answers else None
         if known is not None and known[:2] == (values, now):
+            note_lines(known[3])
             if isinstance(known[2], ConductorliteError):
                 raise known[2].with_traceback(None)
             return known[2]
@@ -422,12 +424,15 @@ class StoreReader:
     def _answered(self, seed: str, values: Mapping[str, Json], now: int, ask: Callable[[], Json]) -> Json:
         """What a script answers, kept when the turn is rehearsed."""
         answer: Any = None
+        lines: list[str] = []
         try:
-            answer = ask()
+            with collect_lines(lines):
+                answer = ask()
         except ConductorliteError as error:
             answer = error
             raise
         finally:
+            note_lines(lines)
             if self._memo.answers is not None:
-                self._memo.answers[seed] = (values, now, answer)
+                self._memo.answers[seed] = (values, now, answer, lines)
         return answer

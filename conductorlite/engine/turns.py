@@ -431,6 +431,8 @@ class Turns(Parking):
 
     def _write_extras(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo | Asked) -> None:
         """What is written in the same commit beside the decision."""
+        if decision.printed:
+            tx.log(decision.workflow.workflow_id, decision.printed)
         if self._ended is not None and decision.workflow.event is not None and decision.workflow.status.terminal:
             self.quiet.forget()
             self._ended(tx, decision.workflow)

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.language.operators import exact_operators
+from conductorlite.language.printing import note_lines
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
 from conductorlite.language.subset import compile_subset
 from conductorlite.language.values import AtOnce, Json, Outside, may_hold_wide, name_wide_numbers
@@ -139,6 +140,8 @@ class JavaScript:
 
     def compile(self, text: str) -> Script:
         """Check the syntax; raises InvalidExpression with the place."""
+        if text.startswith("#!"):
+            text = "//" + text[2:]  # only the first line of a file may begin so
         subset = compile_subset(text) if self.quick else None
         if subset is not None:
             return _script(text, subset.keys, self.limits, at_once=subset.evaluate)
@@ -176,6 +179,9 @@ def _exactly(text: str) -> str:
 
 
 def _result(answer: str) -> Json:
+    if answer.startswith(">"):
+        lines, _, answer = answer[1:].partition("\n")
+        note_lines(json.loads(lines))
     if answer.startswith("!"):
         said, stack = json.loads(answer[1:])
         if said.endswith("out of memory"):

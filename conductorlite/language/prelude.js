@@ -2,7 +2,8 @@
 // otherwise, nothing that makes code of text (`$` must be known from the text), and the spellings of Java's collections.
 // Evaluates to a function of the values, the script, the instant, four numbers of the seed, whether the last are needed, how
 // many characters the result may have, what to say of a longer one, and what reads the values when they hold numbers for `wide.js`;
-// it answers '=' and JSON text, or '!' and a JSON list of the error's words and where it was raised.
+// it answers '=' and JSON text, or '!' and a JSON list of the error's words and where it was raised; before it '>', a JSON list of the
+// lines that were printed and a line break, if there are any.
 (function () {
   'use strict';
   const G = globalThis, run = eval, parse = JSON.parse, stringify = JSON.stringify, keys = Object.keys;
@@ -42,6 +43,59 @@
     return found < 0 ? -1 : found > 0 ? 1 : 0;
   }}.localeCompare);
 
+  // One locale: that of an American server. Another one, or an option that would be ignored, is refused.
+  const american = (name, locale, options, known) => {
+    if (locale !== undefined && locale !== 'en-US' && locale !== 'en') throw new Range(name + ' knows the locale en-US only, not ' + locale);
+    const other = options === undefined ? undefined : keys(options).find((key) => !known.includes(key));
+    if (other !== undefined) throw new Range(name + ' does not know the option ' + other);
+  };
+  const grouped = (digits) => apply(replace, digits, [/\B(?=(\d{3})+$)/g, ',']);
+  // Rounded as the number is written, as the server does: 1.005 has two digits as 1.01.
+  const decimal = (value, least, most) => {
+    const sign = value < 0 || (value === 0 && 1 / value < 0) ? '-' : '';
+    if (value !== value || value === Infinity || value === -Infinity) return value !== value ? 'NaN' : sign + '\u221e';
+    const [mantissa, power] = ('' + Math.abs(value)).split('e'), [head, tail = ''] = mantissa.split('.'), shift = +power || 0;
+    const all = shift < 0 ? '0'.repeat(-shift) + head + tail : (head + tail).padEnd(head.length + shift, '0');
+    const at = shift < 0 ? head.length : head.length + shift, part = all.slice(at);
+    const whole = '' + (OldBigInt(all.slice(0, at) + part.slice(0, most).padEnd(most, '0')) + (part[most] >= '5' ? 1n : 0n));
+    const padded = whole.padStart(most + 1, '0'), kept = padded.slice(padded.length - most || padded.length).replace(/0+$/, '').padEnd(least, '0');
+    return sign + grouped(padded.slice(0, padded.length - most)) + (kept && '.' + kept);
+  };
+  put(Number.prototype, 'toLocaleString', {toLocaleString(locale, options) {
+    american('toLocaleString', locale, options, ['minimumFractionDigits', 'maximumFractionDigits']);
+    const {minimumFractionDigits: least = 0, maximumFractionDigits: most = least > 3 ? least : 3} = options || {};
+    if (!(least >= 0 && most >= least && most <= 100)) throw new Range('toLocaleString: from ' + least + ' to ' + most + ' digits of a fraction');
+    return decimal(+this, least, most);
+  }}.toLocaleString);
+  put(OldBigInt.prototype, 'toLocaleString', {toLocaleString(locale, options) {
+    american('toLocaleString', locale, options, []);
+    return this < 0n ? '-' + grouped('' + -this) : grouped('' + this);
+  }}.toLocaleString);
+
+  // What a script writes goes into the log of its task.
+  const printed = [], LINES = 1000, LONGEST = 10000, counts = {__proto__: null};
+  const show = (value) => {
+    if (typeof value === 'string') return value;
+    if (value === undefined || typeof value === 'function' || typeof value === 'symbol') return text(value);
+    if (value instanceof Error) return value.name + ': ' + value.message;
+    const before = room;
+    room = LONGEST;
+    try { return write(value, 0); } catch (error) { return '\u2026'; } finally { room = before; }
+  };
+  const line = (...given) => {
+    if (printed.length < LINES) printed.push(apply(join, given.map(show), [' ']).slice(0, LONGEST));
+    else if (printed.length === LINES) printed.push('\u2026 more than ' + LINES + ' lines: the others are not kept');
+  };
+  const console = {
+    assert: (holds, ...given) => { if (!holds) line('Assertion failed:', ...given); },
+    count: (label = 'default') => line(label + ': ' + (counts[label] = (counts[label] || 0) + 1)),
+    countReset: (label = 'default') => { delete counts[label]; },
+    timeEnd: (label = 'default') => line(label + ': 0ms'), timeLog: (label = 'default', ...given) => line(label + ': 0ms', ...given),
+  };
+  for (const name of ['log', 'info', 'debug', 'warn', 'error', 'trace', 'dir', 'dirxml', 'table', 'group', 'groupCollapsed']) console[name] = line;
+  for (const name of ['clear', 'groupEnd', 'time']) console[name] = () => {};
+  put(G, 'console', console);
+
   function clock(now) {
     const zoned = /(?:[zZ]|GMT|UTC?|[+-]\d{2}:?\d{2})\s*(?:\(.*\))?$|^\s*[+-]?\d{4,6}(?:-\d{2}(?:-\d{2})?)?\s*$/;
     const read = (value) => {
@@ -65,9 +119,18 @@
     }
     put(old, 'getTimezoneOffset', function getTimezoneOffset() { return 0; });
     const iso = old.toISOString, utcText = old.toUTCString;
-    for (const name of ['toString', 'toLocaleString']) put(old, name, {[name]() { return apply(utcText, this, []); }}[name]);
-    for (const name of ['toDateString', 'toLocaleDateString']) put(old, name, {[name]() { return apply(iso, this, []).slice(0, 10); }}[name]);
-    for (const name of ['toTimeString', 'toLocaleTimeString']) put(old, name, {[name]() { return apply(iso, this, []).slice(11, 19); }}[name]);
+    put(old, 'toString', {toString() { return apply(utcText, this, []); }}.toString);
+    put(old, 'toDateString', {toDateString() { return apply(iso, this, []).slice(0, 10); }}.toDateString);
+    put(old, 'toTimeString', {toTimeString() { return apply(iso, this, []).slice(11, 19); }}.toTimeString);
+    const date = (at) => at.getUTCMonth() + 1 + '/' + at.getUTCDate() + '/' + at.getUTCFullYear();
+    const two = (number) => (number < 10 ? '0' : '') + number;
+    const time = (at) => (at.getUTCHours() % 12 || 12) + ':' + two(at.getUTCMinutes()) + ':' + two(at.getUTCSeconds())
+      + (at.getUTCHours() < 12 ? '\u202fAM' : '\u202fPM');
+    const shown = {toLocaleString: (at) => date(at) + ', ' + time(at), toLocaleDateString: date, toLocaleTimeString: time};
+    for (const name of keys(shown)) put(old, name, {[name](locale, options) {
+      american(name, locale, options, []);
+      return this.getTime() === this.getTime() ? shown[name](this) : 'Invalid Date';
+    }}[name]);
     put(OldDate, 'now', function now_() { return now; });
     put(OldDate, 'parse', function parse(value) { return read(text(value)); });
     put(old, 'constructor', NewDate);
@@ -133,8 +196,8 @@
     return '{' + result + '}';
   }
 
-  // A long concatenation is a rope, which the binding cannot read; what is joined is not.
-  const answer = (sign, written) => apply(join, [sign, written], ['']);
+  // A long concatenation is a rope, which the binding cannot read; what is joined is not. Lines that were printed come first.
+  const answer = (sign, written) => apply(join, [printed.length ? '>' + stringify(printed) + '\n' : '', sign, written], ['']);
 
   return function (values, script, now, a, b, c, d, java, most, longer, read) {
     try {

@@ -17,12 +17,13 @@ import hashlib
 import json
 import os
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+from conductorlite.language.printing import note_lines
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted, in_thread, remembered
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
@@ -37,6 +38,9 @@ __all__ = ["PythonLimits", "PythonRaised", "PythonRefused", "PythonScript", "com
 
 #: Beyond its time, how long a worker may be inside one call before it is ended, in seconds.
 _GRACE: Final = 0.2
+#: Lines that are kept of what a script prints, and characters of each.
+_LINES: Final = 1_000
+_LONGEST_LINE: Final = 10_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -53,11 +57,11 @@ _USUAL: Final = PythonLimits()
 
 
 class PythonRaised(ExpressionFailed):
-    """What a script raised; internal. `line` is that of the innermost frame, from 1."""
+    """What a script raised; internal. `line` is that of the innermost frame, from 1; `lines` are what it printed before."""
 
-    def __init__(self, message: str, line: int) -> None:
+    def __init__(self, message: str, line: int, lines: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.line = line
+        self.line, self.lines = line, lines
 
 
 class PythonRefused(PythonRaised):
@@ -78,13 +82,23 @@ def run_python(code: str, inputs: Mapping[str, Any], limits: PythonLimits, *, no
     limits = attrs.evolve(limits, seconds=granted(limits.seconds))
     request = json.dumps(["python", str(limits), code, inputs, now, seed])
     key = hashlib.sha256(request.encode()).digest()
-    return remembered(key, lambda: in_thread(key, code, lambda: _run(code, inputs, limits, now, seed)))
+    try:
+        answer = remembered(key, lambda: in_thread(key, code, lambda: _run(code, inputs, limits, now, seed)))
+    except PythonRaised as error:
+        note_lines(error.lines)
+        raise
+    if answer is not None and answer.startswith(">"):
+        lines, _, answer = answer[1:].partition("\n")
+        note_lines(json.loads(lines))
+        return answer
+    return None if answer is None else answer[1:]
 
 
 def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, now: int, seed: str) -> str | None:
     from pydantic_monty import MontyCrashedError, MontyRuntimeError, MontySyntaxError
 
     late = f"the script takes longer than {limits.seconds:g} seconds"
+    printed: list[str] = []
     try:
         with _pools.pool().checkout(
             script_name="script",
@@ -99,8 +113,8 @@ def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, now: int, s
                 "random_start": {"seed": seed},
             },
         ) as session:
-            answer = session.feed_run(code, inputs=dict(inputs), print_callback=_unheard)
-            return answer if isinstance(answer, str) else None
+            answer = session.feed_run(code, inputs=dict(inputs), print_callback=lambda stream, text: printed.append(text))
+            return _with_lines(printed, answer) if isinstance(answer, str) else None
     except MontyCrashedError as error:
         if getattr(error, "timed_out", False):
             raise ScriptTimedOut(late) from None
@@ -114,11 +128,18 @@ def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, now: int, s
         if said.startswith("MemoryError"):
             raise ScriptCut(said[:2_000]) from None
         kind = PythonRefused if isinstance(error, MontySyntaxError) or "monty syntax parser" in said else PythonRaised
-        raise kind(said[:2_000], line) from None
+        raise kind(said[:2_000], line, _lines_of(printed)) from None
 
 
-def _unheard(stream: str, text: str) -> None:
-    """What a script prints goes nowhere."""
+def _lines_of(printed: Sequence[str]) -> list[str]:
+    """What was printed, in lines, of which the first are kept."""
+    lines = "".join(printed).splitlines()
+    return [line[:_LONGEST_LINE] for line in lines[:_LINES]] + (["… more lines: they are not kept"] if len(lines) > _LINES else [])
+
+
+def _with_lines(printed: Sequence[str], answer: str) -> str:
+    """An answer behind the lines that were printed, as it is kept."""
+    return f">{json.dumps(_lines_of(printed))}\n{answer}" if printed else f"={answer}"
 
 
 class _Pools:

@@ -22,7 +22,7 @@
   });
   put(whole.prototype, 'toJSON', function toJSON() { return raw('' + this); });
   put(whole.prototype, 'toFixed', function toFixed(places) { return '' + this + (places > 0 ? '.' + '0'.repeat(places) : ''); });
-  for (const name of ['toPrecision', 'toExponential', 'toLocaleString']) {
+  for (const name of ['toPrecision', 'toExponential']) {
     const old = number.prototype[name];
     put(whole.prototype, name, {[name](...rest) { return apply(old, number(this), rest); }}[name]);
   }

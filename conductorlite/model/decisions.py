@@ -12,7 +12,7 @@ from typing import Final
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, ExternalPayload, Payload
-from conductorlite.model.executions import HistoryEvent, Task, Workflow
+from conductorlite.model.executions import HistoryEvent, Task, TaskLog, Workflow
 from conductorlite.model.limits import LimitChange
 
 __all__ = [
@@ -270,6 +270,8 @@ class Decision:
     replies: Mapping[str, Reply] = attrs.field(factory=dict)
     #: Each under the fence that was read: raises FencedOut like the workflow's own.
     limits: tuple[LimitChange, ...] = ()
+    #: Lines for the logs of its tasks, whose scripts have printed them.
+    printed: tuple[TaskLog, ...] = ()
 
     @property
     def empty(self) -> bool:

@@ -23,6 +23,7 @@ from conductorlite.model.definitions import (
     WorkflowTimeoutPolicy,
 )
 from conductorlite.model.errors import InvalidExpression, InvalidInput, Problem
+from conductorlite.model.later import pattern
 from conductorlite.model.policies import retry_delay, task_policy
 from conductorlite.model.scalars import DURATION_PROPERTIES, property_name, step_path
 from conductorlite.model.statuses import TaskStatus
@@ -54,6 +55,8 @@ class Contract:
 
 
 _NOTHING: Final = Contract()
+
+_CONSOLE: Final = pattern(r"(?<![\w$.])console\s*[.?\[]")
 
 
 def lint(
@@ -471,8 +474,25 @@ def _check_conductor(scope: Scope, findings: Findings) -> None:
         for extra in task.extra:
             if extra != "workflowTaskType":
                 findings.error(step_path(node.path, extra), dropped)
+        for place, script in _scripts(task):
+            if isinstance(script, str) and _CONSOLE.search(script):
+                findings.error(
+                    f"{node.path}.{place}", "uses `console`, which a Conductor server does not have: the script fails there"
+                )
         _check_seconds(task, node.path, findings)
         _check_seconds(task.task_definition, f"{node.path}.taskDefinition", findings)
+
+
+def _scripts(task: WorkflowTask) -> Iterator[tuple[str, object]]:
+    """The scripts of JavaScript of a task, with the property that holds each."""
+    if task.type in (TaskType.INLINE, TaskType.LAMBDA):
+        name = "expression" if task.type == TaskType.INLINE else "scriptExpression"
+        if task.input_parameters.get("evaluatorType") != "python":
+            yield f"inputParameters.{name}", task.input_parameters.get(name)
+    if task.evaluator_type != "python":
+        yield "expression", task.expression
+        yield "loopCondition", task.loop_condition
+    yield "caseExpression", task.case_expression
 
 
 def _check_seconds(thing: WorkflowDef | WorkflowTask | TaskDef | None, path: str, findings: Findings) -> None:

@@ -20,6 +20,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
+from conductorlite.plan.validate import validate
 from conductorlite.store.locks import InProcessLock
 
 
@@ -205,3 +206,29 @@ def test_nobody_polls_an_operator() -> None:
     bench = _Bench(fork, _task("j", "JOIN", join_on=["t"]))
     bench.report(bench.take("t"))
     assert {task.ref: task.poll_count for task in bench.engine.get(bench.run.workflow_id).tasks} == {"f": 0, "t": 1, "j": 0}
+
+
+def test_a_task_of_the_same_decision_can_be_read() -> None:
+    """What is known of it when the next one is scheduled: its id and status, and no output yet."""
+    reads = {name: f"${{h.{name}}}" for name in ("taskId", "status", "referenceTaskName", "output")}
+    read = WorkflowTask(name="s", task_reference_name="s", input_parameters=reads)
+    fork = _task("f", "FORK_JOIN", fork_tasks=((_task("h", "HUMAN"),), (read,)))
+    bench = _Bench(fork, _task("j", "JOIN", join_on=("h", "s")))
+    bench.engine.settle()
+    human = bench.run.workflow.task("h")
+    assert bench.run.workflow.task("s").input_data == {
+        "taskId": human.task_id, "status": "IN_PROGRESS", "referenceTaskName": "h", "output": {},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("written", "found"), [("${ workflow.input.a }", None), ("${workflow.input.a b}", None), ("x ${ workflow.input.a}", "x null")]
+)
+def test_blanks_in_an_expression(written: str, found: str | None) -> None:
+    """It is null, and registering the definition says so."""
+    task = WorkflowTask(name="s", task_reference_name="s", input_parameters={"x": written})
+    bench = _Bench(task, input={"a": 1})
+    assert bench.run.workflow.task("s").input_data == {"x": found}
+    (problem,) = validate(WorkflowDef(name="w", tasks=(task,)))
+    assert str(problem).startswith("$.tasks[0].inputParameters.x: path ")
+    assert str(problem).endswith("it resolves to null (warning)")

@@ -432,6 +432,18 @@ CONDUCTOR: dict[str, tuple[dict[str, Any], str]] = {
         {"tasks": [{**t("x"), "undo": "y"}]},
         "$.tasks[0].undo: is no property of Conductor's, which ignores it",
     ),
+    "a console": (
+        {
+            "tasks": [
+                {**t("x"), "type": "INLINE", "inputParameters": {"evaluatorType": "javascript", "expression": "console.log(1); 1"}}
+            ]
+        },
+        "$.tasks[0].inputParameters.expression: uses `console`, which a Conductor server does not have: the script fails there",
+    ),
+    "one in a condition": (
+        {"tasks": [{**t("x"), "type": "DO_WHILE", "loopCondition": "console.log($.x); false", "loopOver": [t("y", "drop")]}]},
+        "$.tasks[0].loopCondition: uses `console`, which a Conductor server does not have: the script fails there",
+    ),
     "one of the workflow": ({"tasks": [t("x")], "undo": "y"}, "$.undo: is no property of Conductor's, which ignores it"),
 }
 

@@ -569,6 +569,7 @@ class Changeset(Admissions):
             more=self.more,
             replies=self.replies,
             limits=self.limit_changes() if self._limits else (),
+            printed=self.printed,
         )
 
 

@@ -15,15 +15,16 @@ from conductorlite.model.attrs import changed, copied
 from conductorlite.model.canonical import Payload, encoded, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
-from conductorlite.model.executions import HistoryEvent, Task, Workflow, printed_ref
+from conductorlite.model.executions import HistoryEvent, Task, TaskLog, Workflow, printed_ref
 from conductorlite.model.later import module
 from conductorlite.model.limits import Limit
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node, Plan
 
 if TYPE_CHECKING:
-    from conductorlite.language import processes
+    from conductorlite.language import printing, processes
 else:
+    printing = module("conductorlite.language.printing")
     processes = module("conductorlite.language.processes")
 
 __all__ = ["SMALL", "Bounds", "Item", "LostInput", "View"]
@@ -61,6 +62,8 @@ class View:
 
     #: Set while an execution is being reopened: what is scheduled may exist already.
     reopening = False
+    #: What scripts have printed, for the logs of their tasks.
+    printed: tuple[TaskLog, ...] = ()
     #: Rounds of loops begun in this piece of work, however many turns it was cut into.
     rounds = 0
     #: Cleared while a verb rearranges rows; then the counters are counted again.
@@ -320,11 +323,17 @@ class View:
         """What a script answers that is seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when
         a record is replayed, on a machine of any speed; whatever else it raises goes on.
         """
+        lines: list[str] = []
         try:
-            return self.reader.script(seed, values, self.now, ask)
+            with printing.collect_lines(lines):
+                return self.reader.script(seed, values, self.now, ask)
         except processes.ScriptCut as error:
             self._append("cut", [seed, int(isinstance(error, processes.ScriptTimedOut)), str(error)])
             raise
+        finally:
+            if lines:  # of a loop's condition the seed names the round, too
+                task_id = seed.partition(":")[0]
+                self.printed += tuple([TaskLog(task_id=task_id, at=self.now, text=line) for line in lines])
 
     def owner(self, task: Task) -> Task | None:
         """The row of the DO_WHILE, or of the JOIN behind the dynamic fork, that counts the task; None when the workflow does.
