@@ -92,7 +92,9 @@ class TurnDecider(Lookups):
         plan = self.plans.plan(view, workflow)
         reader = StoreReader(self, view, workflow, memo, limited=plan.asks_limits or workflow.rate_limit_key is not None)
         now = reader.now
-        passes = memo.started is not None or workflow.parked is not None or self._only_hands_out(workflow.workflow_id, events)
+        passes = memo.started is not None or workflow.parked is not None
+        if self.put_aside and not passes:
+            passes = self._only_hands_out(workflow.workflow_id, events)
         due = () if passes else self.due(view, workflow, now)
         ordered = (*due, *events)
         if len(ordered) > 1:
