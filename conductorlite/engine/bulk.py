@@ -10,6 +10,7 @@ from conductorlite.engine.groups import beside
 from conductorlite.engine.polling import Asker
 from conductorlite.engine.reports import Report, Reports
 from conductorlite.engine.turn_types import Taking, TurnResult
+from conductorlite.language.haste import Haste
 from conductorlite.model import attrs
 from conductorlite.model.errors import ConductorliteError, ExecutionArchived, ExecutionNotFound, TaskNotFound
 from conductorlite.model.executions import Task, TaskResult
@@ -44,11 +45,12 @@ class Exchange:
         return 0 if self.asker is None or self.error is not None else self.asker.count - len(self.asker.given)
 
 
-def exchange(core: Core, asks: Sequence[Exchange]) -> None:
+def exchange(core: Core, asks: Sequence[Exchange], haste: Haste | None = None) -> None:
     """Take reports, those of one execution in one turn, the turns in one write; then give what is polled for.
 
     What a worker polls for after its report it gets in the report's own turn, where its execution has what is next in the queue.
-    One that is refused refuses itself only. Raises what does not pass by itself; then all that was taken has been given back.
+    One that is refused refuses itself only. With `haste` a turn that waits for foreign code is left to another thread. Raises what
+    does not pass by itself; then all that was taken has been given back.
     """
     reports, polling = core.reports, core.polling
     noted: list[Task] = []
@@ -57,10 +59,10 @@ def exchange(core: Core, asks: Sequence[Exchange]) -> None:
         while waiting:
             groups, waiting = _sharing(waiting)
             takings: list[Taking | None] = [None] * len(groups)
-            turns = [] if waiting else _with_polls(core, groups, asks, noted)
+            turns = [] if waiting else _with_polls(core, groups, asks, noted, haste)
             if not turns:
                 takings = [_taking_next(polling, group, noted) for group in groups]
-                turns = reports.taken_together([_reports_of(group) for group in groups], takings)
+                turns = reports.taken_together([_reports_of(group) for group in groups], takings, haste=haste)
             for group, taking, turn in zip(groups, takings, turns, strict=True):
                 for ask in group:
                     ask.error = _refusal(reports, ask, turn, alone=len(group) == 1)
@@ -114,7 +116,7 @@ def _reports_of(group: Iterable[Exchange]) -> list[Report]:
 
 
 def _with_polls(
-    core: Core, groups: Sequence[Sequence[Exchange]], asks: Sequence[Exchange], noted: list[Task]
+    core: Core, groups: Sequence[Sequence[Exchange]], asks: Sequence[Exchange], noted: list[Task], haste: Haste | None
 ) -> list[TurnResult | ConductorliteError]:
     """Take reports and polls of one queue in one write, if what the reports offer comes after all that is taken; else nothing."""
     wanting = [ask for ask in asks if ask.wants]
@@ -126,7 +128,7 @@ def _with_polls(
     busy = {ask.task.workflow_id for group in groups for ask in group if ask.task is not None}
     poll = partial(core.polling.take_first, askers, task_type, domain, busy, noted)
     reports = [_reports_of(group) for group in groups]
-    return beside(core.turns, lambda run: core.reports.taken_together(reports, run=run), poll)
+    return beside(core.turns, lambda run: core.reports.taken_together(reports, run=run, haste=haste), poll)
 
 
 def _is_late(ask: Exchange) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from conductorlite.engine.bulk import Exchange, exchange
 from conductorlite.engine.polling import Asker
+from conductorlite.language.haste import Haste
 from conductorlite.model import attrs
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.errors import EngineClosed
@@ -130,7 +131,9 @@ class Groups:
             if call.answer.cancelled():  # nobody would get it
                 call.exchange.asker = None
         try:
-            exchange(self._engine.core, [call.exchange for call in calls])
+            # Clients whose tasks are followed by a script that takes long do not hold up the others.
+            haste = None if self._engine.clock.virtual else Haste()
+            exchange(self._engine.core, [call.exchange for call in calls], haste)
         except BaseException as error:
             for call in calls:
                 call.error = error

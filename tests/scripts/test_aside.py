@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef
+from conductorlite.engine.bulk import Exchange, exchange
 from conductorlite.errors import WorkflowFailed
 from conductorlite.language import processes
 from conductorlite.language.conditions import compile_condition
@@ -154,6 +155,21 @@ def test_tasks_of_the_same_execution_are_handed_out(store: str, tmp_path: Path) 
         statuses = [(task.ref, str(task.status)) for task in run.tasks]
         assert statuses[1:] == [("a", "COMPLETED"), ("b", "CANCELED"), ("j", "CANCELED"), ("x", "FAILED")]
         assert engine.admin.check() == []
+
+
+def test_clients_that_report_together_do_not_wait(engine: Engine) -> None:
+    """As a server takes their reports: one is followed by a script without an end, the others by none."""
+    engine.register(_flow("long", _task("b"), _inline("x", ENDLESS)), _flow("small", _task("b")))
+    runs = [engine.start(name) for name in ("long", "small", "small")]
+    tasks = engine.poll("b", count=3)
+    done = [TaskResult(workflow_id=t.workflow_id, task_id=t.task_id, lease=t.lease, status=TaskStatus.COMPLETED) for t in tasks]
+    asks = [Exchange(result=result) for result in done]
+    exchange(engine.core, asks, Haste())
+    assert [ask.error for ask in asks] == [None] * 3
+    assert [str(run.status) for run in runs] == ["RUNNING", "COMPLETED", "COMPLETED"]
+    engine.run_until_idle()
+    assert str(runs[0].status) == "FAILED"
+    assert engine.admin.check() == []
 
 
 def test_a_parent_that_waits_for_its_script(engine: Engine) -> None:
