@@ -106,6 +106,8 @@ def terminate_workflow(changeset: Changeset, task: Task) -> None:
     said = changeset.value(task.input)
     status = WorkflowStatus(said["terminationStatus"])
     reason = said.get("terminationReason")
+    if isinstance(reason, str) and not reason.strip():
+        reason = None  # a form leaves it blank
     if status is WorkflowStatus.COMPLETED and changeset.workflow.permitted_failures:
         complete_workflow(changeset)
         return

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from engine_kit import Bench, NewBench, flow, fork, join, noop, rounds, simple
-from run_time_kit import dynamic, workflow
+from run_time_kit import dynamic, starting, workflow
 
 from conductorlite import Semantics, WorkflowDef, WorkflowStatus, WorkflowTask
 
@@ -37,11 +37,12 @@ def is_oss(bench: Bench) -> bool:
     return bench.engine.config.semantics is Semantics.OSS
 
 
-@pytest.mark.parametrize("reason", [None, "enough"])
-def test_the_reason_of_a_terminate_that_completes(bench: Bench, reason: str | None) -> None:
+@pytest.mark.parametrize("written", [None, "", " ", "enough"])
+def test_the_reason_of_a_terminate_that_completes(bench: Bench, written: str | None) -> None:
     """The execution has the reason that is given, and without one that of the server; so has a child that it cancels."""
     bench.engine.register(flow(simple("a"), name="child"))
-    given = {} if reason is None else {"terminationReason": reason}
+    given = {} if written is None else {"terminationReason": written}
+    reason = (written or "").strip() or None
     bench.start(flow(fork("f", [child(name="child", version=1)], [simple("b"), end(**given)]), join("j", "c", "end")))
     bench.engine.settle()
     child_id = bench.task("c").sub_workflow_id or ""
@@ -53,6 +54,25 @@ def test_the_reason_of_a_terminate_that_completes(bench: Bench, reason: str | No
     because = f"reason: {reason or own}" if reason or own else "status COMPLETED"
     assert (below.status, below.reason) == (WorkflowStatus.TERMINATED, f"Parent workflow has been terminated with {because}")
     assert bench.statuses()["c"] == "CANCELED"
+
+
+@pytest.mark.parametrize("status", ["FAILED", "TERMINATED"])
+def test_a_blank_reason_of_a_terminate_that_fails(bench: Bench, status: str) -> None:
+    """A blank text is no reason: the sentence that names the task is."""
+    bench.start(flow(end(status, terminationReason=" ")))
+    bench.engine.settle()
+    assert bench.workflow.reason == f"Workflow is {status} by TERMINATE task: {bench.task('end').task_id}"
+
+
+@pytest.mark.parametrize("correlation", [None, "", "  ", "own"])
+def test_the_correlation_id_of_a_started_workflow(bench: Bench, correlation: str | None) -> None:
+    """A START_WORKFLOW without one, or with a blank one, hands on that of its execution."""
+    bench.engine.register(flow(noop("n"), name="child"))
+    request = {"name": "child", "version": 1, "correlationId": correlation}
+    bench.start(workflow(starting(request)), correlation_id="c")
+    bench.engine.settle()
+    (below,) = bench.engine.executions("child")
+    assert below.correlation_id == ("own" if correlation == "own" else "c")
 
 
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "TERMINATED"])

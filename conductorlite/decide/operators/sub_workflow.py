@@ -90,7 +90,7 @@ def schedule_start_workflow(
     start = child_start(changeset, found.digest, name, version, request.get("input") or {})
     start |= {
         "priority": request.get("priority") or 0,
-        "correlationId": request.get("correlationId") or workflow.correlation_id,
+        "correlationId": request["correlationId"] if (request.get("correlationId") or "").strip() else workflow.correlation_id,
         "taskToDomain": request.get("taskToDomain") or inherited,
         "createdBy": request.get("createdBy"),
         "idempotencyKey": request.get("idempotencyKey"),
