@@ -35,7 +35,7 @@ from conductorlite.engine.holders import leave_all
 from conductorlite.ext import EnvironmentSecrets
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
-from conductorlite.model.clock import SystemClock
+from conductorlite.model.clock import Deadline, SystemClock
 from conductorlite.model.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput
@@ -261,11 +261,10 @@ def worker(setting: Setting, workers: tuple[str, ...], url: str | None, lock: st
         raise click.UsageError("--url takes no --lock, --engine or --health: those are of a process that drives a store")
     from conductorlite.ext.conductor import ConductorClient
 
-    clock = SystemClock()
-    end = None if timeout is None else clock.now() + to_span(timeout)
+    end = None if timeout is None else Deadline(SystemClock(), to_span(timeout))
     token = os.environ.get("CONDUCTORLITE_TOKEN")
     client = ConductorClient(url, headers={} if token is None else {"X-Authorization": token})
-    client.work(read_workers(workers), until=None if end is None else lambda: clock.now() >= end)
+    client.work(read_workers(workers), until=None if end is None else lambda: end.passed)
     return Exit.OK
 
 
@@ -283,13 +282,13 @@ def drive(setting: Setting, lock: str | None, name: str | None, health: str | No
 def _work(setting: Setting, workers: Workers, lock: str | None, name: str | None, health: str | None, timeout: str | None) -> Exit:
     patience = None if timeout is None else to_span(timeout)
     with setting.engine(workers=workers, name=name, lock=lock) as engine, ExitStack() as stack:
-        until = None if patience is None else engine.clock.now() + patience
+        until = None if patience is None else Deadline(engine.clock, patience)
         try:
             with driven(engine, setting.screen) as (stop, thread):
                 if health is not None:
                     stack.enter_context(_answering(health, engine, thread))
                 setting.screen.answer({"driving": str(setting.place)}, f"driving {setting.place}")
-                while not stop and not thread.failed and (until is None or engine.clock.now() < until):
+                while not stop and not thread.failed and not (until is not None and until.passed):
                     thread.join(0.1)
         except KeyboardInterrupt:  # asked twice: closing the engine would wait for what is to be abandoned
             leave_all()

@@ -16,10 +16,13 @@ from conductorlite.model.executions import HistoryKind, Task
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import span_in_words
 
-__all__ = ["on_clock_set", "on_suspended"]
+__all__ = ["follow_clock", "on_clock_set", "on_suspended"]
 
 #: Timers that follow from no deadline of an attempt, and are of lengths of time.
 _LENGTHS: Final = frozenset({EventKind.WORKFLOW_TIMEOUT, EventKind.ADMISSION, EventKind.OFFER_ENDS})
+
+#: A clock that is behind by less than this, ms, is another machine's.
+_BEHIND_MS: Final = 1_000
 
 #: Timers of the deadlines of attempts, which follow from their rows.
 _OF_ROWS: Final = frozenset(TIMERS.values())
@@ -37,12 +40,29 @@ def on_clock_set(changeset: Changeset, event: Event) -> None:
     changeset.reader.prefetch(everything=True, inbox=True)
     if by < 0:
         changeset.now = max(changeset.clock, changeset.workflow.updated_at + by)
-    changeset.move_instants(by)
-    for task in changeset.everything():
-        _move_task(changeset, task, by)
+    _move_rows(changeset, by)
     for posted in changeset.reader.inbox():
         if posted.event_id != event.event_id and posted.kind not in _OF_ROWS:
             _move_event(changeset, posted, by)
+    _journal(changeset, by)
+
+
+def follow_clock(changeset: Changeset) -> None:
+    """Have the time of an ended execution that is reopened go on with the clock, if that was set back since it ended."""
+    by = changeset.clock - changeset.now
+    if changeset.workflow.status.terminal and by <= -_BEHIND_MS:
+        changeset.now = changeset.clock
+        _move_rows(changeset, by)
+        _journal(changeset, by)
+
+
+def _move_rows(changeset: Changeset, by: int) -> None:
+    changeset.move_instants(by)
+    for task in changeset.everything():
+        _move_task(changeset, task, by)
+
+
+def _journal(changeset: Changeset, by: int) -> None:
     direction = "back" if by < 0 else "forward"
     text = f"the clock was set {direction} by {span_in_words(abs(by))}; lengths of time are as long as they were"
     changeset.journal(HistoryKind.CLOCK, "SET", number=by, reason=text)

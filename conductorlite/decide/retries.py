@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from conductorlite.decide.admissions import reopens
 from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.elapsed import follow_clock
 from conductorlite.decide.endings import set_workflow_timeout, was_compensated
 from conductorlite.decide.operators import reschedule
 from conductorlite.decide.operators.do_while import reopened_loop, resume_loop
@@ -130,6 +131,7 @@ def _reopen_where_it_failed(changeset: Changeset, in_place: Collection[str], *, 
 
 def reopen_workflow(changeset: Changeset) -> None:
     """Take back what reported the end; events that were written before are void from here on."""
+    follow_clock(changeset)
     changeset.change(generation=changeset.workflow.generation + 1, last_retried_at=changeset.now)
     changeset.start()
     if changeset.workflow.status.terminal:

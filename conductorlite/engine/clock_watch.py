@@ -45,6 +45,9 @@ _APART_MS: Final = 20
 _NOTED: Final = "clock of "
 
 _LEAST: Final = -(2**53)
+#: What is added to it there, so that it is an instant as others are.
+_ABOVE: Final = 2**45
+_LATEST: Final = 2**53
 
 #: Deadlines of a task that a process holds.
 _HELD: Final = frozenset({EventKind.RESPONSE_TIMEOUT, EventKind.TASK_TIMEOUT, EventKind.TOTAL_TIMEOUT})
@@ -118,17 +121,19 @@ class ClockWatch:
         boot, now = f"virtual {id(self._clock)}" if self._clock.virtual else machine_boot(), self._clock.now()
         with self._turns.backend.writing() as tx:
             noted = tx.driven(_NOTED + boot, _LEAST)
-            if noted and abs(noted[-1][1] - ahead) < _STEP_MS:
+            known = noted[-1][1] - _ABOVE if noted else None
+            if known is not None and abs(known - ahead) < _STEP_MS:
                 return  # another process was first
-            if noted and boot:  # that one may have seen a part of it
-                by = ahead - noted[-1][1]
-            tx.note_driven(_NOTED + boot, noted[-1][0] + 1 if noted else 1, ahead)
+            if known is not None and boot:  # that one may have seen a part of it
+                by = ahead - known
+            tx.note_driven(_NOTED + boot, noted[-1][0] + 1 if noted else 1, ahead + _ABOVE)
             tx.forget_driven(_NOTED + boot, 1)
             tx.post(_set_events(tx, by, now))
             for row in tx.task_holders():
                 if row.lease_until is not None:
                     tx.put_holder(attrs.evolve(row, lease_until=row.lease_until + by))
             _move_windows(tx, by)
+            _move_loose(tx, by)
             for owner in {"", self._turns.quiet.owner, *(row.name for row in tx.owners())}:
                 _move_stretches(tx, owner, by)
         log_driver("%s; what counts elapsed time is dated again", what)
@@ -186,6 +191,14 @@ def _move_windows(tx: WritingTransaction, by: int) -> None:
             if limit.log and not limit.boot:
                 tx.put_limit(LimitChange(limit=attrs.evolve(limit, log=tuple(at + by for at in limit.log))))
         after = page[-1].key
+
+
+def _move_loose(tx: WritingTransaction, by: int) -> None:
+    """Have what was put into the payload storage lately be as old as it is: its grace time is a length of time."""
+    after = ("", "")
+    while page := tx.loose_payloads(_LATEST, after, PAGE):
+        tx.mark_orphan([attrs.evolve(one, at=one.at + by) for one in page if one.at])
+        after = (page[-1].key, page[-1].workflow_id)
 
 
 def _set_events(tx: WritingTransaction, by: int, now: int) -> list[Event]:

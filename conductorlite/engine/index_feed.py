@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 
 from conductorlite.engine.logs import log_store
 from conductorlite.model import attrs
-from conductorlite.model.clock import Clock
+from conductorlite.model.clock import Clock, Deadline
 from conductorlite.model.errors import (
     ConductorliteError,
     EngineClosed,
@@ -152,7 +152,7 @@ class Feeder:
         self._error: str | None = None
         self._raised: Exception | None = None
         self._failures = 0
-        self._retry_at = 0
+        self._retry: Deadline | None = None
         #: Whether the index has to be looked at though nothing has changed.
         self._unsure = False
         #: Up to where the batch before the next one went, by index.
@@ -179,7 +179,7 @@ class Feeder:
         What is built beside the index that is searched is fed too, unless `both` is False. A batch of another thread is waited for
         so many seconds, -1: for its end.
         """
-        if backoff and self._failures and self._clock.now() < self._retry_at:
+        if backoff and self._failures and self._rests():
             return False
         try:
             with self._mutex.held(wait) as mine:
@@ -209,7 +209,7 @@ class Feeder:
             log_store("what has changed was not indexed", error)
         self._raised = error
         self._error = str(error) if isinstance(error, ConductorliteError) else error_text(error)
-        self._retry_at = self._clock.now() + rest
+        self._retry = Deadline(self._clock, rest)
 
     def _repair(self) -> None:
         """Have an empty index searched in the place of one that is damaged; what was built beside it is dropped with it."""
@@ -304,7 +304,11 @@ class Feeder:
 
     def is_out_of_reach(self) -> bool:
         """Whether the index could not be reached, and is left alone for a while."""
-        return isinstance(self._raised, StorageUnavailable) and self._clock.now() < self._retry_at
+        return isinstance(self._raised, StorageUnavailable) and self._rests()
+
+    def _rests(self) -> bool:
+        """True while the index is left alone after a failure."""
+        return self._retry is not None and not self._retry.passed
 
     def record_failure(self, error: Exception) -> None:
         """Keep that a search of the index went wrong."""
@@ -372,7 +376,7 @@ class Feeder:
             behind=behind,
             error=self._error,
             failures=self._failures,
-            retry_at=self._retry_at if self._failures else None,
+            retry_at=self._retry.instant if self._failures and self._retry is not None else None,
         )
 
 

@@ -60,6 +60,16 @@ class _Attempt:
     #: When it was scheduled: at its first line, or when it was let in by its limit.
     scheduled: set[int]
     reopened: bool = False
+    #: By how much the instant at which the first attempt was scheduled was moved in its row, when the clock was set.
+    first_moved: int = 0
+
+    def move(self, by: int) -> None:
+        """Move its instants, as its row's were when the clock was set."""
+        for name in ("last", "began", "ended", "at_once"):
+            line = getattr(self, name)
+            if line is not None:
+                setattr(self, name, attrs.evolve(line, at=line.at + by))
+        self.scheduled, self.first_moved = {at + by for at in self.scheduled}, self.first_moved + by
 
 
 class _Journal:
@@ -72,6 +82,10 @@ class _Journal:
         self.status: HistoryEvent | None = None
         self.migrated = self.verbs = False
         self.reopened: HistoryEvent | None = None
+        #: When first attempts were scheduled, as their lines say.
+        self.first: dict[str | None, set[int]] = {}
+        #: The numbers of lines at which the clock was set, and by how much.
+        self.clock: list[tuple[int, int]] = []
         for line in audit.history:
             if line.kind is HistoryKind.TASK:
                 self._task(line)
@@ -80,24 +94,42 @@ class _Journal:
             elif line.kind is HistoryKind.WORKFLOW:
                 self.verbs |= self.status is not None and WorkflowStatus(self.status.status).terminal  # it was reopened
                 self.begun, self.status = self.begun or line, line
+            elif line.kind is HistoryKind.CLOCK and line.status == "SET":
+                self._move(line)
             elif line.kind is HistoryKind.MIGRATED:
                 self.migrated = True
                 names: dict[str, str] = line.payload.value["renamed"] if line.payload is not None else {}
+                self.first = {names.get(ref or "", ref): scheduled for ref, scheduled in self.first.items()}
                 self.attempts = {(names.get(ref or "", ref), number): one for (ref, number), one in self.attempts.items()}
             if line.kind is HistoryKind.VERB or line.status == "DROPPED":
                 gone = {*line.dropped}
                 self.attempts = {key: one for key, one in self.attempts.items() if key[0] not in gone}
                 self.verbs |= line.kind is HistoryKind.VERB
 
+    def moved_since(self, n: int) -> int:
+        """By how much the clock was set after a line."""
+        return sum(by for number, by in self.clock if number > n)
+
+    def _move(self, line: HistoryEvent) -> None:
+        by = line.number or 0
+        self.clock.append((line.n, by))
+        last = dict(sorted(self.attempts, key=lambda key: key[1] or 0))
+        for ref, number in last.items():
+            self.attempts[ref, number].move(by)
+
     def _task(self, line: HistoryEvent) -> None:
         status, key = TaskStatus(line.status), (line.ref, line.attempt)
         one = self.attempts.get(key)
         waited = one is not None and one.last.status == TaskStatus.PENDING
         if one is None:
+            before = self.attempts.get((line.ref, (line.attempt or 0) - 1))
             one = self.attempts[key] = _Attempt(last=line, scheduled={line.at})
+            one.first_moved = 0 if before is None else before.first_moved
             waited = True
         elif waited:
             one.scheduled.add(line.at)
+        if waited and not line.attempt:
+            self.first.setdefault(line.ref, set()).add(line.at - one.first_moved)
         one.reopened |= one.ended is not None and not status.terminal
         one.last, one.ended = line, line if status.terminal else None
         if one.began is None and not status.terminal and line.payload is not None:
@@ -136,9 +168,9 @@ def _instants(audit: ExecutionAudit, journal: _Journal, task: Task, one: _Attemp
         yield f"ends at {task.ended_at}, the journal says {None if one.ended is None else one.ended.at}"
     if not one.last.at <= task.updated_at <= max(audit.workflow.updated_at, one.last.at):
         yield f"was changed last at {task.updated_at}, the journal says {one.last.at}"
-    first = journal.attempts.get((task.ref, 0))
-    if not journal.verbs and first is not None and task.first_scheduled_at not in first.scheduled:
-        yield f"was scheduled first at {task.first_scheduled_at}, the journal says {min(first.scheduled)}"
+    first = journal.first.get(task.ref)
+    if not journal.verbs and first is not None and task.first_scheduled_at - one.first_moved not in first:
+        yield f"was scheduled first at {task.first_scheduled_at}, the journal says {min(first) + one.first_moved}"
 
 
 def _work(task: Task, one: _Attempt, *, operator: bool) -> Iterator[str]:
@@ -226,9 +258,11 @@ def the_execution_is_that_of_the_journal(audit: ExecutionAudit, journal: _Journa
         return
     if begun.payload is not None and workflow.input != begun.payload:
         yield "the journal has another input"
-    first = next((line.at for line in audit.history if line.kind is HistoryKind.TASK), None)
-    if first is not None and workflow.started_at not in {first, begun.at}:
-        yield f"its first task was scheduled at {workflow.started_at}, the journal says {first}"
+    first = next((line for line in audit.history if line.kind is HistoryKind.TASK), None)
+    if first is not None:
+        expected_at = {line.at + journal.moved_since(line.n) for line in (first, begun)}
+        if workflow.started_at not in expected_at:
+            yield f"its first task was scheduled at {workflow.started_at}, the journal says {max(expected_at)}"
     expected = _variables(audit)
     if expected is not None and workflow.variables != expected:
         yield "its variables are not those that its tasks have set"

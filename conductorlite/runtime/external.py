@@ -18,6 +18,7 @@ from typing import Final, ParamSpec, TypeVar
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.turn_types import Caller, called_by
 from conductorlite.engine.verbs import Verbs
+from conductorlite.model.clock import Deadline
 from conductorlite.model.errors import EngineClosed, InvalidInput, SourceError
 from conductorlite.model.texts import type_name
 from conductorlite.model.threads import Mutex, Waiter
@@ -156,7 +157,7 @@ class MessageSources:
             if not isinstance(source, EventSource):
                 raise InvalidInput(f"event_sources: a {type(source).__name__} has no poll(), ack() and reject()")
         self._rotation = 0
-        self._resting: dict[int, int] = {}
+        self._resting: dict[int, Deadline] = {}
 
     def __bool__(self) -> bool:
         return bool(self._sources)
@@ -168,14 +169,14 @@ class MessageSources:
         """
         for offset in range(len(self._sources)):
             number = (self._rotation + offset) % len(self._sources)
-            if self._resting.get(number, 0) > self._engine.clock.now():
+            if (rest := self._resting.get(number)) is not None and not rest.passed:
                 continue
             try:
                 with called_by(Caller(turns=self._engine.core.turns, what="an event source")):
                     found = self._handle(self._sources[number], limit)
             except _Failed as failed:
                 log_store(f"event source {type_name(self._sources[number])}", failed.error)
-                self._resting[number] = self._engine.clock.now() + _REST_MS
+                self._resting[number] = Deadline(self._engine.clock, _REST_MS)
                 continue
             if found:
                 self._rotation = number + 1

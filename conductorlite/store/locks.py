@@ -27,6 +27,10 @@ def drawn_token() -> int:
     return int.from_bytes(os.urandom(8)) >> 2
 
 
+#: A lease that ends later than so many leases of one's own was taken before the clock was set back: it is over.
+_LONGEST: Final = 10
+
+
 def lease_ms(lease: Span) -> int:
     """The lease in ms; raises InvalidInput when it is not positive."""
     found = to_span(lease)
@@ -56,7 +60,7 @@ class InProcessLock:
         """Take the turn and return its token, or None at once when another engine has it whose lease is not over at `now`."""
         with self._guard.held():
             held = self._held.get(workflow_id)
-            if held is not None and (held[1] is None or held[1] > now):
+            if held is not None and (held[1] is None or now < held[1] <= now + _LONGEST * (self._lease or 0)):
                 return None
             token = next(self._tokens)
             self._held[workflow_id] = (token, self._until(now))
@@ -89,7 +93,7 @@ _TABLE: Final = (
 )
 _ACQUIRE: Final = (
     "INSERT INTO locks (workflow_id, owner, token, until) VALUES (?, ?, ?, ?) ON CONFLICT (workflow_id) DO UPDATE"
-    " SET owner = excluded.owner, token = excluded.token, until = excluded.until WHERE until <= ?"
+    " SET owner = excluded.owner, token = excluded.token, until = excluded.until WHERE until <= ? OR until > ?"
 )
 _RENEW: Final = "UPDATE locks SET until = ? WHERE workflow_id = ? AND owner = ? AND token = ?"
 _RELEASE: Final = "DELETE FROM locks WHERE workflow_id = ? AND owner = ? AND token = ?"
@@ -150,7 +154,7 @@ class SQLiteLock:
         Raises StorageBusy when the file is held for longer than the busy timeout, StorageError, and EngineClosed.
         """
         token = next(self._tokens)
-        row = (workflow_id, self._owner, token, now + self._lease, now)
+        row = (workflow_id, self._owner, token, now + self._lease, now, now + _LONGEST * self._lease)
         return token if self._execute(_ACQUIRE, row) else None
 
     def renew(self, workflow_id: str, token: int, now: int) -> bool:

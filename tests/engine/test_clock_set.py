@@ -25,11 +25,13 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.errors import ResultTimeout
+from conductorlite.engine.config import EngineConfig
+from conductorlite.errors import ResultTimeout, SourceError
 from conductorlite.model.clock import Wakeup
 from conductorlite.model.definitions import RetryLogic, TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.model.executions import HistoryKind
 from conductorlite.model.schedules import StartWorkflowRequest, WorkflowSchedule
+from conductorlite.store.locks import InProcessLock, SQLiteLock
 from conductorlite.store.ports import Backend
 from conductorlite.testing import replay
 
@@ -323,6 +325,30 @@ def test_paused_and_ended_executions(new_bench: NewBench) -> None:
     assert bench.engine.history(ended.workflow_id) == lines
 
 
+@pytest.mark.parametrize("verb", ["retry", "rerun", "restart"])
+def test_what_is_reopened_after_it_counts_from_there(verb: str, new_bench: NewBench) -> None:
+    """An execution that ended before the clock was set back is in the future; reopened, it goes on with the clock."""
+    bench = new_bench()
+    run = bench.start(flow(task("w", "WAIT", input_parameters={"duration": "10 s"}), task("h", "HUMAN")))
+    pass_time(bench, 10_000)
+    bench.engine.terminate(run.workflow_id)
+    bench.clock.set_to(bench.clock.now() - HOUR)
+    pass_time(bench, 1_000)
+    getattr(bench.engine, verb)(run.workflow_id)
+    bench.engine.settle()
+    now = bench.clock.now()
+    assert bench.workflow.updated_at == now
+    if verb == "retry":
+        assert bench.task("h").scheduled_at == now
+    else:
+        pass_time(bench, 9_999)
+        assert bench.task("w").status == "IN_PROGRESS"
+        pass_time(bench, 1)
+        assert bench.task("w").status == "COMPLETED"
+    assert bench.engine.admin.check() == []
+    replay(bench.engine.admin.export(run.workflow_id)).engine.close()
+
+
 @given(st.lists(st.tuples(st.integers(0, 40_000), st.sampled_from([*STEPS, 7 * HOUR])), max_size=6))
 def test_any_steps_leave_elapsed_time_as_it_was(steps: list[tuple[int, int]]) -> None:
     """Whatever the clock is set to and when: the same lines come at the same elapsed instants as if it never was."""
@@ -470,6 +496,51 @@ def test_of_several_engines_one_puts_the_clock_right(new_store: Callable[[], Bac
         assert runs[0].result("30s") == {}
         lines = [line for line in first.history(runs[0].workflow_id) if line.kind is HistoryKind.CLOCK]
         assert [line.number for line in lines] == [-HOUR, HOUR]
+
+
+def test_a_source_that_failed_is_asked_again_though_the_clock_was_set_back(store: Backend) -> None:
+    """It is left alone for a second, not for an hour."""
+    clock, asked = Machine(), []
+
+    class Source:
+        def poll(self, limit: int) -> Any:
+            asked.append(clock.passed)
+            raise SourceError("not there")
+
+        def ack(self, message: Any) -> None: ...
+
+        def reject(self, message: Any, reason: str) -> None: ...
+
+    with Engine(store, clock=clock, config=EngineConfig(event_sources=[Source()])) as engine:
+        engine.settle()
+        clock.ahead -= HOUR
+        clock.passed += 1_000
+        engine.settle()
+    assert asked == [0, 1_000]
+
+
+@pytest.mark.parametrize("make", [lambda _: InProcessLock(), lambda folder: SQLiteLock(folder / "locks.db")])
+def test_a_lease_of_the_dead_is_over_though_the_clock_was_set_back(make: Callable[[Any], Any], tmp_path: Any) -> None:
+    """A lock that was taken in what is now the future is free: the fence refuses whoever still holds it."""
+    lock = make(tmp_path)
+    assert lock.try_acquire("w", T0) is not None
+    assert lock.try_acquire("w", T0 + 59_999) is None
+    assert lock.try_acquire("w", T0 - 1_000) is None
+    assert lock.try_acquire("w", T0 - HOUR) is not None
+    lock.close()
+
+
+def test_what_was_just_stored_is_no_day_old(tmp_path: Any) -> None:
+    """The grace time of the payload storage is a length of time."""
+    clock = VirtualClock(T0)
+    with Engine(tmp_path / "s.db", clock=clock, payloads=tmp_path / "payloads") as engine:
+        location = engine.payloads.location(operation="WRITE", payload_type="WORKFLOW_INPUT")
+        (tmp_path / "payloads" / location.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "payloads" / location.path).write_bytes(b"{}")
+        clock.set_to(T0 + 25 * HOUR)
+        assert engine.payloads.sweep().deleted == 0
+        engine.advance("25h")
+        assert engine.payloads.sweep().deleted == 1
 
 
 def test_a_clock_without_elapsed_time_is_taken_at_its_word(store: Backend) -> None:
