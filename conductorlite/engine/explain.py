@@ -110,7 +110,10 @@ class Case(Waits):
         if self.workflow.parked is not None:
             return
         due = [event for event in self.inbox if not event.held and event.due_at <= self.now]
-        if due:
+        if self.put_aside:
+            text = "Its turn waits for a script or a path that takes long: it is taken when that has ended, or its time is over"
+            yield self._say("PUT_ASIDE", text)
+        elif due:
             what = "1 event is" if len(due) == 1 else f"{len(due)} events are"
             yield self._say("NOT_DRIVEN", f"{what} due and nobody has taken the turn: drive the engine")
         at = self.workflow.timeout_at

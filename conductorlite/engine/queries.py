@@ -217,7 +217,7 @@ class Queries(Part):
             left = self._turns.left(view, (event for events in inboxes for event in events), self._clock.now())
         case = Case(
             workflow=workflow, inbox=inbox, now=self._clock.now(), history=history, below=below, polls=polls, former=former,
-            standings=places, left=left,
+            standings=places, left=left, put_aside=workflow_id in self._turns.put_aside,
         )  # fmt: skip
         found = case.explain(task)
         known = Reason(kind="ARCHIVED", workflow_id=workflow_id, text="It is archived")

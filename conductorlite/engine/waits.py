@@ -207,7 +207,7 @@ class Waits:
     What is not given is not known: `history`, with its payloads, says what was rerun, moved or dropped; `below` holds the
     executions that open tasks wait for, by id, with their inboxes; `polls` say who asked for tasks of a domain; `standings` say
     how tasks and executions, by id, stand to the limits whose slots they wait for; `left` is what is left of deadlines that count
-    driven time.
+    driven time; `put_aside` says that its turn waits for foreign code in this process.
     """
 
     workflow: Workflow
@@ -218,6 +218,7 @@ class Waits:
     polls: Sequence[PollData] | None = None
     standings: Mapping[str, Standing] = attrs.field(factory=dict)
     left: DrivenLeft = attrs.field(factory=dict)
+    put_aside: bool = False
     places: dict[str, TreePosition] = attrs.field(init=False, factory=dict)
     last: dict[str, Task] = attrs.field(init=False, factory=dict)
     newest: dict[str, Task] = attrs.field(init=False, factory=dict)

@@ -167,7 +167,7 @@ class TaskResult:
 #: What a reason of an explanation is about.
 ReasonKind = Literal[
     "RUNNING", "PAUSED", "PARKED", "ENDED", "ARCHIVED",
-    "HELD", "NOT_DRIVEN", "CLOCK", "RUN_AGAIN", "MIGRATED", "COMPENSATING", "COMPENSATED", "RETRYABLE", "MORE",
+    "HELD", "NOT_DRIVEN", "PUT_ASIDE", "CLOCK", "RUN_AGAIN", "MIGRATED", "COMPENSATING", "COMPENSATED", "RETRYABLE", "MORE",
     "WORKER", "WITH_WORKER", "SLOT", "RETRY", "DELAY", "TIME", "COMPLETION", "TASKS", "ROUND", "SUB_WORKFLOW",
     "DEADLINE", "FAILED", "SKIPPED", "NEVER_RAN", "NULL",
 ]  # fmt: skip

@@ -167,6 +167,7 @@ def test_clients_that_report_together_do_not_wait(engine: Engine) -> None:
     exchange(engine.core, asks, Haste())
     assert [ask.error for ask in asks] == [None] * 3
     assert [str(run.status) for run in runs] == ["RUNNING", "COMPLETED", "COMPLETED"]
+    assert "waits for a script or a path that takes long" in str(engine.explain(runs[0].workflow_id))
     engine.run_until_idle()
     assert str(runs[0].status) == "FAILED"
     assert engine.admin.check() == []
