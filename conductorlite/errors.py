@@ -42,7 +42,8 @@ The tree::
      │    ├── StorageReadOnly         the database cannot be written
      │    ├── StorageCorrupt          the file is damaged or is not a conductorlite database
  │    │    └── StorageReplaced    the file was deleted, renamed or replaced while it was open
-     │    ├── StorageUnavailable      the server of the store cannot be reached, or has ended the connection
+     │    ├── TooManyOpenFiles        the system opens no further file
+ │    ├── StorageUnavailable      the server of the store cannot be reached, or has ended the connection
      │    ├── AccessDenied            the server of a store or a lock refuses the user or the password
      │    ├── LockUnavailable         the lock of turns fails, and no turn goes on without it
      │    ├── PayloadLost             a document is missing in the payload storage, or damaged there
@@ -104,6 +105,7 @@ from conductorlite.model.errors import (
     StorageUnavailable,
     TaskFailedTerminally,
     TaskNotFound,
+    TooManyOpenFiles,
     WouldDeadlock,
 )
 from conductorlite.model.executions import Explanation, Workflow
@@ -157,6 +159,7 @@ __all__ = [
     "StorageUnavailable",
     "TaskFailedTerminally",
     "TaskNotFound",
+    "TooManyOpenFiles",
     "WorkflowFailed",
     "WouldDeadlock",
 ]

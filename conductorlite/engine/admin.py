@@ -22,7 +22,14 @@ from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Message, queue_prefix
 from conductorlite.model.documents import export_to_json
-from conductorlite.model.errors import ConductorliteError, InvalidInput, InvariantBroken, StorageCorrupt, StorageReplaced
+from conductorlite.model.errors import (
+    ConductorliteError,
+    ExecutionNotFound,
+    InvalidInput,
+    InvariantBroken,
+    StorageCorrupt,
+    StorageReplaced,
+)
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, HistoryKind, Workflow
 from conductorlite.model.limits import Member
 from conductorlite.model.statuses import WorkflowStatus
@@ -224,8 +231,14 @@ class Admin(Retention):
         found: list[Finding] = []
         if workflow_id is None:
             found += [Finding(law="the_store_is_sound", workflow_id="", text=text) for text in self._backend.faults()]
-        for one in [workflow_id] if workflow_id is not None else self.workflow_ids():
-            found += self._execution_findings(one)
+        if workflow_id is not None:
+            found += self._execution_findings(workflow_id)
+        for one in self.workflow_ids() if workflow_id is None else ():
+            try:
+                found += self._execution_findings(one)
+            except ExecutionNotFound as error:  # an index that does not agree with its table, or it was removed meanwhile
+                if one in self.workflow_ids():
+                    found.append(Finding(law="rows_can_be_read", workflow_id=one, text=f"it is listed, and {error}"))
         if workflow_id is None:
             found += self._limits_broken()
             with self._backend.reading() as view:

@@ -29,7 +29,7 @@ from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvalidInput, WouldDeadlock
 from conductorlite.model.later import pattern
 from conductorlite.model.pickling import StaysHere
-from conductorlite.model.threads import cached_property, forget_half_imported
+from conductorlite.model.threads import NO_FILE, cached_property, forget_half_imported, out_of_files
 from conductorlite.store.ports import EventMessage, EventSource, Lock, PayloadCodec
 
 __all__ = [
@@ -325,6 +325,14 @@ def one_process(face: type[T]) -> type[T]:
 _OF_ARGUMENTS: Final = (TypeError, AttributeError, ValueError, OverflowError)
 
 
+def _set_right(error: BaseException, what: str) -> None:
+    """Forget what an error has left half-imported; raises TooManyOpenFiles for what the system says when it opens no file."""
+    if not isinstance(error, ConductorliteError):
+        forget_half_imported()
+    if isinstance(error, OSError) and error.errno in NO_FILE:
+        raise out_of_files(error, what) from error
+
+
 def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., Any]:
     def refused(self: Any, given: tuple[Any, ...]) -> bool:
         """Whether nothing is to be done; raises for what is refused."""
@@ -338,7 +346,12 @@ def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., A
 
         @wraps(method)
         async def awaited(self: Any, *given: Any, **options: Any) -> Any:
-            return None if refused(self, given) else await method(self, *given, **options)
+            try:
+                return None if refused(self, given) else await method(self, *given, **options)
+            except OSError as error:
+                if error.errno not in NO_FILE:
+                    raise
+                raise out_of_files(error, f"{method.__name__}()") from error
 
         return awaited
 
@@ -353,8 +366,7 @@ def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., A
         try:
             return method(self, *given, **options)
         except BaseException as error:
-            if not isinstance(error, ConductorliteError):
-                forget_half_imported()
+            _set_right(error, f"{verb}()")
             if isinstance(error, _OF_ARGUMENTS) and (wrong := wrong_argument(method, self, given, options)) is not None:
                 raise InvalidInput(f"{verb}(): {wrong}") from error
             raise
@@ -368,8 +380,7 @@ def _opening(method: Callable[..., None]) -> Callable[..., None]:
         try:
             method(self, *given, **options)
         except BaseException as error:
-            if not isinstance(error, ConductorliteError):
-                forget_half_imported()
+            _set_right(error, "an engine")
             raise
 
     return opened

@@ -57,6 +57,7 @@ __all__ = [
     "TakesLong",
     "TaskFailedTerminally",
     "TaskNotFound",
+    "TooManyOpenFiles",
     "WouldDeadlock",
 ]
 
@@ -271,6 +272,10 @@ class StorageReplaced(StorageCorrupt):
 
     What was done last is not acknowledged, and the engine does nothing more. It may be stored in the file that was open.
     """
+
+
+class TooManyOpenFiles(StorageError):
+    """The system opens no further file, for this process or at all; what was asked may be asked again when some are closed."""
 
 
 class StorageUnavailable(StorageError):

@@ -13,6 +13,7 @@ A `Cache` is what an engine remembers of what never changes: definitions, plans,
 
 from __future__ import annotations
 
+import errno
 import functools
 import sys
 import threading
@@ -26,9 +27,10 @@ from operator import is_, itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
-from conductorlite.model.errors import NoThread
+from conductorlite.model.errors import NoThread, TooManyOpenFiles
 
 __all__ = [
+    "NO_FILE",
     "Block",
     "Cache",
     "Mutex",
@@ -38,12 +40,22 @@ __all__ = [
     "carried",
     "clean_up",
     "forget_half_imported",
+    "out_of_files",
     "replaces",
     "started",
     "within",
 ]
 
 V = TypeVar("V")
+
+
+#: What the system says when no further file can be opened, in this process or at all.
+NO_FILE: Final = (errno.EMFILE, errno.ENFILE)
+
+
+def out_of_files(error: OSError, what: str) -> TooManyOpenFiles:
+    """The error about what needs a file, which the system does not open."""
+    return TooManyOpenFiles(f"{what} needs a file, for a module or a document, and the system opens none ({error.strerror})")
 
 
 class cached_property(functools.cached_property[V]):  # noqa: N801 - it is used as the one it stands for
@@ -62,7 +74,12 @@ class cached_property(functools.cached_property[V]):  # noqa: N801 - it is used 
             self.attrname = func.__name__
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
-            return self if instance is None else instance.__dict__.setdefault(self.attrname, self.func(instance))
+            try:
+                return self if instance is None else instance.__dict__.setdefault(self.attrname, self.func(instance))
+            except OSError as error:  # what is imported for it
+                if error.errno not in NO_FILE:
+                    raise
+                raise out_of_files(error, self.attrname) from error
 
 
 def started(target: Callable[..., object], *args: object, name: str) -> threading.Thread:

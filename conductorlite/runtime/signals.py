@@ -42,6 +42,7 @@ from conductorlite.model.errors import (
     StorageFull,
     StorageReadOnly,
     StorageUnavailable,
+    TooManyOpenFiles,
     WouldDeadlock,
 )
 from conductorlite.model.executions import Explanation, Workflow
@@ -196,7 +197,7 @@ _GONE_MS: Final = 60_000
 _STORE: Final = ""
 
 #: What would meet every other piece of work too.
-_EVERYWHERE: Final = (StorageBusy, StorageFull, StorageReadOnly, StorageUnavailable)
+_EVERYWHERE: Final = (StorageBusy, StorageFull, StorageReadOnly, StorageUnavailable, TooManyOpenFiles)
 
 
 def passes(error: BaseException) -> bool:

@@ -148,7 +148,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "make_private: OSError",
     ),
     "store/sqlite/access.py": (
-        "Reading.end: sqlite3.Error",
+        "Reading.end: *FAILURES",
         "Writing._commit: sqlite3.Error",
     ),
     "store/sqlite/backend.py": (
@@ -160,6 +160,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "_holder: OSError, ValueError, IndexError",
         "_Opened.add: OSError",
         "_Opened.has: OSError",
+        "_is_out_of_files: OSError",
         "_unborn: OSError",
         "ended: sqlite3.Error",
     ),

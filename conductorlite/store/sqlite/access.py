@@ -14,6 +14,7 @@ from conductorlite.model.errors import EngineClosed, InvariantBroken, StorageBus
 from conductorlite.model.threads import Block, Mutex
 from conductorlite.store.sqlite.changes import Known, SQLiteReads
 from conductorlite.store.sqlite.connections import (
+    FAILURES,
     Settings,
     begin_shared,
     ended,
@@ -154,7 +155,7 @@ class Alone(Block[sqlite3.Connection]):
 
     def end(self, error: BaseException | None) -> None:
         self._backend._give_writer(self, clean=True)
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, FAILURES):
             raise translated(error, self._backend.path) from error
         if error is None and not self._closing:
             self._backend._files.check()
@@ -190,21 +191,21 @@ class Reading(Block[SQLiteReads]):
         try:
             backend._files.check_folder()
             connection.execute("BEGIN")
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise translated(error, backend.path) from error
         self.view = SQLiteReads(connection)
         return self.view
 
     def end(self, error: BaseException | None) -> None:
         backend = self._backend
-        failed = isinstance(error, sqlite3.Error) and os.getpid() == backend._pid
+        failed = isinstance(error, FAILURES) and os.getpid() == backend._pid
         try:
             if failed and self.view is not None:
-                with suppress(sqlite3.Error):  # what it knows of rows is not what they are any more
+                with suppress(*FAILURES):  # what it knows of rows is not what they are any more
                     refuse_newer(self.view._connection, backend.path)
         finally:
             self._over(clean=error is None or is_clean(error))
-        if isinstance(error, sqlite3.Error) and failed:
+        if isinstance(error, FAILURES) and failed:
             raise translated(error, backend.path) from error
 
     def undo(self, error: BaseException | None = None) -> None:
@@ -261,7 +262,7 @@ class Writing(Block[GroupWrites]):
                 backend.restored = int(writer.execute("PRAGMA schema_version").fetchone()[0])
                 backend._shared = backend._commits + _ALONE if backend._version >= 0 else 0
                 backend._version = version
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise translated(error, backend.path) from error
         view.shared = backend._commits < backend._shared
         view._dirty = self.joinable  # what came before must not be undone with a decision
@@ -281,10 +282,10 @@ class Writing(Block[GroupWrites]):
                 own.close()
             if error is None:
                 self._commit()
-            elif isinstance(error, sqlite3.Error) and not is_own(error):
+            elif isinstance(error, sqlite3.Error if self.joinable else FAILURES) and not is_own(error):
                 raise translated(error, backend.path) from error
             clean = error is None or is_clean(error)
-        except sqlite3.Error as failure:
+        except FAILURES as failure:
             clean = error is None or is_clean(error)
             raise translated(failure, backend.path) from failure
         finally:

@@ -28,7 +28,7 @@ from conductorlite.model.threads import within
 from conductorlite.store.ports import Capability, PayloadStorage
 from conductorlite.store.sqlite.access import Alone, Connections, Reading, Writing
 from conductorlite.store.sqlite.changes import SQLiteReads
-from conductorlite.store.sqlite.connections import Settings, ended, release, translated
+from conductorlite.store.sqlite.connections import FAILURES, Settings, ended, release, translated
 from conductorlite.store.sqlite.disk import LARGE, copy
 from conductorlite.store.sqlite.groups import GroupWrites
 from conductorlite.store.sqlite.identity import OpenFiles
@@ -121,7 +121,7 @@ class SQLiteBackend(Connections):
     def _data_version(self, writer: sqlite3.Connection) -> int:
         try:
             return self._versions + int(writer.execute("PRAGMA data_version").fetchone()[0])
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise translated(error, self.path) from error
 
     def payload_storage(self) -> PayloadStorage:
@@ -188,7 +188,7 @@ class SQLiteBackend(Connections):
             reader.execute("BEGIN")
             found = [str(text) for (text,) in reader.execute("PRAGMA integrity_check")]
             return (*(() if found == ["ok"] else found), *faults_of_rows(reader))
-        except sqlite3.Error as error:
+        except FAILURES as error:
             raise translated(error, self.path) from error
         finally:
             if ended(reader, clean=True):

@@ -23,7 +23,7 @@ from conductorlite.model.decisions import Decision, Event, Message, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, StorageCorrupt
 from conductorlite.model.executions import HistoryEvent
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.connections import translated
+from conductorlite.store.sqlite.connections import FAILURES, translated
 from conductorlite.store.sqlite.history import Cell, Tail, history_of, packed_rows, tail_of, with_lines
 from conductorlite.store.sqlite.rows import NULL, STATUSES, Row, event_row, task_row, workflow_row
 from conductorlite.store.sqlite.timers import (
@@ -288,7 +288,7 @@ class SQLiteWrites(SQLiteReads, RowWrites):
 
     def _raise_known(self, error: BaseException, whose: str) -> None:
         """Raise what an error of SQLite, or of a value for it, is to callers; return if it is another."""
-        if isinstance(error, sqlite3.Error):
+        if isinstance(error, FAILURES):
             raise translated(error, self._path) from error
         if isinstance(error, UnicodeEncodeError | OverflowError):
             raise InvalidInput(f"{whose}: a value cannot be stored: {error}") from error

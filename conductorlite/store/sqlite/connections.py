@@ -20,9 +20,10 @@ from conductorlite.model.errors import (
     StorageError,
     StorageFull,
     StorageReadOnly,
+    TooManyOpenFiles,
 )
 from conductorlite.model.later import functions
-from conductorlite.model.threads import Mutex, Waiter
+from conductorlite.model.threads import NO_FILE, Mutex, Waiter
 from conductorlite.store.payloads import make_private
 from conductorlite.store.sqlite.history import journal_text
 from conductorlite.store.sqlite.identity import OpenFiles
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 else:
     (fits,) = functions("conductorlite.store.query", "fits")
 
-__all__ = ["Settings", "begin_shared", "open_reader", "open_writer", "release", "translated"]
+__all__ = ["FAILURES", "Settings", "begin_shared", "open_reader", "open_writer", "release", "translated"]
 
 _MAGIC: Final = b"SQLite format 3\0"
 _HEADER_BYTES: Final = 100
@@ -132,13 +133,24 @@ def release(settings: Settings) -> None:
         _opened.discard(settings)
 
 
-def translated(error: sqlite3.Error, path: str) -> ConductorliteError:
+#: What Python's module for SQLite raises; the second of what is damaged so that no message can be made of it.
+FAILURES: Final = (sqlite3.Error, UnicodeDecodeError)
+
+#: So many files a connection has, and a copy of a store, at most.
+_NEEDED: Final = 8
+
+
+def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> ConductorliteError:
     """What a failure of SQLite means to the user, naming the file."""
+    if isinstance(error, UnicodeDecodeError):
+        return StorageCorrupt(f"{path}: the database is damaged (a text is not UTF-8: {error})")
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if code is None and "closed" in str(error):  # raised by the sqlite3 module itself, without a code
         return EngineClosed(f"{path}: the backend was closed")
     code = code or 0
     kind, meaning = _MEANING.get(code) or _MEANING.get(code & 0xFF, (StorageError, "the database could not be used"))
+    if code & 0xFF == sqlite3.SQLITE_CANTOPEN and _is_out_of_files():
+        kind, meaning = TooManyOpenFiles, "the system opens no further file for it"
     if kind is StorageError and str(error).startswith(_DAMAGE):
         kind, meaning = StorageCorrupt, "the database is damaged"
     elif kind is StorageBusy:
@@ -164,6 +176,20 @@ def _holder(path: str) -> str:
         return "another connection of this process"
     others = sorted(pids - {os.getpid()})
     return f"another process ({others[0]})" if others[0] > 0 else "another process"
+
+
+def _is_out_of_files() -> bool:
+    """Whether the few files that a connection needs cannot be opened: SQLite does not say why it could not."""
+    opened: list[int] = []
+    try:
+        for _ in range(_NEEDED):
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:  # that is the answer
+        return error.errno in NO_FILE
+    finally:
+        for file in opened:
+            os.close(file)
+    return False
 
 
 def open_writer(settings: Settings) -> sqlite3.Connection:
@@ -200,7 +226,7 @@ def open_writer(settings: Settings) -> sqlite3.Connection:
         except BaseException:
             connection.close()
             raise
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise translated(error, path) from error
     return connection
 
@@ -285,7 +311,8 @@ def _check_header(path: str) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise StorageReadOnly(f"{path}: {error.strerror}") from error
+        kind = TooManyOpenFiles if error.errno in NO_FILE else StorageReadOnly
+        raise kind(f"{path}: {error.strerror}") from error
     if not header or _unborn(path):
         return False
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):

@@ -31,7 +31,7 @@ from typing import Final, Literal
 from conductorlite.model.errors import AlreadyExists, PayloadLost, StorageCorrupt, StorageReadOnly
 from conductorlite.model.later import shutil
 from conductorlite.store.payloads import PRIVATE, make_private, sync_folder
-from conductorlite.store.sqlite.connections import Settings, open_reader, translated
+from conductorlite.store.sqlite.connections import FAILURES, Settings, open_reader, translated
 
 __all__ = ["Log", "Reserve", "copy"]
 
@@ -330,7 +330,7 @@ def _copy_rows(settings: Settings, part: Path) -> None:
             found = copied.execute("PRAGMA quick_check(1)").fetchone()[0]
             if found != "ok":
                 raise StorageCorrupt(f"{settings.path}: the database is damaged, so is its copy ({found})")
-    except sqlite3.Error as error:
+    except FAILURES as error:
         raise translated(error, settings.path) from error
     with part.open("rb+") as file:
         os.fsync(file.fileno())
