@@ -52,6 +52,9 @@ _LATEST: Final = 2**53
 #: Deadlines of a task that a process holds.
 _HELD: Final = frozenset({EventKind.RESPONSE_TIMEOUT, EventKind.TASK_TIMEOUT, EventKind.TOTAL_TIMEOUT})
 
+#: Time lost that is a smaller part of what is left is not given back: a busy machine is late now and then.
+_TENTH: Final = 10
+
 #: Executions whose deadlines are looked at after this process did not run.
 _MOST: Final = 1_000
 
@@ -161,10 +164,11 @@ class ClockWatch:
     def give_back(self, lost: int, held: Iterable[Task]) -> None:
         """Move deadlines of tasks by the time in which this process did not run: of those it holds, and those that passed in it.
 
-        It could not hear from their workers. Raises StorageErrors.
+        It could not hear from their workers. Deadlines so far away that the time does not matter stay. Raises StorageErrors.
         """
-        tasks = {(task.task_id, task.lease): task for task in held if task.status is TaskStatus.IN_PROGRESS}
         now = self._clock.now()
+        in_hand = (task for task in held if task.status is TaskStatus.IN_PROGRESS and _matters(task, now, lost))
+        tasks = {(task.task_id, task.lease): task for task in in_hand}
         with self._turns.backend.reading() as view:
             tasks |= {(task.task_id, task.lease): task for task in _passed(view, now, lost, self._turns.quiet.owner)}
         for task in tasks.values():
@@ -238,6 +242,12 @@ def _passed(view: ReadingTransaction, now: int, lost: int, owner: str) -> Iterat
         for task in view.tasks(workflow_id, refs).values():
             if task is not None and task.status is TaskStatus.IN_PROGRESS and task.lease:
                 yield task
+
+
+def _matters(task: Task, now: int, lost: int) -> bool:
+    """True if the time that was lost is a tenth or more of what is left to a deadline of a task."""
+    deadlines = (task.response_timeout_at, task.timeout_at, task.total_timeout_at)
+    return any(at is not None and at - now <= _TENTH * lost for at in deadlines)
 
 
 def _suspended_event(task: Task, lost: int, now: int) -> Event:

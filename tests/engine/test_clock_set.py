@@ -462,6 +462,24 @@ def test_a_process_that_did_not_run_keeps_what_its_worker_has_done(stops: int, s
         replay(engine.admin.export(run.workflow_id)).engine.close()
 
 
+def test_a_deadline_that_is_far_away_stays(store: Backend) -> None:
+    """A driver that was late by a second on a busy machine writes nothing to tasks that have an hour."""
+    clock, workers = Machine(), Workers()
+
+    @workers.task("slow", response_timeout_seconds=3_600, timeout_seconds=7_200)
+    def slow() -> dict[str, Any]:
+        clock.stops = 1_000
+        begun = clock.elapsed()
+        while clock.elapsed() < begun + 2_500:
+            threading.Event().wait(0.001)
+        return {}
+
+    with Engine(store, clock=clock, workers=workers) as engine:
+        run = engine.start(flow(task("slow")))
+        assert run.result() == {}
+        assert not [line for line in engine.history(run.workflow_id) if line.kind is HistoryKind.CLOCK]
+
+
 def test_a_task_polled_by_hand_has_its_time_too(store: Backend) -> None:
     """A deadline that passed while the process did not run is later by that, whoever holds the task."""
     clock = Machine()

@@ -62,7 +62,7 @@ def work_while_stopped(folder: str) -> None:
     with Engine(str(Path(folder) / "s.db"), workers=workers) as engine:
         engine.register(TaskDef(name="slow", response_timeout_ms=2_000, timeout_ms=5_000, retry_count=2))
         run = engine.start(WorkflowDef.from_json({"name": "w", "tasks": [simple("slow")]}))
-        print(json.dumps(run.result("60s")), flush=True)
+        print(json.dumps(run.result()), flush=True)
 
 
 def stopped(seconds: float) -> dict[str, Any]:
