@@ -22,7 +22,7 @@ from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.decisions import DEATHS
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced, start_event
 from conductorlite.engine.registry import Embedded
-from conductorlite.engine.schedule_records import is_record
+from conductorlite.engine.schedule_records import RECORDS, is_record
 from conductorlite.engine.turns import Turns
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import compile_template, expanded
@@ -295,7 +295,7 @@ class Events(Service):
         return found[:limit]
 
     def remove_executions(self, before: Instant) -> int:
-        """Delete the records of actions that were carried out before an instant, and those of schedules; returns how many.
+        """Delete the records of actions that were carried out before an instant; returns how many that were.
 
         A message whose records were removed is acted upon again when it comes again: keep them for as long as its source may
         repeat itself. Only `start_workflow` is still done once then, while the execution it began is there.
@@ -303,7 +303,7 @@ class Events(Service):
         until, gone = to_instant(before), 0
         while True:
             with self._backend.writing() as tx:
-                dropped = tx.drop_event_executions(until, _PAGE)
+                dropped = tx.drop_event_executions(until, _PAGE, without=RECORDS)
             gone += dropped
             if dropped < _PAGE:
                 return gone

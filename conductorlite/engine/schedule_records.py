@@ -1,8 +1,8 @@
 """What became of each instant of a schedule, kept for good: after ten more, and after the schedule was removed.
 
 An instant is a message of the clock's, so its record stands among those of messages (`EventExecution`), under the schedule's
-address and a message id of its own. It is written in the commit that decided, and removed by age with the others
-(`engine.events.remove_executions`).
+address and a message id of its own. It is written in the commit that decided, and removed by age
+(`engine.schedules.remove_executions`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from conductorlite.model.schedules import Progress, ScheduledRun, ScheduleExecut
 from conductorlite.store.tables import EventPlace
 from conductorlite.store.transactions import ReadingTransaction, WritingTransaction
 
-__all__ = ["is_record", "page_of_records", "place_of", "write_records"]
+__all__ = ["RECORDS", "is_record", "page_of_records", "place_of", "write_records"]
 
 #: The message id of all records of schedules.
-_MESSAGE: Final = "conductorlite.schedule"
+RECORDS: Final = "conductorlite.schedule"
 
 _STATUSES: Final = {ScheduleOutcome.EXECUTED: EventStatus.COMPLETED, ScheduleOutcome.FAILED: EventStatus.FAILED}
 
@@ -37,18 +37,18 @@ def page_of_records(
     view: ReadingTransaction, name: str | None, after: EventPlace | None, limit: int
 ) -> list[tuple[EventPlace, ScheduleExecution]]:
     """Up to `limit` records of a schedule, or of all, newest first, with their places."""
-    rows = view.event_executions(None if name is None else address_of(name), _MESSAGE, after, limit)
+    rows = view.event_executions(None if name is None else address_of(name), RECORDS, after, limit)
     return [(row.place, _execution(row)) for row in rows if is_record(row)]
 
 
 def is_record(row: EventExecution) -> bool:
     """True for a record of a schedule."""
-    return row.message_id == _MESSAGE and name_at(row.name) is not None
+    return row.message_id == RECORDS and name_at(row.name) is not None
 
 
 def place_of(one: ScheduleExecution) -> EventPlace:
     """Where a record stands in listings."""
-    return (one.executed_time, address_of(one.schedule_name), str(one.scheduled_time), _MESSAGE, one.number)
+    return (one.executed_time, address_of(one.schedule_name), str(one.scheduled_time), RECORDS, one.number)
 
 
 def _record(schedule: WorkflowSchedule, run: ScheduledRun, number: int = 0) -> EventExecution:
@@ -63,7 +63,7 @@ def _record(schedule: WorkflowSchedule, run: ScheduledRun, number: int = 0) -> E
     return EventExecution(
         name=address_of(schedule.name),
         event=str(run.scheduled_time),
-        message_id=_MESSAGE,
+        message_id=RECORDS,
         number=number,
         status=_STATUSES.get(run.outcome, EventStatus.SKIPPED),
         action="start_workflow",

@@ -16,7 +16,7 @@ from conductorlite.engine.config import EngineConfig, Part, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
 from conductorlite.engine.occurrences import ScheduleStep, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
-from conductorlite.engine.schedule_records import page_of_records, place_of, write_records
+from conductorlite.engine.schedule_records import RECORDS, page_of_records, place_of, write_records
 from conductorlite.engine.turn_types import ExtraWrite, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.language.cron import following, next_after, problems
@@ -301,13 +301,26 @@ class Schedules(Service):
     ) -> list[ScheduleExecution]:
         """Up to `limit` records of what became of instants, newest first: of a schedule, or of all, also of removed ones.
 
-        The next page begins `after` the last one. They are kept until `engine.events.remove_executions` removes them by age.
+        The next page begins `after` the last one. They are kept until `remove_executions` removes them by age.
         Raises InvalidInput when `limit` is below 1.
         """
         if limit < 1:
             raise InvalidInput(f"limit {limit} is below 1")
         with self._backend.reading() as view:
             return [one for _, one in page_of_records(view, name, None if after is None else place_of(after), limit)]
+
+    def remove_executions(self, before: Instant) -> int:
+        """Delete the records of what became of instants that were decided upon before an instant; returns how many that were.
+
+        What was started stays, and so does what `Schedule.recent` has.
+        """
+        until, gone = to_instant(before), 0
+        while True:
+            with self._backend.writing() as tx:
+                dropped = tx.drop_event_executions(until, _EVENTS, message_id=RECORDS)
+            gone += dropped
+            if dropped < _EVENTS:
+                return gone
 
     def preview(
         self, schedule: str | WorkflowSchedule, count: int = 5, *, zone_id: str = "UTC", after: Instant | None = None

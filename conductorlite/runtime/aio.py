@@ -290,6 +290,10 @@ class AsyncSchedules(StaysHere):
         """`Engine.schedules.executions`, awaited."""
         return await self._bridge.call(self._service.executions, name, limit=limit, after=after)
 
+    async def remove_executions(self, before: Instant) -> int:
+        """`Engine.schedules.remove_executions`, awaited."""
+        return await self._bridge.call(self._service.remove_executions, before)
+
     async def preview(
         self, schedule: str | WorkflowSchedule, count: int = 5, *, zone_id: str = "UTC", after: Instant | None = None
     ) -> list[int]:

@@ -423,8 +423,11 @@ class WritingTransaction(ReadingTransaction, Protocol):
     def add_event_execution(self, execution: EventExecution) -> None:
         """Keep a record; raises InvariantBroken when there is one of that identity."""
 
-    def drop_event_executions(self, before: int, limit: int) -> int:
-        """Delete the oldest records created before an instant, at most `limit`; returns how many that were."""
+    def drop_event_executions(self, before: int, limit: int, message_id: str | None = None, without: str | None = None) -> int:
+        """Delete the oldest records created before an instant, at most `limit`; returns how many that were.
+
+        Of all messages; of one (`message_id`); or of all but one (`without`).
+        """
 
     # -- schedules: rows with a fence of their own, each with an inbox like an execution's -----------------------------
 

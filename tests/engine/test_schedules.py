@@ -614,7 +614,9 @@ def test_every_decision_is_kept(bench: Bench) -> None:
     assert pages == whole
     assert len({one.execution_id for one in whole}) == len(whole) == 30
     assert bench.engine.events.executions() == []  # no message came
-    bench.engine.events.remove_executions(T0 + 10 * 60_000)
+    assert bench.engine.events.remove_executions(T0 + 10 * 60_000) == 0
+    assert executions(limit=100) == whole
+    assert bench.engine.schedules.remove_executions(T0 + 10 * 60_000) == 18
     assert min(one.executed_time for one in executions(limit=100)) == T0 + 10 * 60_000
     with pytest.raises(InvalidInput):
         executions(limit=0)
@@ -644,3 +646,6 @@ def test_messages_and_instants_are_listed_apart(bench: Bench) -> None:
     assert [one.message_id for one in bench.engine.events.executions(limit=2)] == ["m3", "m2"]
     assert len(bench.engine.events.executions()) == 3
     assert len(bench.engine.schedules.executions(limit=100)) == 15
+    assert bench.engine.events.remove_executions(T0 + 10_001) == 2
+    assert bench.engine.schedules.remove_executions(T0 + 10_001) == 10
+    assert (len(bench.engine.events.executions()), len(bench.engine.schedules.executions())) == (1, 5)

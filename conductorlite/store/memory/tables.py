@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload
@@ -242,10 +242,11 @@ class TableWrites(TableReads, BaseWrites):
         for index in _indexes(execution):
             store.add(store.event_places.setdefault(index, Ordered()), execution.place)
 
-    def drop_event_executions(self, before: int, limit: int) -> int:
+    def drop_event_executions(self, before: int, limit: int, message_id: str | None = None, without: str | None = None) -> int:
         store = self._store
-        places = list(islice(store.event_places.get(("all", ""), Ordered()), limit))
-        places = [place for place in places if place[0] < before]
+        old = takewhile(lambda place: place[0] < before, store.event_places.get(("all", ""), Ordered()))
+        meant = (place for place in old if message_id in (None, place[3]) and place[3] != without)
+        places = list(islice(meant, limit))
         for place in places:
             execution = store.event_executions[place[1:]]
             store.drop(store.event_executions, execution.key)

@@ -344,7 +344,8 @@ EVENT_EXECUTIONS_OF_MESSAGE: Final = (
 )
 DROP_EVENT_EXECUTIONS: Final = (
     "DELETE FROM event_executions WHERE (name, event, message_id, number) IN (SELECT name, event, message_id, number"
-    " FROM event_executions WHERE created < ? ORDER BY created, name, event, message_id, number LIMIT ?)"
+    " FROM event_executions WHERE created < ? AND message_id = coalesce(?, message_id)"
+    " AND message_id <> coalesce(?, message_id || '-') ORDER BY created, name, event, message_id, number LIMIT ?)"
 )
 # -- schedules ---------------------------------------------------------------------------------------------------------
 

@@ -463,8 +463,8 @@ class TableWrites(TableReads, FeedWrites):
         if self._write(sql.ADD_EVENT_EXECUTION, row) == 0:
             raise InvariantBroken(f"the action {execution.id} of {execution.name!r} was carried out before")
 
-    def drop_event_executions(self, before: int, limit: int) -> int:
-        return self._write(sql.DROP_EVENT_EXECUTIONS, (before, limit))
+    def drop_event_executions(self, before: int, limit: int, message_id: str | None = None, without: str | None = None) -> int:
+        return self._write(sql.DROP_EVENT_EXECUTIONS, (before, message_id, without, limit))
 
     def _write(self, statement: str, row: tuple[Any, ...]) -> int:
         self._dirty = True

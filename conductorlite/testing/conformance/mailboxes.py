@@ -292,6 +292,7 @@ class EventConformance:
             assert list(view.event_executions("b", "m1", records[2].place, 9)) == []
             assert list(view.event_executions("x", None, None, 9)) == []
         with backend.writing() as tx:
+            assert tx.drop_event_executions(9, 9, message_id="nobody's") == 0
             assert tx.drop_event_executions(3, 1) == 1
             assert list(tx.event_executions(None, None, None, 9)) == newest[:4]
             assert tx.drop_event_executions(3, 9) == 1
@@ -299,3 +300,8 @@ class EventConformance:
         with backend.reading() as view:
             assert list(view.event_executions(None, None, None, 9)) == newest[:3]
             assert list(view.event_executions("b", "m1", None, 9)) == []
+        with backend.writing() as tx:
+            assert tx.drop_event_executions(9, 9, without="m1") == 1
+            assert tx.drop_event_executions(9, 1, message_id="m1") == 1
+            assert tx.drop_event_executions(9, 9, message_id="m1", without="m1") == 0
+            assert len(tx.event_executions(None, None, None, 9)) == 1
