@@ -140,7 +140,8 @@ class Driver(Work):
         at = self.next_instant(idle=idle)
         if not self._held:
             self._held_since = -1
-            self._in_vain = self._in_vain + 1 if at == self._due_at else 0
+            is_stuck = at is not None and at == self._due_at and at <= clock.now()  # a clock that is moved by hand may come to it
+            self._in_vain = self._in_vain + 1 if is_stuck else 0
             if self._in_vain > _IN_VAIN and at is not None:
                 raise InvariantBroken(f"something is due at {at}, and no turn takes it; admin.check says what is wrong")
             self._due_at = at

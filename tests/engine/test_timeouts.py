@@ -537,3 +537,14 @@ def test_what_was_put_back_is_nobodys(bench: Bench) -> None:
         bench.engine.tasks.extend_lease(task)
     bench.report(other)
     assert bench.task("t").status is TaskStatus.COMPLETED
+
+
+def test_time_may_pass_in_many_small_steps(bench: Bench) -> None:
+    """A timer that is far off is not taken for one that no turn takes, however often time is moved before it."""
+    bench.start(flow(simple("a", {"response_timeout_ms": 3_600_000, "retry_count": 0})))
+    bench.take("a")
+    for _ in range(300):
+        bench.engine.advance("1s")
+    assert bench.task("a").status is TaskStatus.IN_PROGRESS
+    bench.at(3_601)
+    assert bench.task("a").status is TaskStatus.TIMED_OUT
