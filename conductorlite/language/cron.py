@@ -401,14 +401,25 @@ def _identity(schedule: WorkflowSchedule) -> Iterator[Problem]:
     request = schedule.start_workflow_request
     if not request.name and request.workflow_def is None:
         yield Problem(path="$.startWorkflowRequest.name", message="is missing")
-    if not 0 <= request.priority <= 99:
-        yield Problem(path="$.startWorkflowRequest.priority", message=f"{request.priority} is not between 0 and 99")
+    if not _is_whole(request.priority) or not 0 <= request.priority <= 99:
+        message = f"{request.priority!r:.60} is not a whole number between 0 and 99"
+        yield Problem(path="$.startWorkflowRequest.priority", message=message)
+    version, definition = request.version, request.workflow_def
+    if version is not None and not _is_whole(version):
+        yield Problem(path="$.startWorkflowRequest.version", message=f"{version!r:.60} is no whole number")
+    elif definition is not None and version not in (None, definition.version):
+        message = f"is {version}, and the workflowDef given is version {definition.version}"
+        yield Problem(path="$.startWorkflowRequest.version", message=message)
     if request.idempotency_key is not None and not 0 < len(request.idempotency_key) <= MAX_KEY:
         yield Problem(path="$.startWorkflowRequest.idempotencyKey", message=f"is not a text of 1 to {MAX_KEY} characters")
     if str(request.extra.get("externalInputPayloadStoragePath") or "").strip():
         # Kept like any property we do not know, it would start without an input, day by day.
         message = "is not read here, for an upload is swept: give the input itself"
         yield Problem(path="$.startWorkflowRequest.externalInputPayloadStoragePath", message=message)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _timing(schedule: WorkflowSchedule) -> Iterator[Problem]:

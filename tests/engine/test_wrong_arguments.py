@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from engine_kit import Bench, flow, simple, wait
 
-from conductorlite import StartWorkflowRequest
+from conductorlite import InvalidDefinition, StartWorkflowRequest, WorkflowSchedule
 from conductorlite.errors import InvalidInput, InvalidQuery
 
 #: Values of the wrong type for each option of a start, and what the error names.
@@ -143,3 +143,21 @@ def test_statuses_of_tasks_and_patterns_that_fit_one(bench: Bench) -> None:
         bench.engine.search("", sort="startTim:DESC")
     with pytest.raises(InvalidQuery, match="neither ASC nor DESC; did you mean 'DESC'"):
         bench.engine.search("", sort="startTime:DECS")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"version": 3}, r"startWorkflowRequest\.version: is 3, and the workflowDef given is version 1"),
+        ({"version": "1"}, r"startWorkflowRequest\.version: '1' is no whole number"),
+        ({"version": True}, r"startWorkflowRequest\.version: True is no whole number"),
+        ({"priority": "x"}, r"startWorkflowRequest\.priority: 'x' is not a whole number between 0 and 99"),
+        ({"priority": 100}, r"startWorkflowRequest\.priority: 100 is not a whole number between 0 and 99"),
+    ],
+)
+def test_what_a_schedule_starts(bench: Bench, fields: dict[str, Any], said: str) -> None:
+    """A schedule that could never start is refused when it is saved, at the place of the mistake."""
+    request = StartWorkflowRequest(name="flow", workflow_def=flow(simple("a"), version=1), **fields)
+    with pytest.raises(InvalidDefinition, match=said):
+        bench.engine.schedules.save(WorkflowSchedule(name="s", interval_ms=60_000, start_workflow_request=request))
+    assert bench.engine.schedules.all() == []

@@ -31,7 +31,7 @@ WHOLE: dict[str, Any] = {
     "name": "daily-report",
     "startWorkflowRequest": {
         "name": "w",
-        "version": 3,
+        "version": DEFINITION.version,
         "workflowDef": DEFINITION.to_json(),
         "input": {"a": [1, None]},
         "correlationId": "c",
