@@ -134,10 +134,11 @@ class Aside:
     def _next(self, *, tried: bool) -> Job | None:
         """What a thread takes next; None: nothing, and it ends."""
         with self._mutex.held():
+            # Of several the one that came last: those before it have waited longer than anybody waits for already.
             if not tried and self._untried:
-                return self._untried.popleft()
+                return self._untried.pop()
             if tried and self._slow:
-                name = min(self._slow, key=lambda name: self._had.get(name, 0))
+                name = min(reversed(self._slow), key=lambda name: self._had.get(name, 0))
                 self._had[name] = self._had.get(name, 0) + 1
                 job = self._slow[name].popleft()
                 if not self._slow[name]:

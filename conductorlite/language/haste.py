@@ -15,10 +15,11 @@ from conductorlite.model import attrs
 from conductorlite.model.errors import TakesLong
 from conductorlite.model.threads import Waiter, carried
 
-__all__ = ["SOON_S", "Haste", "Hurry", "Leisure", "at_leisure", "hurry", "in_haste", "pace"]
+__all__ = ["LATER_S", "SOON_S", "Haste", "Hurry", "Leisure", "at_leisure", "hurry", "in_haste", "pace"]
 
-#: How long a script is waited for in haste, in seconds.
+#: How long a script is waited for in haste, in seconds, and one that was soon done before: it is the machine that is slow.
 SOON_S: Final = 0.02
+LATER_S: Final = 0.3
 #: How many values all paths of a turn may look at in haste; it takes as long, where each is compared with others.
 _WORK: Final = 3_000
 #: After how many values a path at leisure rests, and for how long, in seconds: longer than it takes to look at them.

@@ -17,7 +17,7 @@ from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from conductorlite.language.haste import SOON_S, hurry
+from conductorlite.language.haste import LATER_S, SOON_S, hurry
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, NoHelper, NoThread, TakesLong
 from conductorlite.model.later import module, pattern
@@ -65,8 +65,8 @@ _ANSWER_LENGTH: Final = 64 * 1024
 #: How long a request has the priority of this process, in seconds, and what is added to its niceness then.
 _SWIFT_S: Final = 0.05
 _NICER: Final = 15
-#: Texts that took long when they were asked last, and requests that go on without anybody who waits: how many are kept.
-_SLOW: Final = 1_024
+#: Texts of which it is known how long they took last, and requests that go on without anybody who waits: how many are kept.
+_KNOWN: Final = 1_024
 _UNFINISHED: Final = 16
 _LINE: Final = pattern(r"<input>:(\d+)")
 
@@ -172,8 +172,9 @@ _idle: dict[tuple[Language, Limits], deque[_Helper]] = {}
 #: The latest answers by request.
 _answers: dict[bytes, str | ExpressionFailed | None] = {}
 _UNANSWERED: Final = object()
-#: Digests of texts that were not answered soon when they were last asked.
+#: Digests of texts that were not answered soon when they were last asked, and of those that were.
 _slow: dict[bytes, None] = {}
+_swift: dict[bytes, None] = {}
 #: Requests that nobody waits for at present, by key.
 _unfinished: dict[bytes, _Helper | _Thread] = {}
 
@@ -192,7 +193,7 @@ def run_script(language: Language, request: Mapping[str, Any], limits: Limits) -
     limits = attrs.evolve(limits, seconds=granted(limits.seconds))
     line = json.dumps(request).encode() + b"\n"
     key = hashlib.sha256(f"{language} {limits}\n".encode() + line).digest()
-    text = hashlib.sha256(f"{language}\n{request['text']}".encode(errors="replace")).digest()
+    text = hashlib.sha256(f"{language} {request['run']}\n{request['text']}".encode(errors="replace")).digest()
     return remembered(key, lambda: _ask(language, line, limits, key, text))
 
 
@@ -288,7 +289,8 @@ def in_thread(key: bytes, text: str, ask: Callable[[], str | None]) -> str | Non
             thread = _Thread(ask)
         except NoThread:
             return ask()
-    if thread is not None and thread.answers_within(SOON_S):
+    if thread is not None and thread.answers_within(LATER_S if digest in _swift else SOON_S):
+        _note_swift(digest)
         return thread.answer()
     if thread is not None:
         _leave(key, digest, thread)
@@ -307,9 +309,17 @@ def _leave(key: bytes, text: bytes, request: _Helper | _Thread) -> None:
 
 
 def _note_slow(text: bytes) -> None:
-    if len(_slow) >= _SLOW:
+    _swift.pop(text, None)
+    if len(_slow) >= _KNOWN:
         _slow.clear()
     _slow[text] = None
+
+
+def _note_swift(text: bytes) -> None:
+    _slow.pop(text, None)
+    if len(_swift) >= _KNOWN:
+        _swift.clear()
+    _swift[text] = None
 
 
 def _ask(language: Language, line: bytes, limits: Limits, key: bytes, text: bytes) -> str | None:
@@ -321,7 +331,7 @@ def _ask(language: Language, line: bytes, limits: Limits, key: bytes, text: byte
         try:
             if helper is not begun:
                 helper.ask(line)
-            if now is not None and not helper.answers_within(SOON_S):
+            if now is not None and not helper.answers_within(LATER_S if text in _swift else SOON_S):
                 helper.come_later()
                 _leave(key, text, helper)
                 raise TakesLong(tried=True)
@@ -329,7 +339,7 @@ def _ask(language: Language, line: bytes, limits: Limits, key: bytes, text: byte
                 helper.come_later()
                 _note_slow(text)
             elif not helper.slow:
-                _slow.pop(text, None)
+                _note_swift(text)
             answer = helper.answer()
         except _Died as died:
             begun = None

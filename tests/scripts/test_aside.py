@@ -15,7 +15,7 @@ from conductorlite.engine.bulk import Exchange, exchange
 from conductorlite.errors import WorkflowFailed
 from conductorlite.language import processes
 from conductorlite.language.conditions import compile_condition
-from conductorlite.language.haste import Haste, in_haste
+from conductorlite.language.haste import LATER_S, SOON_S, Haste, in_haste
 from conductorlite.language.processes import ScriptTimedOut
 from conductorlite.language.python import python_installed
 from conductorlite.language.templates import compile_template
@@ -57,8 +57,8 @@ LONG: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _forgetful() -> None:
     """Nothing is known of the scripts of other tests."""
-    processes._slow.clear()
-    processes._answers.clear()
+    for known in (processes._slow, processes._swift, processes._answers):
+        known.clear()
 
 
 @contextmanager
@@ -221,6 +221,20 @@ def test_in_haste_nobody_waits() -> None:
     with pytest.raises(ScriptTimedOut):  # it has gone on meanwhile
         endless.evaluate({}, seed="haste 1")
     assert not processes._unfinished
+
+
+def test_a_script_that_was_soon_done_is_waited_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it is the machine that is slow; one that took long is not tried until somebody has waited for it."""
+    waited: list[float] = []
+    answers = processes._Helper.answers_within
+    monkeypatch.setattr(processes._Helper, "answers_within", lambda self, seconds: waited.append(seconds) or answers(self, seconds))
+    quick, endless = compile_condition("[$.a].map(a => a + 3)[0]"), compile_condition(f"2; {ENDLESS}")
+    with in_haste(Haste(starts=True)):
+        assert [quick.evaluate({"a": number}) for number in range(3)] == [3, 4, 5]
+        for seed in ("1", "2"):
+            with pytest.raises(TakesLong):
+                endless.evaluate({}, seed=seed)
+    assert waited[-4:] == [SOON_S, LATER_S, LATER_S, SOON_S]
 
 
 def test_a_path_in_haste_looks_at_less() -> None:
