@@ -18,6 +18,10 @@ _SIGNED_SECONDS: Final = 5
 #: How the client of S3 tries again: twice, since the engine does so too, and the caller waits meanwhile.
 _S3: Final = {"config_kwargs": {"retries": {"mode": "standard", "total_max_attempts": 3}, "connect_timeout": 5, "read_timeout": 30}}
 
+#: How long one request to a file system takes at most, with its tries: what its package bounds is not everything, a write to an S3
+#: server that takes the connection and says nothing waits for ever.
+_TIMEOUT: Final = 60
+
 T = TypeVar("T")
 
 
@@ -26,12 +30,13 @@ class FsspecPayloads:
     """A payload storage below a URL such as `s3://bucket/folder`; `options` are those of the fsspec file system.
 
     The file system's own package (`s3fs`, `gcsfs`, `adlfs` …) is the user's to install. `signed_seconds` is how long what
-    `location` signs is good for. A client of S3 for which no `config_kwargs` are given tries twice more before it gives up. Raises
-    MissingExtra without fsspec, InvalidInput for a URL it does not know or whose file system writes in place (`file:`, for which
-    `LocalPayloads` is there).
+    `location` signs is good for. `timeout` bounds each request, where the file system is one of fsspec's asynchronous ones (S3,
+    Google Cloud Storage, Azure): PayloadUnavailable then. A client of S3 for which no `config_kwargs` are given tries twice more
+    before it gives up. Raises MissingExtra without fsspec, InvalidInput for a URL it does not know or whose file system writes in
+    place (`file:`, for which `LocalPayloads` is there).
     """
 
-    def __init__(self, url: str, *, signed_seconds: Seconds = _SIGNED_SECONDS, **options: Any) -> None:
+    def __init__(self, url: str, *, signed_seconds: Seconds = _SIGNED_SECONDS, timeout: Seconds = _TIMEOUT, **options: Any) -> None:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
@@ -47,18 +52,20 @@ class FsspecPayloads:
             raise InvalidInput(f"payload storage {url!r}: give the path of the folder instead")
         self.url = url
         self._root = root.rstrip("/")
+        #: Those of fsspec that are coroutines below take a bound.
+        self._bound: dict[str, Any] = {"timeout": to_seconds(timeout) / 1_000} if self._fs.async_impl else {}
         self._seconds = max(1, to_seconds(signed_seconds) // 1_000)
 
     def put(self, key: str, data: bytes) -> None:
         """Keep bytes in place of what was there."""
         path = self._path(key)
-        self._asked(f"payload {key} cannot be written", lambda: self._fs.pipe_file(path, data))
+        self._asked(f"payload {key} cannot be written", lambda: self._fs.pipe_file(path, data, **self._bound))
 
     def get(self, key: str) -> bytes:
         """The bytes; raises PayloadLost when there are none."""
         path = self._path(key)
         try:
-            data: bytes = self._asked(f"payload {key} cannot be read", lambda: self._fs.cat_file(path))
+            data: bytes = self._asked(f"payload {key} cannot be read", lambda: self._fs.cat_file(path, **self._bound))
         except FileNotFoundError:
             raise PayloadLost(key, f"is missing in {self.url}") from None
         return data
@@ -68,7 +75,7 @@ class FsspecPayloads:
         path = self._path(key)
         self._fs.invalidate_cache()
         try:
-            found = self._asked(f"payload {key} cannot be read", lambda: self._fs.info(path))
+            found = self._asked(f"payload {key} cannot be read", lambda: self._fs.info(path, **self._bound))
         except FileNotFoundError:
             found = {}
         if found.get("type") != "file":
@@ -79,7 +86,7 @@ class FsspecPayloads:
         """Forget the bytes, if there are any."""
         path = self._path(key)
         try:
-            self._asked(f"payload {key} cannot be deleted", lambda: self._fs.rm_file(path))
+            self._asked(f"payload {key} cannot be deleted", lambda: self._fs.rm_file(path, **self._bound))
         except FileNotFoundError:
             return
 
@@ -87,7 +94,7 @@ class FsspecPayloads:
         """Every object below the URL."""
         self._fs.invalidate_cache()
         try:
-            found = self._asked("it cannot be listed", lambda: self._fs.find(self._root, detail=True))
+            found = self._asked("it cannot be listed", lambda: self._fs.find(self._root, detail=True, **self._bound))
         except FileNotFoundError:
             return
         for path, details in found.items():
@@ -115,4 +122,4 @@ class FsspecPayloads:
         except (FileNotFoundError, NotImplementedError):
             raise
         except Exception as error:
-            raise PayloadUnavailable(f"{self.url}: {problem}: {error or type(error).__name__}") from error
+            raise PayloadUnavailable(f"{self.url}: {problem}: {str(error) or type(error).__name__}") from error

@@ -21,10 +21,10 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, final
 
+from conductorlite.engine.logs import log_store
 from conductorlite.ext.search_queries import FORM, MAPPING, document_of, filters, order, source_of
 from conductorlite.model import attrs
 from conductorlite.model.errors import (
@@ -70,9 +70,9 @@ Ask = Callable[[str, str, Json, str | None, bool], tuple[int, Any]]
 class SearchServerIndex:
     """An index named `name` on the server of a client of `elasticsearch` or `opensearchpy`, which is closed with it.
 
-    `shards` and `replicas` are those of indexes that are made. Thread-safe. Raises InvalidInput for another name or client,
-    StorageUnavailable when the server cannot be reached, AccessDenied when it refuses the account, SchemaTooNew for an index of a
-    newer conductorlite, which is left as it is.
+    `shards` and `replicas` are those of indexes that are made. Thread-safe. A server that cannot be reached is logged, and asked
+    again when there is something to index or to search. Raises InvalidInput for another name or client, AccessDenied when the
+    server refuses the account, SchemaTooNew for an index of a newer conductorlite, which is left as it is.
     """
 
     def __init__(self, client: Any, name: str = "conductorlite", *, shards: int = 1, replicas: int = 1) -> None:
@@ -86,8 +86,12 @@ class SearchServerIndex:
         self._closed = False
         #: The index that is searched, as it was known last.
         self._searched = ""
-        with suppress(StorageCorrupt):  # the feeder builds another one
+        try:
             self.standing()
+        except StorageCorrupt:
+            pass  # the feeder builds another one
+        except StorageUnavailable as error:  # it may come: searches are answered by the store until it does
+            log_store("the search server cannot be reached yet, the store answers searches meanwhile", error)
 
     @classmethod
     def from_url(cls, url: str) -> SearchServerIndex:

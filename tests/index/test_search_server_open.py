@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from orders import agrees, place, workers
 
-from conductorlite import Engine, VirtualClock
+from conductorlite import Engine, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.errors import (
     AccessDenied,
     ConductorliteError,
@@ -20,7 +21,6 @@ from conductorlite.errors import (
     MissingExtra,
     SchemaTooNew,
     StorageCorrupt,
-    StorageUnavailable,
 )
 from conductorlite.testing import MemoryIndex
 
@@ -82,10 +82,23 @@ def test_a_client_that_is_not_installed(scheme: str, monkeypatch: pytest.MonkeyP
 
 
 @SCHEMES
-def test_a_server_that_is_not_there(scheme: str) -> None:
-    """Nobody listens."""
-    with pytest.raises(StorageUnavailable, match="cannot be reached"):
-        Engine(index=f"{scheme}://127.0.0.1:1/orders")
+def test_a_server_that_is_not_there(scheme: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody listens: that is logged, executions begin, and the store answers searches."""
+    caplog.set_level(logging.WARNING, logger="conductorlite")
+    with Engine(index=f"{scheme}://127.0.0.1:1/orders", clock=VirtualClock()) as engine:
+        assert "the search server cannot be reached yet, the store answers searches meanwhile" in caplog.text
+        run = engine.start(WorkflowDef(name="w", tasks=[WorkflowTask(name="t", task_reference_name="t")]))
+        assert [one.workflow_id for one in engine.search("workflowType = w").results] == [run.workflow_id]
+
+
+@SCHEMES
+def test_a_server_without_its_cluster(server: Stub, scheme: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is not there yet either."""
+    caplog.set_level(logging.WARNING, logger="conductorlite")
+    with Engine(index=f"{scheme}://me:wrong@{server(503, BUSY)}/orders?timeout=5", clock=VirtualClock()):
+        assert "the search server cannot be reached yet" in caplog.text
+        assert "no master" in caplog.text
+        assert "wrong" not in caplog.text
 
 
 REFUSAL = {"error": {"root_cause": [{"type": "security_exception", "reason": "unable to authenticate user [me]"}]}, "status": 401}
@@ -98,7 +111,6 @@ BUSY = {"error": {"root_cause": [{"type": "cluster_block_exception", "reason": "
     [
         (401, REFUSAL, AccessDenied, "unable to authenticate user"),
         (403, REFUSAL, AccessDenied, "unable to authenticate user"),
-        (503, BUSY, StorageUnavailable, "no master"),
         (200, marked("2"), SchemaTooNew, "form 2.*up to 1"),
         (200, marked("later"), InvalidInput, "not made by conductorlite"),
         (200, {"_index": "of-others", "found": False}, InvalidInput, "not made by conductorlite"),
@@ -107,7 +119,7 @@ BUSY = {"error": {"root_cause": [{"type": "cluster_block_exception", "reason": "
 def test_a_server_that_refuses(
     server: Stub, scheme: str, status: int, body: Any, error: type[ConductorliteError], text: str
 ) -> None:
-    """A wrong password, a server without its cluster, an index of a newer conductorlite, one of somebody else."""
+    """A wrong password, an index of a newer conductorlite, one of somebody else."""
     with pytest.raises(error, match=text) as raised:
         Engine(index=f"{scheme}://me:wrong@{server(status, body)}/orders?timeout=5")
     assert type(raised.value) is error
