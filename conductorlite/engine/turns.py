@@ -24,13 +24,14 @@ from typing import Final
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.aside import Aside, Job, may_be_put_aside
-from conductorlite.engine.decisions import UNLOCKED, Parking, TurnLock, TurnLost
+from conductorlite.engine.decisions import Parking
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
+from conductorlite.engine.turn_lock import UNLOCKED, TurnLock, TurnLost
 from conductorlite.engine.turn_types import (
     LASTING,
     Asked,
@@ -123,7 +124,7 @@ class Turns(Parking):
         #: Another number after each of them.
         self.commits = 0
         self.joined = registry.joined
-        self._locking = TurnLock(lock, clock, self.committed, fencing=fencing, required=lock_required)
+        self.locking = TurnLock(lock, clock, self.committed, fencing=fencing, required=lock_required)
         self._numbers = count(1)
         self._jobs: dict[str, Job] = {}
         self.put_aside = self._jobs
@@ -258,7 +259,7 @@ class Turns(Parking):
         taking: Taking | None = None,
         haste: Haste | None = None,
     ) -> TurnResult:
-        token = UNLOCKED if self.lock is None else self._locking.acquire(workflow_id, events)
+        token = UNLOCKED if self.lock is None else self.locking.acquire(workflow_id, events)
         if token is None:
             return self._post_to_inbox(workflow_id, events)
         memo = TurnMemo(started, extra_write, taking, token)
@@ -271,7 +272,7 @@ class Turns(Parking):
                 except FencedOut as error:
                     self.fenced_out += 1
                     self.residents.refused(None if memo.unoffered is not None else memo.known)
-                    if isinstance(error, TurnLost) and (token := self._locking.acquire(workflow_id, events)) is None:
+                    if isinstance(error, TurnLost) and (token := self.locking.acquire(workflow_id, events)) is None:
                         break
                     memo.readings, memo.token = None, token
                 except (AlreadyExists, PayloadTooLarge) as error:
@@ -295,7 +296,7 @@ class Turns(Parking):
         finally:
             memo.known = None  # it knows the memo, and the collector would have to find both
             if self.lock is not None:
-                self._locking.release(workflow_id, token)
+                self.locking.release(workflow_id, token)
 
     def _decide_and_commit(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool) -> TurnResult:
         while True:
@@ -417,7 +418,7 @@ class Turns(Parking):
         for digest, text in decision.definitions.items() if decision.definitions else ():
             tx.embed(digest, text)
         if self.lock is not None:
-            self._locking.confirm(workflow.workflow_id, memo.token)
+            self.locking.confirm(workflow.workflow_id, memo.token)
         if not self.fencing and not decision.created:
             stored = tx.workflow(workflow.workflow_id)
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)

@@ -75,7 +75,8 @@ class Verbs(Nouns):
         declared: Callable[[], Mapping[str, TaskDef]],
         running: Callable[[], Iterable[AgendaEntry]],
     ) -> None:
-        backend, lock, external = opened(store, config.lock, index)
+        dispensable = config.fencing and not config.lock_required
+        backend, lock, external = opened(store, config.lock, index, dispensable=dispensable)
         #: A lock that was given as a URL is closed with the engine.
         self._own_lock = lock if isinstance(config.lock, str) else None
         clock, environment = clock or SystemClock(), dict(environment or {})
@@ -517,5 +518,5 @@ class Verbs(Nouns):
             with suppress(StorageError, EngineClosed):  # a damaged or newer store has raised that in a verb before
                 self.core.driven.note()
 
-        closing = [one.close for one in (self.core.indexing, self._backend, self._own_lock) if one is not None]
+        closing = [one.close for one in (self.core.indexing, self._turns.locking, self._backend, self._own_lock) if one is not None]
         clean_up(None, "closing an engine", end_aside, note, *closing)

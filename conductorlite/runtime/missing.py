@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
-from weakref import WeakSet
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.mailboxes import counted
 from conductorlite.engine.keys import Polls
@@ -125,10 +124,10 @@ class MissingWorkers:
         self._workers = workers
         self._looked_at: int | None = None
         self._stillness: _Stillness | None = None
-        #: The engines that use the store; known for one in memory only.
-        self._engines: WeakSet[Verbs] | None = getattr(engine.backend, "engines", None)
-        if self._engines is not None:
-            self._engines.add(engine)
+        #: The store where no other process can use it: it knows how many engines do.
+        self._memory: Any = engine.backend if hasattr(engine.backend, "engines") else None
+        if self._memory is not None:
+            self._memory.engines += 1
 
     def look(self, now: int) -> None:
         """Log what is offered and nobody here carries out, if it is time to look; in virtual time an engine looks once."""
@@ -160,7 +159,7 @@ class MissingWorkers:
 
     def _still(self) -> _Stillness | None:
         """What is known since the last commit; None while it is not long ago, or where others may carry out tasks."""
-        if self._engines is None or len(self._engines) != 1 or self._polls.answered or self._engine.clock.virtual:
+        if self._memory is None or self._memory.engines != 1 or self._polls.answered or self._engine.clock.virtual:
             return None
         commits, now, known = self._engine.core.turns.commits, self._engine.clock.now(), self._stillness
         if known is None or known.commits != commits or now < known.since:

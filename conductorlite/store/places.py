@@ -8,10 +8,11 @@ from importlib import import_module
 from typing import Any, Final
 
 from conductorlite.model import attrs
-from conductorlite.model.errors import InvalidInput
+from conductorlite.model.errors import EngineClosed, InvalidInput, LockUnavailable
+from conductorlite.model.threads import Mutex
 from conductorlite.store.ports import Backend, IndexDAO, Lock
 
-__all__ = ["Place", "on_queue", "open_lock", "opened", "place_of"]
+__all__ = ["LateLock", "Place", "on_queue", "open_lock", "opened", "place_of"]
 
 #: A lock of the store's own server.
 _ADVISORY: Final = "advisory"
@@ -96,18 +97,75 @@ def open_lock(url: str) -> Lock:
     return lock
 
 
+class LateLock:
+    """A lock whose servers do not answer yet: each use tries to open it. Thread-safe; `problem` is why it is not open."""
+
+    #: Those at a URL have servers, which say when a lease is over.
+    own_time = True
+
+    def __init__(self, url: str, problem: LockUnavailable) -> None:
+        self._url = url
+        self.problem: LockUnavailable | None = problem
+        self._lock: Lock | None = None
+        self._closed = False
+        self._mutex = Mutex()
+
+    def _opened(self) -> Lock:
+        with self._mutex.held():
+            if self._closed:
+                raise EngineClosed("the lock was closed")
+            if self._lock is None:
+                self._lock = open_lock(self._url)
+                self.problem = None
+                if self._closed:  # meanwhile
+                    self._lock.close()
+            return self._lock
+
+    def try_acquire(self, workflow_id: str, now: int) -> int | None:
+        """See `Lock`. Raises LockUnavailable, AccessDenied."""
+        return self._opened().try_acquire(workflow_id, now)
+
+    def renew(self, workflow_id: str, token: int, now: int) -> bool:
+        """See `Lock`."""
+        return self._opened().renew(workflow_id, token, now)
+
+    def release(self, workflow_id: str, token: int) -> None:
+        """See `Lock`."""
+        self._opened().release(workflow_id, token)
+
+    def close(self) -> None:
+        """Release what was opened; idempotent. Does not wait for one who is opening it: that one closes it."""
+        self._closed = True
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _lock_at(url: str, *, dispensable: bool) -> Lock:
+    try:
+        return open_lock(url)
+    except LockUnavailable as error:
+        if not dispensable:
+            raise
+        return LateLock(url, error)
+
+
 def opened(
-    store: str | os.PathLike[str] | Backend | None, lock: str | Lock | None, index: str | IndexDAO | None = None
+    store: str | os.PathLike[str] | Backend | None,
+    lock: str | Lock | None,
+    index: str | IndexDAO | None = None,
+    *,
+    dispensable: bool = False,
 ) -> tuple[Backend, Lock | None, IndexDAO | None]:
     """A store by its path, by its URL `postgresql://user@host/database`, or (None) in memory, a lock and an index; all, or none.
 
-    The lock "advisory" is one of the store's own server. Raises InvalidInput for another URL, MissingExtra, StorageErrors.
+    The lock "advisory" is one of the store's own server. A lock that is `dispensable` may be one that cannot be reached yet. Raises
+    InvalidInput for another URL, MissingExtra, StorageErrors.
     """
     with ExitStack() as made:
         searched: IndexDAO | None = _adapter("an index", index, _INDEXES).from_url(index) if isinstance(index, str) else index
         if searched is not None and searched is not index:
             made.callback(searched.close)
-        held = None if lock == _ADVISORY else open_lock(lock) if isinstance(lock, str) else lock
+        held = None if lock == _ADVISORY else _lock_at(lock, dispensable=dispensable) if isinstance(lock, str) else lock
         if held is not None and held is not lock:
             made.callback(held.close)
         there = _opened_store(store)

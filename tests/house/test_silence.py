@@ -73,6 +73,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "Search._rebuilt: StorageCorrupt, InvariantBroken",
     ),
     "engine/starts.py": ("StartTurns._begin_coming: ConductorliteError",),
+    "engine/turn_lock.py": ("TurnLock._answers: Exception",),
     "engine/turns.py": ("Turns.run_related: InvariantBroken",),
     "engine/verbs.py": ("Verbs.close.note: StorageError, EngineClosed",),
     "ext/cassandra/backend.py": (
@@ -99,8 +100,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "PostgresPresence._end: StorageError",
         "Presences._asked: StorageError",
     ),
-    "ext/postgres/wire.py": ("Connection.usable: psycopg.Error, OSError",),
-    "ext/redis_lock.py": ("RedisLock._given_back: self._redis.RedisError",),
+    "ext/postgres/wire.py": ("Connection.usable: psycopg.Error, OSError, ValueError",),
     "ext/search_server.py": ("SearchServerIndex.__init__: StorageCorrupt",),
     "runtime/beginnings.py": ("Beginnings._take: StorageError",),
     "runtime/bridge.py": (

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from places import dropped, own_schema
 
-from conductorlite import Engine, TaskResult, TaskStatus, Workers, WorkflowDef, WorkflowStatus
+from conductorlite import Engine, EngineConfig, TaskResult, TaskStatus, Workers, WorkflowDef, WorkflowStatus
 from conductorlite.errors import AccessDenied, AlreadyExists, InvalidInput, LockUnavailable, SchemaTooNew, StorageUnavailable
 from conductorlite.model.decisions import Decision
 from conductorlite.store.places import open_lock
@@ -115,7 +115,7 @@ def test_a_lock_of_the_stores_own_server(url: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="advisory"):
         Engine(tmp_path / "store.db", lock="advisory")
     with pytest.raises(LockUnavailable, match="cannot be reached"):
-        Engine(url, lock="postgresql://me:secret@127.0.0.1:1/x")
+        Engine(url, lock="postgresql://me:secret@127.0.0.1:1/x", config=EngineConfig(lock_required=True))
 
 
 CHAIN = WorkflowDef.from_json({"name": "chain", "tasks": [{"name": name, "taskReferenceName": name} for name in ("a", "b", "c")]})

@@ -46,7 +46,7 @@ class _Locks(LockConformance):
 def end_keys(lock: Lock) -> None:
     """Have every server forget what it keeps for a lock of Redis."""
     assert isinstance(lock, RedisLock)
-    for client in lock._clients:
+    for client in (server.client for server in lock._servers):
         for key in client.scan_iter(f"{lock._prefix}*"):
             client.pexpire(key, 0)
 
@@ -121,10 +121,11 @@ def nobody() -> Iterator[int]:
 
 @pytest.mark.parametrize("scheme", ["redis", "zookeeper"])
 def test_a_server_that_is_down_is_named_at_open(scheme: str) -> None:
-    """One error, before the store is made."""
+    """One error, before the store is made, where the engine cannot do without the lock."""
     pytest.importorskip({"redis": "redis", "zookeeper": "kazoo"}[scheme])
-    with nobody() as port, pytest.raises(LockUnavailable, match=str(port)):
-        Engine(lock=f"{scheme}://127.0.0.1:{port}?timeout=1")
+    for config in (EngineConfig(lock_required=True), EngineConfig(fencing=False)):
+        with nobody() as port, pytest.raises(LockUnavailable, match=str(port)):
+            Engine(lock=f"{scheme}://127.0.0.1:{port}?timeout=1", config=config)
 
 
 @pytest.mark.parametrize(
@@ -179,23 +180,22 @@ class Broken:
 
 def test_one_of_three_is_down(redis_url: str) -> None:
     """With two of three servers turns are held and given back; with one nobody gets any, and none is left behind."""
-    lock = open_lock(own_keys(redis_url))
-    assert isinstance(lock, RedisLock)
-    clients = lock._clients
-    lock._clients = (clients[0], Broken(), clients[2])
+    whole = open_lock(own_keys(redis_url))
+    assert isinstance(whole, RedisLock)
+    clients = [server.client for server in whole._servers]
+    lock = RedisLock([clients[0], Broken(), clients[2]], prefix=whole._prefix)
     token = lock.try_acquire("w", 0)
     assert token is not None
     assert lock.try_acquire("w", 0) is None
     assert lock.renew("w", token, 0)
     lock.release("w", token)
-    lock._clients = (clients[0], Broken(), Broken())
     with pytest.raises(LockUnavailable, match="2 of 3"):
-        lock.try_acquire("w", 0)
-    lock._clients = clients
-    assert lock.try_acquire("w", 0) is not None
-    lock.close()
+        RedisLock([clients[0], Broken(), Broken()])
+    token = whole.try_acquire("w", 0)
+    assert token is not None
+    whole.close()
     with pytest.raises(EngineClosed):
-        lock.try_acquire("w", 0)
+        whole.try_acquire("w", 0)
 
 
 def test_a_server_that_forgot_is_outvoted(redis_url: str) -> None:
@@ -205,7 +205,7 @@ def test_a_server_that_forgot_is_outvoted(redis_url: str) -> None:
     assert isinstance(one, RedisLock)
     token = one.try_acquire("w", 0)
     assert token is not None
-    one._clients[1].delete(f"{one._prefix}w")
+    one._servers[1].client.delete(f"{one._prefix}w")
     assert other.try_acquire("w", 0) is None
     assert one.renew("w", token, 0)
     one.close()

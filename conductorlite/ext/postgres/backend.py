@@ -15,7 +15,7 @@ from conductorlite.ext.postgres.lock import PostgresLock
 from conductorlite.ext.postgres.presence import Peers, PostgresPresence, Presences
 from conductorlite.ext.postgres.rows import Part, PostgresReads, PostgresWrites
 from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, lock_of
-from conductorlite.ext.postgres.wire import Connection, connect, parted
+from conductorlite.ext.postgres.wire import Connection, connect, milliseconds, parted
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import (
     ConductorliteError,
@@ -26,7 +26,7 @@ from conductorlite.model.errors import (
     SchemaTooNew,
     StorageError,
 )
-from conductorlite.model.texts import Milliseconds, to_ms
+from conductorlite.model.texts import Milliseconds
 from conductorlite.model.threads import Block, Mutex, started, within
 from conductorlite.store.ports import Capability
 from conductorlite.store.tables import Life
@@ -57,8 +57,10 @@ class _Current(threading.local):
 class PostgresBackend:
     """A store in a PostgreSQL database, in the schema `schema`, which is made when it is missing.
 
-    `url` is `postgresql://user:password@host:port/database` with libpq's parameters; `?schema=` and `?busy_timeout_ms=` may stand
-    there too. `busy_timeout_ms` bounds every wait for another writer. A connection that is lost is opened again by the next block.
+    `url` is `postgresql://user:password@host:port/database` with libpq's parameters; `?schema=`, `?busy_timeout_ms=` and
+    `?answer_timeout_ms=` may stand there too. `busy_timeout_ms` bounds every wait for another writer, `answer_timeout_ms` how
+    long the server may say nothing to a statement: StorageUnavailable then. A connection that is lost is opened again by the next
+    block.
     Opening raises StorageUnavailable, AccessDenied, SchemaTooNew, StorageCorrupt, InvalidInput, StorageError, with nothing changed.
     """
 
@@ -66,17 +68,24 @@ class PostgresBackend:
     shares_heads = True
     capabilities: frozenset[Capability] = frozenset(Capability) - {Capability.BACKUP, Capability.SERIAL, Capability.ONE_CLOCK}
 
-    def __init__(self, url: str, *, schema: str = "conductorlite", busy_timeout_ms: Milliseconds = 5_000) -> None:
-        self._url, options, shown = parted(url, "schema", "busy_timeout_ms")
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str = "conductorlite",
+        busy_timeout_ms: Milliseconds = 5_000,
+        answer_timeout_ms: Milliseconds = 60_000,
+    ) -> None:
+        self._url, options, shown = parted(url, "schema", "busy_timeout_ms", "answer_timeout_ms")
         self.schema: Final = options.get("schema", schema)
         if not _SCHEMA.fullmatch(self.schema):
             raise InvalidInput(f"a schema is 1 to 41 lower-case letters, digits and `_`, not {self.schema!r:.80}")
         #: The URL without its password, for messages.
         self.path: Final = shown
-        wait = options.get("busy_timeout_ms", "")
+        self._answer_timeout_ms = milliseconds(options, "answer_timeout_ms", answer_timeout_ms)
         self._settings = {
             "search_path": self.schema,
-            "lock_timeout": str(to_ms(int(wait) if wait.isdecimal() else wait or busy_timeout_ms)),
+            "lock_timeout": str(milliseconds(options, "busy_timeout_ms", busy_timeout_ms)),
             "default_transaction_isolation": r"read\ committed",
         }
         #: How often an answer of the server was awaited.
@@ -105,6 +114,7 @@ class PostgresBackend:
         except BaseException:
             connection.close()
             raise
+        connection.answer_timeout_ms = self._answer_timeout_ms
         self._idle.append(connection)
 
     def reading(self) -> AbstractContextManager[PostgresReads]:
@@ -239,7 +249,14 @@ class PostgresBackend:
 
     def _connected(self) -> Connection:
         """Another connection, for the caller to close."""
-        return connect(self._url, self.path, f"conductorlite {self.schema}", self._count, **self._settings)
+        return connect(
+            self._url,
+            self.path,
+            f"conductorlite {self.schema}",
+            self._count,
+            answer_timeout_ms=self._answer_timeout_ms,
+            **self._settings,
+        )
 
     def _count(self) -> None:
         self.round_trips += 1
@@ -250,6 +267,7 @@ class PostgresBackend:
         found = connection.execute(asked).fetchone()
         version = connection.execute("SELECT version FROM schema_version").fetchone() if found and found[0] else None
         if version is None or version[0] < VERSION:
+            connection.answer_timeout_ms = None  # a table of any size may get an index, and another process may be at it
             connection.post("BEGIN", f"SELECT pg_advisory_xact_lock({lock})", f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
             connection.execute("CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL)").fetchall()
             version = connection.execute("SELECT version FROM schema_version").fetchone()  # another process may have been first

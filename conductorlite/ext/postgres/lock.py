@@ -14,7 +14,7 @@ import hashlib
 import os
 from typing import Any, Final, final
 
-from conductorlite.ext.postgres.wire import Connection, connect, parted
+from conductorlite.ext.postgres.wire import Connection, connect, milliseconds, parted
 from conductorlite.model.errors import EngineClosed, LockUnavailable, StorageError
 from conductorlite.model.threads import Mutex
 from conductorlite.store.locks import drawn_token
@@ -29,6 +29,7 @@ _STANDS: Final = "SELECT 1"
 @final
 class PostgresLock:
     """A lock kept by the server at `url`; `?schema=` names the turns it is about, as it names a store. Thread-safe.
+    `?answer_timeout_ms=` bounds the wait for an answer (5 s).
 
     Raises MissingExtra without psycopg, LockUnavailable when the server does not answer, AccessDenied, InvalidInput.
     """
@@ -36,7 +37,8 @@ class PostgresLock:
     own_time: Final = True
 
     def __init__(self, url: str) -> None:
-        self._url, options, self._shown = parted(url, "schema", "busy_timeout_ms")
+        self._url, options, self._shown = parted(url, "schema", "busy_timeout_ms", "answer_timeout_ms")
+        self._answer_timeout_ms = milliseconds(options, "answer_timeout_ms", 5_000)
         self._about = options.get("schema", "conductorlite")
         self._pid = os.getpid()
         self._closed = False
@@ -97,7 +99,13 @@ class PostgresLock:
             self._lost()
         try:
             if self._connection is None:
-                self._connection = connect(self._url, self._shown, f"conductorlite lock {self._about}", lambda: None)
+                self._connection = connect(
+                    self._url,
+                    self._shown,
+                    f"conductorlite lock {self._about}",
+                    lambda: None,
+                    answer_timeout_ms=self._answer_timeout_ms,
+                )
             row = self._connection.execute(statement, cells).fetchone()
         except StorageError as error:
             self._lost()

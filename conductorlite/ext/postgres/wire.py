@@ -33,8 +33,9 @@ from conductorlite.model.errors import (
     StorageReadOnly,
     StorageUnavailable,
 )
+from conductorlite.model.texts import Milliseconds, to_ms
 
-__all__ = ["Connection", "Cursor", "connect", "parted"]
+__all__ = ["Connection", "Cursor", "connect", "milliseconds", "parted"]
 
 Row = tuple[Any, ...]
 
@@ -153,8 +154,10 @@ _REFUSED: Final = frozenset({"22012", "23505"})
 class Connection:
     """One connection; used by one thread at a time. Raises the errors of `meaning`."""
 
-    def __init__(self, place: str, connection: psycopg.Connection[Any], count: Callable[[], None]) -> None:
+    def __init__(self, place: str, connection: psycopg.Connection[Any], count: Callable[[], None], answer_timeout_ms: int) -> None:
         self.place = place
+        #: How long the server may say nothing while an answer is awaited, ms; None: as long as it takes.
+        self.answer_timeout_ms: int | None = answer_timeout_ms
         self._kept = connection
         self._pg = connection.pgconn
         self._pg.enter_pipeline_mode()
@@ -175,7 +178,7 @@ class Connection:
             self._poll.register(self._fd, select.POLLIN)
             while self._poll.poll(0):  # what it says at its end stands before the end
                 self._pg.consume_input()
-        except (psycopg.Error, OSError):
+        except (psycopg.Error, OSError, ValueError):
             return False  # the caller connects again, and raises what is wrong then
         return bool(self._pg.status == pq.ConnStatus.OK)
 
@@ -307,8 +310,11 @@ class Connection:
 
     def _wait(self, events: int) -> int:
         self._poll.register(self._fd, events)
-        found = self._poll.poll()
-        return found[0][1] if found else 0
+        found = self._poll.poll(self.answer_timeout_ms)
+        if not found:  # it hangs, or the way to it does: nothing more is expected of this connection
+            self._kept.close()
+            raise psycopg.OperationalError(f"the server said nothing for {self.answer_timeout_ms} ms")
+        return found[0][1]
 
     def _lost(self, error: psycopg.Error) -> ConductorliteError:
         self._expected.clear()
@@ -373,7 +379,7 @@ def parted(url: str, *own: str) -> tuple[str, dict[str, str], str]:
     return split._replace(query=kept).geturl(), {name: unquote(value) for _, name, _, value in options if name in own}, shown
 
 
-def connect(url: str, place: str, name: str, count: Callable[[], None], **options: str) -> Connection:
+def connect(url: str, place: str, name: str, count: Callable[[], None], *, answer_timeout_ms: int, **options: str) -> Connection:
     """A connection that the server lists under `name`; raises StorageUnavailable, AccessDenied, InvalidInput."""
     try:
         given = conninfo_to_dict(url)
@@ -386,7 +392,13 @@ def connect(url: str, place: str, name: str, count: Callable[[], None], **option
         text = str(error).strip()
         raise meaning(getattr(error, "sqlstate", None) or _state(text), text, place) from error
     made.prepare_threshold = None  # when it forgets what it has prepared, it has the server forget ours too
-    return Connection(place, made, count)
+    return Connection(place, made, count, answer_timeout_ms)
+
+
+def milliseconds(options: dict[str, str], name: str, default: Milliseconds) -> int:
+    """An option of a URL that is a length of time, as text or as a number of ms; raises InvalidInput."""
+    text = options.get(name, "")
+    return to_ms(int(text) if text.isdecimal() else text or default)
 
 
 def _state(text: str) -> str:

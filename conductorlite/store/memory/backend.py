@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, final
-from weakref import WeakSet
 
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, InvariantBroken, MissingCapability
@@ -44,8 +43,8 @@ class MemoryBackend:
         self._payloads = MemoryPayloads()
         self._present: dict[str, Life] = {}
         self._appeared = 0
-        #: The engines that use it: no other process can.
-        self.engines: WeakSet[Any] = WeakSet()
+        #: How many engines were made on it: no other process can use it.
+        self.engines = 0
 
     def reading(self) -> AbstractContextManager[MemoryReads]:
         """A consistent view; inside another transaction of this thread, that one's view."""
