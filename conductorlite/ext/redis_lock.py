@@ -43,8 +43,8 @@ _RENEW: Final = _COMPARED.format("'pexpire', KEYS[1], ARGV[2]")
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 
-#: Questions that may wait for one server: one with more is too slow to count.
-_BEHIND: Final = 4
+#: Questions that may wait for one server: one with more is too slow to count. One that answers has a few at most.
+_BEHIND: Final = 1_000
 
 #: How long an answer is waited for where the client has no bound of its own, seconds; and how much longer than that bound.
 _PATIENCE_S: Final = 5.0

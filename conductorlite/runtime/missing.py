@@ -21,6 +21,7 @@ from conductorlite.engine.logs import log_definition
 from conductorlite.engine.registry import Notice
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
+from conductorlite.model.clock import elapsed_of
 from conductorlite.model.decisions import ADDRESS, Event, EventKind, Message, queue_prefix
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.statuses import WorkflowStatus
@@ -105,7 +106,7 @@ class WarnOnce:
 
 @attrs.define(slots=True, kw_only=True)
 class _Stillness:
-    """Since when nothing was committed, epoch ms; what was found to be missing, and who waits for something else."""
+    """Since when nothing was committed (ms of elapsed time), what was found to be missing, and who waits for something else."""
 
     commits: int
     since: int
@@ -122,6 +123,7 @@ class MissingWorkers:
         self._polls = engine.core.polling.polls
         self.news = WarnOnce(engine.core.turns.registry.notices, self._polls, workers)
         self._workers = workers
+        self._elapsed = elapsed_of(engine.clock)
         self._looked_at: int | None = None
         self._stillness: _Stillness | None = None
         #: The store where no other process can use it: it knows how many engines do.
@@ -161,8 +163,8 @@ class MissingWorkers:
         """What is known since the last commit; None while it is not long ago, or where others may carry out tasks."""
         if self._memory is None or self._memory.engines != 1 or self._polls.answered or self._engine.clock.virtual:
             return None
-        commits, now, known = self._engine.core.turns.commits, self._engine.clock.now(), self._stillness
-        if known is None or known.commits != commits or now < known.since:
+        commits, now, known = self._engine.core.turns.commits, self._elapsed(), self._stillness
+        if known is None or known.commits != commits:
             self._stillness = _Stillness(commits=commits, since=now)
             return None
         return known if now - known.since >= _PATIENCE_MS else None

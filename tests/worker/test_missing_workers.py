@@ -39,6 +39,9 @@ class Skipping(SystemClock):
     def now(self) -> int:
         return super().now() + self.skipped
 
+    def elapsed(self) -> int:
+        return super().elapsed() + self.skipped
+
     def wait(self, wakeup: Any, until: int | None) -> None:
         if not wakeup.wait(0.001) and until is not None:
             self.skipped += max(0, until - self.now())
