@@ -15,14 +15,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from conductorlite.engine.logs import log_driver
+from conductorlite.engine.turn_types import UNLOCKED, TurnLost
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Event, EventKind
-from conductorlite.model.errors import EngineClosed, FencedOut, LockUnavailable, NoThread
+from conductorlite.model.errors import EngineClosed, LockUnavailable, NoThread
 from conductorlite.model.texts import error_text
 from conductorlite.model.threads import Mutex, Waiter, Waiters, started
 from conductorlite.store.ports import Lock
 
-__all__ = ["UNLOCKED", "TurnLock", "TurnLost"]
+__all__ = ["TurnLock"]
 
 #: How long a turn with an event waits for an execution's lock, as Conductor's lockTimeToTry, and how often it looks, ms.
 _WAIT_MS: Final = 500
@@ -38,18 +39,11 @@ _LONGEST_S: Final = 30.0
 #: Turns that are given back when the lock answers again; those before them end with their leases.
 _MOST_OWED: Final = 10_000
 
-#: In place of a token: a turn without the lock.
-UNLOCKED: Final = object()
-
-
-class TurnLost(FencedOut):
-    """The lease of a turn was over, and another engine may have taken one; never leaves the engine."""
-
 
 class TurnLock:
-    """The lock of an engine, if it has one. With the fence a turn goes on without a lock that fails: only work is saved by it."""
+    """The lock of an engine. With the fence a turn goes on without a lock that fails: only work is saved by it."""
 
-    def __init__(self, lock: Lock | None, clock: Clock, committed: Waiters, *, fencing: bool, required: bool = False) -> None:
+    def __init__(self, lock: Lock, clock: Clock, committed: Waiters, *, fencing: bool, required: bool = False) -> None:
         self._lock = lock
         self._clock = clock
         self._committed = committed
@@ -58,8 +52,6 @@ class TurnLock:
         self._fencing = fencing
         self._failed_at: int | None = None
         self._asking = False
-        if lock is None:
-            return
         self._mutex = Mutex()
         self._over = Waiter()
         #: What could not be given back.
@@ -74,8 +66,6 @@ class TurnLock:
 
         Raises LockUnavailable when the lock fails and there is no fence or it is required, EngineClosed when it was closed.
         """
-        if self._lock is None:
-            return UNLOCKED
         clock = self._clock
         began = clock.now()
         if self._dispensable and self._is_left_alone(began):
@@ -101,7 +91,7 @@ class TurnLock:
         Raises TurnLost when it was over, LockUnavailable when the lock fails. What passes between this and the commit is
         what no lock can exclude.
         """
-        if self._lock is None or self._fencing or not isinstance(token, int):
+        if self._fencing or not isinstance(token, int):
             return
         try:
             held = self._lock.renew(workflow_id, token, self._clock.now())
@@ -114,7 +104,7 @@ class TurnLock:
 
     def release(self, workflow_id: str, token: object) -> None:
         """Give a turn back; one that cannot be is when the lock answers again, or is free when its lease is over."""
-        if self._lock is None or not isinstance(token, int):
+        if not isinstance(token, int):
             return
         if self._asking:  # it has failed meanwhile: it is not waited for a second time
             self._owed.append((workflow_id, token))
@@ -127,8 +117,7 @@ class TurnLock:
 
     def close(self) -> None:
         """Ask the lock no more."""
-        if self._lock is not None:
-            self._over.wake()
+        self._over.wake()
 
     def _is_left_alone(self, now: int) -> bool:
         return self._asking or (self._failed_at is not None and 0 <= now - self._failed_at < _AGAIN_MS)
@@ -167,8 +156,6 @@ class TurnLock:
     def _answers(self) -> bool:
         """Whether the lock answers; then what is owed is given back."""
         lock, now = self._lock, self._clock.now()
-        if lock is None:
-            return True
         try:
             probe = f"conductorlite probe {os.urandom(6).hex()}"
             token = lock.try_acquire(probe, now)

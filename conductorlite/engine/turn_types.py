@@ -29,6 +29,7 @@ from conductorlite.model.errors import (
     EngineClosed,
     ExecutionArchived,
     ExecutionNotFound,
+    FencedOut,
     LimitReached,
     SchemaTooNew,
     StorageCorrupt,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LASTING",
     "PAGE",
+    "UNLOCKED",
     "Asked",
     "Caller",
     "Deadly",
@@ -55,6 +57,7 @@ __all__ = [
     "Observer",
     "Start",
     "Taking",
+    "TurnLost",
     "TurnResult",
     "archived_workflow",
     "called_by",
@@ -74,6 +77,9 @@ __all__ = [
 #: What does not pass by itself: nothing is tried again in another way.
 LASTING: Final = (StorageCorrupt, SchemaTooNew, EngineClosed)
 
+#: In place of a token: a turn without the lock.
+UNLOCKED: Final = object()
+
 #: What is written in the same commit as a turn, which the decision names.
 ExtraWrite = Callable[[WritingTransaction, Decision], None]
 
@@ -82,6 +88,10 @@ class Listener(Protocol):
     """Called after each commit with what happened in it, at most once; must be quick and must not raise."""
 
     def __call__(self, workflow: Workflow, history: Sequence[HistoryEvent], /) -> None: ...
+
+
+class TurnLost(FencedOut):
+    """The lease of a turn was over, and another engine may have taken one; never leaves the engine."""
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductorlite.decide.changeset.view import Bounds
 from conductorlite.decide.prefetch import prefetch
@@ -31,9 +31,9 @@ from conductorlite.engine.logs import log_store
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
-from conductorlite.engine.turn_lock import UNLOCKED, TurnLock, TurnLost
 from conductorlite.engine.turn_types import (
     LASTING,
+    UNLOCKED,
     Asked,
     Caller,
     Deadly,
@@ -42,6 +42,7 @@ from conductorlite.engine.turn_types import (
     Observer,
     Start,
     Taking,
+    TurnLost,
     TurnResult,
     called_by,
     notify,
@@ -67,6 +68,9 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import Workflow
 from conductorlite.model.threads import Waiters, cached_property
 from conductorlite.store.ports import Backend, Capability, Lock, WritingTransaction
+
+if TYPE_CHECKING:
+    from conductorlite.engine.turn_lock import TurnLock
 
 __all__ = ["Turns"]
 
@@ -124,7 +128,11 @@ class Turns(Parking):
         #: Another number after each of them.
         self.commits = 0
         self.joined = registry.joined
-        self.locking = TurnLock(lock, clock, self.committed, fencing=fencing, required=lock_required)
+        self.locking: TurnLock | None = None
+        if lock is not None:
+            from conductorlite.engine.turn_lock import TurnLock
+
+            self.locking = TurnLock(lock, clock, self.committed, fencing=fencing, required=lock_required)
         self._numbers = count(1)
         self._jobs: dict[str, Job] = {}
         self.put_aside = self._jobs
@@ -259,7 +267,7 @@ class Turns(Parking):
         taking: Taking | None = None,
         haste: Haste | None = None,
     ) -> TurnResult:
-        token = UNLOCKED if self.lock is None else self.locking.acquire(workflow_id, events)
+        token = UNLOCKED if self.locking is None else self.locking.acquire(workflow_id, events)
         if token is None:
             return self._post_to_inbox(workflow_id, events)
         memo = TurnMemo(started, extra_write, taking, token)
@@ -272,7 +280,8 @@ class Turns(Parking):
                 except FencedOut as error:
                     self.fenced_out += 1
                     self.residents.refused(None if memo.unoffered is not None else memo.known)
-                    if isinstance(error, TurnLost) and (token := self.locking.acquire(workflow_id, events)) is None:
+                    lost = self.locking if isinstance(error, TurnLost) else None
+                    if lost is not None and (token := lost.acquire(workflow_id, events)) is None:
                         break
                     memo.readings, memo.token = None, token
                 except (AlreadyExists, PayloadTooLarge) as error:
@@ -295,7 +304,7 @@ class Turns(Parking):
             return self._post_to_inbox(workflow_id, events)
         finally:
             memo.known = None  # it knows the memo, and the collector would have to find both
-            if self.lock is not None:
+            if self.locking is not None:
                 self.locking.release(workflow_id, token)
 
     def _decide_and_commit(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, inside: bool) -> TurnResult:
@@ -417,7 +426,7 @@ class Turns(Parking):
                     tx.embed(digest, text)
         for digest, text in decision.definitions.items() if decision.definitions else ():
             tx.embed(digest, text)
-        if self.lock is not None:
+        if self.locking is not None:
             self.locking.confirm(workflow.workflow_id, memo.token)
         if not self.fencing and not decision.created:
             stored = tx.workflow(workflow.workflow_id)
