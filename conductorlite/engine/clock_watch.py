@@ -41,7 +41,8 @@ _LOST_MS: Final = 500
 _TRIES: Final = 10
 _APART_MS: Final = 20
 
-#: Under which name, with that of the machine's run, steps are noted in the store: their number, and what the clock was ahead then.
+#: Under which name, with that of the machine's run, the last step is noted in the store: when it was noticed, in elapsed time,
+#: and by how much the clock was ahead then.
 _NOTED: Final = "clock of "
 
 _LEAST: Final = -(2**53)
@@ -77,10 +78,13 @@ class ClockWatch:
         if isinstance(clock, VirtualClock):
             #: By how much the clock is ahead of elapsed time, ms.
             self._ahead, self._elapsed = clock.set_by, clock.elapsed
+            #: When the clock was last found to be as it was, in elapsed time.
+            self._agreed_at = -1
             clock.watchers.append(weakref.ref(self))  # it says when it is set
             return
         self._elapsed = elapsed_of(clock)
-        self._ahead = clock.now() - self._elapsed()
+        self._agreed_at = self._elapsed()
+        self._ahead = clock.now() - self._agreed_at
         #: When the driver was last seen to run, in elapsed time.
         self._seen_at = self._elapsed()
         if hasattr(clock, "elapsed"):
@@ -93,8 +97,11 @@ class ClockWatch:
 
         When it was, what counts elapsed time in the store is put right before this returns, here or in another process.
         """
-        by = self._clock.now() - self._elapsed() - self._ahead
-        if -_STEP_MS < by < _STEP_MS or self._turns.joined.decisions is not None:
+        passed = self._elapsed()
+        if -_STEP_MS < self._clock.now() - passed - self._ahead < _STEP_MS:
+            self._agreed_at = passed
+            return 0
+        if self._turns.joined.decisions is not None:
             return 0
         with _LOOKING.held():
             ahead = self._read()
@@ -102,7 +109,7 @@ class ClockWatch:
             if abs(by) < _STEP_MS:
                 return 0
             self._correct(by, ahead)
-            self._ahead = ahead
+            self._ahead, self._agreed_at = ahead, self._elapsed()
             self.set_by += by
             self._driven.set_by(by)
         self._turns.wake()
@@ -127,9 +134,9 @@ class ClockWatch:
             known = noted[-1][1] - _ABOVE if noted else None
             if known is not None and abs(known - ahead) < _STEP_MS:
                 return  # another process was first
-            if known is not None and boot:  # that one may have seen a part of it
+            if known is not None and noted[-1][0] > self._agreed_at:  # that one has put right a part of it
                 by = ahead - known
-            tx.note_driven(_NOTED + boot, noted[-1][0] + 1 if noted else 1, ahead + _ABOVE)
+            tx.note_driven(_NOTED + boot, max(self._elapsed(), noted[-1][0] + 1 if noted else 0), ahead + _ABOVE)
             tx.forget_driven(_NOTED + boot, 1)
             tx.post(_set_events(tx, by, now))
             for row in tx.task_holders():

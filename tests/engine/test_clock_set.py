@@ -561,6 +561,44 @@ def test_what_was_just_stored_is_no_day_old(tmp_path: Any) -> None:
         assert engine.payloads.sweep().deleted == 1
 
 
+def test_who_notices_two_steps_at_once_puts_right_what_is_left(tmp_path: Any) -> None:
+    """Another engine has put the first one right; the second one is for this one, and for it alone."""
+    path, clock = tmp_path / "s.db", Machine()
+    with Engine(path, clock=clock) as first, Engine(path, clock=clock) as second:
+        run = first.start(flow(task("w", "WAIT", input_parameters={"duration": "20 s"})))
+        clock.passed += 1_000
+        clock.ahead -= HOUR
+        first.settle()
+        clock.passed += 1_000
+        clock.ahead -= 2 * HOUR
+        second.settle()
+        first.settle()
+        lines = [line for line in first.history(run.workflow_id) if line.kind is HistoryKind.CLOCK]
+        assert [line.number for line in lines] == [-HOUR, -2 * HOUR]
+        assert run.result("30s") == {}
+        assert 20_000 <= clock.passed < 22_000
+
+
+def test_a_step_while_nobody_looked_is_nobodys(tmp_path: Any) -> None:
+    """What an engine has begun after such a step is moved by the steps that it sees."""
+    path, clock = tmp_path / "s.db", Machine()
+    with Engine(path, clock=clock) as engine:
+        clock.ahead -= HOUR
+        engine.settle()
+        engine.start(flow(task("h", "HUMAN")))
+        clock.ahead += HOUR
+        engine.settle()
+    clock.passed += 10_000
+    clock.ahead += 5 * HOUR
+    with Engine(path, clock=clock) as engine:
+        clock.passed += 10_000
+        run = engine.start(flow(task("w", "WAIT", input_parameters={"duration": "20 s"})))
+        clock.ahead -= 2 * HOUR
+        begun = clock.passed
+        assert run.result("30s") == {}
+        assert 20_000 <= clock.passed - begun < 22_000
+
+
 def test_a_clock_without_elapsed_time_is_taken_at_its_word(store: Backend) -> None:
     """A clock of the user's own that tells nothing but its time runs as it says."""
 
