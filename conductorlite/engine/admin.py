@@ -27,6 +27,8 @@ from conductorlite.model.errors import (
     ExecutionNotFound,
     InvalidInput,
     InvariantBroken,
+    PayloadLost,
+    PayloadUnavailable,
     StorageCorrupt,
     StorageReplaced,
 )
@@ -276,7 +278,12 @@ class Admin(Retention):
                 if self._unarchived(view, workflow_id):
                     return []
                 audit = self._audit(view, workflow_id)
-                return [*findings(audit), *record_findings(audit), *relation_findings(view, audit)]
+                return [
+                    *findings(audit),
+                    *record_findings(audit),
+                    *relation_findings(view, audit),
+                    *self._lost_documents(view, workflow_id),
+                ]
             except ConductorliteError as error:
                 if not isinstance(error, StorageCorrupt) or isinstance(error, StorageReplaced):
                     raise
@@ -284,6 +291,14 @@ class Admin(Retention):
             except (LookupError, TypeError, ValueError, AttributeError) as error:
                 text = f"rows contradict each other ({type(error).__name__}: {error})"
         return [Finding(law="rows_can_be_read", workflow_id=workflow_id, text=text)]
+
+    def _lost_documents(self, view: ReadingTransaction, workflow_id: str) -> Iterator[Finding]:
+        """Documents of an execution that are not what was put there; only where they stand beside the store, for each is read."""
+        for external in view.externals(workflow_id, None).values() if self._documents_beside else ():
+            try:
+                self._turns.payload_store.text(external)
+            except (PayloadLost, PayloadUnavailable) as error:
+                yield Finding(law="documents_are_stored", workflow_id=workflow_id, text=str(error))
 
     def _limits(self) -> Iterator[str]:
         found = stored_pages(self._backend, lambda view, after, size: view.limits(after, size), "", lambda limit: limit.key)

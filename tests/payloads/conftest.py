@@ -71,8 +71,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
 
 
 @pytest.fixture
-def new_bench(store: Backend) -> Iterator[NewBench]:
-    """Makes benches on the store, which must be healthy when the test ends."""
+def new_bench(store: Backend, request: pytest.FixtureRequest) -> Iterator[NewBench]:
+    """Makes benches on the store, which must be healthy when the test ends, but for documents that a module loses on purpose."""
     benches: list[Bench] = []
 
     def make(storage: PayloadStorage | None = None, **options: Any) -> Bench:
@@ -83,4 +83,5 @@ def new_bench(store: Backend) -> Iterator[NewBench]:
     findings = benches[-1].engine.admin.check()
     for bench in benches:
         bench.engine.close()
-    assert findings == []
+    on_purpose = {"documents_are_stored"} if getattr(request.module, "LOSES_DOCUMENTS", False) else set()
+    assert [finding for finding in findings if finding.law not in on_purpose] == []
