@@ -75,7 +75,7 @@ def _drive(engine: Engine, workflow_id: str, screen: Screen, timeout_ms: int | N
         return Exit.OK
     if stop:
         return Exit.INTERRUPTED if stop[0] == signal.SIGINT else Exit.TERMINATED
-    from conductorlite.runtime.signals import late
+    from conductorlite.runtime.result_errors import late
 
     raise late(engine, workflow_id)
 

@@ -395,11 +395,17 @@ def open_task(view: ReadingTransaction, workflow_id: str, wanted: str) -> Task |
     return next((row for row in rows if row.ref == wanted), next((row for row in rows if row.base_ref == wanted), None))
 
 
-def blocking_task(view: ReadingTransaction, workflow_id: str) -> Task | None:
-    """The first open WAIT or HUMAN of an execution, else that of the first of its sub-workflows that has one, depth first."""
+def blocking_task(view: ReadingTransaction, workflow_id: str, seen: set[str] | None = None) -> Task | None:
+    """The first open WAIT or HUMAN of an execution, else that of the first of its sub-workflows that has one, depth first.
+
+    The ids of all that were looked at are put into `seen`.
+    """
     pending = [workflow_id]
     while pending:
-        rows = _open_rows(view, pending.pop(0))
+        one = pending.pop(0)
+        if seen is not None:
+            seen.add(one)
+        rows = _open_rows(view, one)
         for row in rows:
             if row.task_type in _BLOCKING:
                 return row

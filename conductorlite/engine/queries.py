@@ -169,7 +169,7 @@ class Queries(Part):
         whole = with_texts(lines, texts)
         return masked_history(whole, fields) if fields else whole, row.status.terminal
 
-    def follow(self, workflow_id: str, after: int, until: Callable[[str, Callable[[], bool]], None]) -> Iterator[HistoryEvent]:
+    def follow(self, workflow_id: str, after: int, until: Callable[[str, Callable[[], bool]], object]) -> Iterator[HistoryEvent]:
         """The lines after that one, and those that are added, until the execution has ended; `until` waits for something of it."""
         over = False
         while not over:

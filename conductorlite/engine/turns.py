@@ -66,10 +66,11 @@ from conductorlite.model.errors import (
     TakesLong,
 )
 from conductorlite.model.executions import Workflow
-from conductorlite.model.threads import Waiters, cached_property
+from conductorlite.model.threads import Waiter, Waiters, cached_property
 from conductorlite.store.ports import Backend, Capability, Lock, WritingTransaction
 
 if TYPE_CHECKING:
+    from conductorlite.engine.awaited import Awaited, Awaiting
     from conductorlite.engine.turn_lock import TurnLock
 
 __all__ = ["Turns"]
@@ -78,8 +79,13 @@ __all__ = ["Turns"]
 _TRIES: Final = 8
 #: After how many of them it decides inside the write, where no other turn can be first: many may ask one limit at once.
 _INSIDE: Final = 3
-#: Turns a verb takes on its own to finish what it began, before the driver has to.
+#: Turns a verb takes on its own to finish what it began, before the driver has to; of related executions while one drives.
 _FOLLOW_UPS: Final = 1_000
+_RELATED: Final = 64
+
+#: New rows of a turn after which others are let in, and for how long, seconds.
+_LARGE: Final = 200
+_PAUSE_S: Final = 0.001
 
 
 class Turns(Parking):
@@ -121,10 +127,15 @@ class Turns(Parking):
         self.read_inside = False
         self.listeners: list[Listener] = []
         self.observers: list[Observer] = []
+        #: Whether a thread drives on the system clock: it takes the turns that follow from a cut one.
+        self.is_driven = False
         #: Turns that were not committed because another one was first.
         self.fenced_out = 0
         #: Woken after every commit of this engine.
         self.committed = Waiters()
+        #: The callers that wait for an execution, by its id, and those of them that are threads and sleep: see `Awaited`.
+        self.waiting: dict[str, dict[Awaiting, None]] = {}
+        self.sleeping: dict[Awaiting, None] = {}
         #: Another number after each of them.
         self.commits = 0
         self.joined = registry.joined
@@ -143,6 +154,13 @@ class Turns(Parking):
     def aside(self) -> Aside:
         """Takes turns that wait for foreign code, while others go on."""
         return Aside(self.run_turn, self.wake, self._jobs)
+
+    @cached_property
+    def awaited(self) -> Awaited:
+        """Wakes the callers that wait for executions."""
+        from conductorlite.engine.awaited import Awaited  # many programs wait for none while another thread drives
+
+        return Awaited(self.backend, self.quiet, self.waiting, self.sleeping)
 
     # ------------------------------------------------------------------ taking turns
 
@@ -193,6 +211,10 @@ class Turns(Parking):
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
             rounds += 1
             missing = [event for event in events if event.event_id not in taken.replies]
+            if not missing and self.is_driven:
+                break  # the driver takes the next one when its turn comes: others that are due are before it
+            if len(latest.inserted) >= _LARGE:
+                Waiter().wait(_PAUSE_S)  # a mutex that is given back is not handed over: others could not take it
             try:
                 if haste is None:
                     follow = self._attempt_turn(workflow_id, missing, None)
@@ -211,7 +233,7 @@ class Turns(Parking):
 
     def run_related(self, family: list[str], haste: Haste | None = None) -> None:
         """Take the turns of parents and children that were written to; what is left of them is the driver's, in haste put aside."""
-        for _ in range(_FOLLOW_UPS):
+        for _ in range(_RELATED if self.is_driven else _FOLLOW_UPS):
             if not family:
                 return
             try:
@@ -460,6 +482,8 @@ class Turns(Parking):
         if self.driven is not None:
             self.driven.committed_at = decision.workflow.updated_at
         self.wake()
+        if self.waiting:
+            self.awaited.committed(decision.workflow)
         self.failures.decision(decision)
         if self.listeners or self.observers:
             with called_by(Caller(turns=self, what="a listener")):

@@ -9,24 +9,28 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from itertools import islice
 from typing import Any, Final, Generic, ParamSpec, TypeVar
 
+from conductorlite.engine.awaited import Awaiting
 from conductorlite.engine.config import refuse_forked
 from conductorlite.engine.turn_types import Caller, caller_of, refuse_callers
 from conductorlite.errors import NoWorker
 from conductorlite.model.clock import Deadline
 from conductorlite.model.errors import EngineClosed, NoThread, StorageError, WouldDeadlock
 from conductorlite.model.executions import HistoryEvent, Workflow
+from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Span, to_span
 from conductorlite.model.threads import clean_up, replaces
 from conductorlite.runtime.engine import Engine
+from conductorlite.runtime.loop import wait_until
 from conductorlite.runtime.pool import Job, Pool
-from conductorlite.runtime.signals import Leaving, late
+from conductorlite.runtime.result_errors import late
+from conductorlite.runtime.signals import Leaving
 
 __all__ = ["Bridge"]
 
@@ -38,6 +42,12 @@ _THREADS: Final = 4
 
 #: Seconds between looks for executions that another process has ended.
 _GLANCE: Final = 0.1
+
+#: How much longer it is for each function of a worker that waits, seconds.
+_EACH: Final = 0.01
+
+#: Callers that are looked at, one look, for what cannot come any more.
+_LOOKED: Final = 100
 
 #: Entries an iterating verb fetches at once.
 _PAGE: Final = 500
@@ -94,12 +104,12 @@ class Bridge:
         self._verbs: Pool[None] = Pool(_THREADS, _nothing)
         self._drives: Pool[None] = Pool(1, _nothing)
         self._loop: asyncio.AbstractEventLoop | None = None
-        #: Who awaits the end of an execution, and whether without a timeout.
-        self._awaited: dict[str, dict[asyncio.Future[None], bool]] = {}
-        #: Of those who follow an execution, resolved by its next commit.
-        self._followed: dict[str, dict[asyncio.Future[None], bool]] = {}
+        #: Those who await what a driver brings about, by the futures that end it; the execution of those without a timeout.
+        self._awaited: dict[asyncio.Future[None], str | None] = {}
         #: What drives for those who await, or will when its turn comes.
         self._on_behalf: Job[None] | None = None
+        #: Functions of workers that wait for an execution.
+        self._napping = 0
         #: Blocks of `background()` that are open.
         self._blocks = 0
         #: Driving verbs that wait for the thread.
@@ -110,7 +120,6 @@ class Bridge:
         #: From the first driving on, until it is closed.
         self._leaving = Leaving()
         self._glancing: asyncio.Task[None] | None = None
-        self._seen: tuple[int, int] | None = None
         engine.listen(self._committed)
 
     # ------------------------------------------------------------------ calls
@@ -266,9 +275,7 @@ class Bridge:
         if engine.clock.virtual:  # nothing is waited for: time jumps
             return await self.drive(engine.result, workflow_id, timeout)
         seconds = None if timeout is None else to_span(timeout) / 1000
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._awaited.setdefault(workflow_id, {})[ended] = timeout is None
-        try:
+        with self._waiting(workflow_id, each=False, endless=timeout is None) as (waiting, ended):
             # Asked after the future is in place: a commit in between is not missed.
             if not (await self.call(engine.status, workflow_id)).terminal:
                 self._drive_on_behalf()
@@ -280,8 +287,9 @@ class Bridge:
                     raise
                 except TimeoutError:
                     pass  # the outcome says that it has not ended
-        finally:
-            self._leave(self._awaited, workflow_id, ended)
+        row = waiting.row
+        if row is not None and row.status is WorkflowStatus.COMPLETED and not (row.output.absent or row.output.large):
+            return row.output_data
         return await self.call(self._outcome, workflow_id)
 
     def events(self, workflow_id: str, after: int) -> AsyncIterator[HistoryEvent]:
@@ -304,19 +312,41 @@ class Bridge:
         """Await that something holds of an execution, after its next commit or the one after."""
         engine = self.engine
         if caller_of(engine.core.turns) is not None:  # a worker's function, which follows others: nothing is driven for it
-            return await asyncio.sleep(_GLANCE)
+            return await self._nap(workflow_id, each=True)
         if engine.clock.virtual:
-            return await self.drive(engine._until, workflow_id, reached)
-        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._followed.setdefault(workflow_id, {})[news] = True
-        try:
+            await self.drive(wait_until, engine, engine.driver, workflow_id, reached)
+            return None
+        with self._waiting(workflow_id, each=True, endless=True) as (_, news):
             if not await self.call(reached):
                 self._drive_on_behalf()
                 self._glance()
                 await news
-        finally:
-            self._leave(self._followed, workflow_id, news)
         return None
+
+    @contextmanager
+    def _waiting(self, workflow_id: str, *, each: bool, endless: bool) -> Iterator[tuple[Awaiting, asyncio.Future[None]]]:
+        """A block that waits for an execution, and what ends the wait."""
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaited[news] = workflow_id if endless else None
+        try:
+            with self.engine.core.turns.awaited.wait(workflow_id, each=each, wake=partial(_post, news, _resolve, None)) as waiting:
+                yield waiting, news
+        finally:
+            self._awaited.pop(news, None)
+            if not self._awaited:
+                self.engine.core.turns.wake()  # a driver on behalf of no caller may stop
+                if self._glancing is not None and self._glancing.get_loop() is asyncio.get_running_loop():
+                    self._glancing.cancel()
+
+    async def _nap(self, workflow_id: str, *, each: bool) -> None:
+        """Wait for a commit of an execution, or for a while that is the longer the more wait: they must look for more than that."""
+        news: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._napping += 1
+        try:
+            with self.engine.core.turns.awaited.wait(workflow_id, each=each, wake=partial(_post, news, _resolve, None)):
+                await asyncio.wait([news], timeout=max(_GLANCE, _EACH * self._napping))
+        finally:
+            self._napping -= 1
 
     async def _result_inside(self, inside: Caller, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
         """As `result`, in a function that the driver may wait for; raises WouldDeadlock when it does, or comes to."""
@@ -330,7 +360,7 @@ class Bridge:
                     if until is not None and until.passed:
                         break
                     await self.call(check)
-                    await asyncio.sleep(_GLANCE)
+                    await self._nap(workflow_id, each=False)
         return await self.call(self._outcome, workflow_id)
 
     def _outcome(self, workflow_id: str) -> dict[str, Any]:
@@ -338,36 +368,13 @@ class Bridge:
             raise late(self.engine, workflow_id)
         return self.engine.result(workflow_id)
 
-    @property
-    def _wanted(self) -> bool:
-        """Whether somebody awaits what a driver brings about."""
-        return bool(self._awaited or self._followed)
-
-    def _leave(self, waiting: dict[str, dict[asyncio.Future[None], bool]], workflow_id: str, future: asyncio.Future[None]) -> None:
-        others = waiting.get(workflow_id, {})
-        others.pop(future, None)
-        if not others:
-            waiting.pop(workflow_id, None)
-        if not self._wanted:
-            self.engine.core.turns.wake()  # a driver on behalf of no caller may stop
-            if self._glancing is not None and self._glancing.get_loop() is asyncio.get_running_loop():
-                self._glancing.cancel()
-
-    def _committed(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
-        if workflow.status.terminal and workflow.workflow_id in self._awaited:
-            self._release(self._awaited, workflow.workflow_id)
-        self._release(self._followed, workflow.workflow_id)
+    def _committed(self, _: Workflow, __: Sequence[HistoryEvent]) -> None:
         for future in tuple(self._polling):
             _post(future, _resolve, None)
 
-    def _release(self, waiting: dict[str, dict[asyncio.Future[None], bool]], workflow_id: str) -> None:
-        for future in tuple(waiting.get(workflow_id, ())):
-            _post(future, _resolve, None)
-
     def _release_all(self, error: BaseException) -> None:
-        for some in (*self._awaited.values(), *self._followed.values()):
-            for future in tuple(some):
-                _post(future, _fail, error)
+        for future in self._awaited.copy():
+            _post(future, _fail, error)
 
     def _answer_signals(self) -> None:
         if not self.engine.clock.virtual:
@@ -382,12 +389,12 @@ class Bridge:
         driver = self.engine.driver
         try:
             with driver.drive():
-                driver.run(until=lambda: not self._wanted or bool(self._queued) or self._closed)
+                driver.run(until=lambda: not self._awaited or bool(self._queued) or self._closed)
         except BaseException as error:
             self._release_all(error)
             return
         self._on_behalf = None  # before it looks who awaits: a task that comes later sees it
-        if self._wanted:  # a driving verb wants the thread: it comes first
+        if self._awaited:  # a driving verb wants the thread: it comes first
             self._drive_on_behalf()
 
     def _glance(self) -> None:
@@ -396,32 +403,26 @@ class Bridge:
             self._glancing = asyncio.get_running_loop().create_task(self._glance_while_awaited())
 
     async def _glance_while_awaited(self) -> None:
-        while self._wanted and not self._closed:
+        while self._awaited and not self._closed:
             await asyncio.sleep(_GLANCE)
+            some = list(islice(self._awaited.items(), _LOOKED))
+            for future, workflow_id in some:  # to the end of the line
+                del self._awaited[future]
+                self._awaited[future] = workflow_id
             with suppress(EngineClosed, StorageError):  # the next look will show it
-                await self.call(self._look)
-            if self._wanted:  # unless somebody does
+                await self.call(self._look, some)
+            if self._awaited:  # unless somebody does
                 self._drive_on_behalf()
 
-    def _look(self) -> None:
-        backend = self.engine.backend
-        version = (backend.data_version(), backend.commits())
-        if version != self._seen:
-            for workflow_id in tuple(self._awaited):
-                if self.engine.status(workflow_id).terminal:
-                    self._release(self._awaited, workflow_id)
-            for workflow_id in tuple(self._followed):
-                self._release(self._followed, workflow_id)
-            self._seen = version
-        for waiting in (self._awaited, self._followed):
-            for workflow_id, futures in tuple(waiting.items()):
-                endless = [future for future, no_timeout in tuple(futures.items()) if no_timeout]
-                try:
-                    if endless:
-                        self.engine.driver.refuse_missing(workflow_id)
-                except NoWorker as error:
-                    for future in endless:
-                        _post(future, _fail, error)
+    def _look(self, some: Sequence[tuple[asyncio.Future[None], str | None]]) -> None:
+        """Look for what others have committed; end the wait of each of some callers that waits for workers that cannot come."""
+        self.engine.core.turns.awaited.look()
+        for future, workflow_id in some:
+            try:
+                if workflow_id is not None:
+                    self.engine.driver.refuse_missing(workflow_id)
+            except NoWorker as error:
+                _post(future, _fail, error)
 
     # ------------------------------------------------------------------ the end
 

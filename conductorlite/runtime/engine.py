@@ -6,25 +6,26 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
 
 from conductorlite.engine.config import EngineConfig, refuse_forked, refuse_handlers
 from conductorlite.engine.keys import checked_strategy
 from conductorlite.engine.transactions import OwnTransaction, joined
-from conductorlite.engine.turn_types import caller_of, refuse_callers
+from conductorlite.engine.turn_types import refuse_callers
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.clock import Clock, Deadline
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, TaskDef, WorkflowDef
-from conductorlite.model.errors import InvalidInput, StorageError
+from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
 from conductorlite.model.pickling import StaysHere
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
 from conductorlite.model.threads import clean_up
-from conductorlite.runtime.loop import Driver
+from conductorlite.runtime.loop import Driver, output_of, wait_until
 from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
-from conductorlite.runtime.signals import Leaving, failed, passes, wait_for
+from conductorlite.runtime.signals import Leaving
 from conductorlite.store.places import on_queue
 from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
 
@@ -86,7 +87,7 @@ class Run(StaysHere, InNotebook, Generic[R]):
         """
         refuse_forked(self._engine._pid)
         refuse_handlers("events")
-        return self._engine.core.queries.follow(self.workflow_id, after, self._engine._until)
+        return self._engine.core.queries.follow(self.workflow_id, after, partial(wait_until, self._engine, self._engine.driver))
 
     def explain(self, task: str | None = None) -> Explanation:
         """Why it waits, or how it ended; see `Engine.explain`."""
@@ -446,33 +447,8 @@ class Engine(Verbs, InNotebook):
         """The output of an execution once it has ended; see `Run.result`."""
         deadline = None if timeout is None else Deadline(self.clock, to_span(timeout))
         rows: list[Workflow] = []
-        self._until(workflow_id, self.core.queries.ending(workflow_id, rows), deadline)
-        row = rows[0] if rows and not rows[0].output.absent else self.core.queries.execution(workflow_id)
-        if row.status is not WorkflowStatus.COMPLETED:
-            raise failed(self, self.get(workflow_id))
-        return row.output_data
-
-    def _until(self, workflow_id: str, reached: Callable[[], bool], deadline: Deadline | None = None) -> None:
-        """Drive, or wait for the thread that does, until something holds of an execution."""
-        once = False
-
-        def over() -> bool:
-            nonlocal once
-            try:
-                once = once or reached()
-            except StorageError as error:
-                if self.clock.virtual or not passes(error):
-                    raise  # else the driver waits for the store
-            return once
-
-        if not over():
-            self._turns.joined.refuse("result")
-            self._news.log(driving=True)
-            if (caller := caller_of(self._turns)) is None:  # outside of executions who waits may wait for anything
-                wait_for(self, self.driver, workflow_id, over, deadline, None)
-            else:
-                with self.driver.waiting.of(caller, workflow_id) as check:
-                    wait_for(self, self.driver, workflow_id, lambda: check() or over(), deadline, caller)
+        row = wait_until(self, self.driver, workflow_id, self.core.queries.ending(workflow_id, rows), deadline, each=False)
+        return output_of(self, workflow_id, row or (rows[0] if rows else None))
 
     def close(self) -> None:
         """Stop the drivers, give back the tasks that its workers hold, and release the store; idempotent.
@@ -492,12 +468,19 @@ class Engine(Verbs, InNotebook):
         with self.driver.drive(timeout=0) as driving:
             if driving:
                 return self._close()
-        self.stop()
-        with self.driver.drive():
-            return self._close()
+        self.driver.is_closing = True
+        try:
+            self.stop()
+            with self.driver.drive():
+                self._close()
+        finally:
+            self.driver.is_closing = False
 
     def _close(self) -> None:
-        clean_up(None, "closing an engine", self.driver.close, self.core.holding.leave, self._leaving.__exit__, super().close)
+        woken = [self._turns.awaited.wake_all] if self._turns.waiting else []
+        clean_up(
+            None, "closing an engine", self.driver.close, self.core.holding.leave, self._leaving.__exit__, super().close, *woken
+        )
 
     def __enter__(self) -> Engine:
         return self

@@ -193,13 +193,18 @@ class HandOut:
     def taking(self, reports: Iterable[Report], ended: Sequence[Worker] = ()) -> Taking | None:
         """What has a turn over reports hand other tasks of their execution to workers that are free after it, `ended` included.
 
-        None when nothing is to be handed over: then, and now and then anyway, every worker is asked for in its turn.
+        None when nothing is to be handed over: then, and after so many tasks in a row if a queue may offer something, every worker
+        is asked for in its turn.
         """
         served = self.served()
         self._in_a_row += 1
-        waits = self.handed or self._waiting or self._lone is not None or (len(served) > 1 and self._in_a_row > _IN_A_ROW)
-        if not self.most or waits or not served:
+        if not self.most or self.handed or self._waiting or self._lone is not None or not served:
             return None
+        if self._in_a_row > _IN_A_ROW and len(served) > 1:
+            mine, quiet, now = {one.queue for one in ended}, self._engine.core.turns.quiet, self._engine.clock.now()
+            if any(worker.queue not in mine and quiet.offered_at(queue) <= now for queue, worker in served.items()):
+                return None
+            self._in_a_row = 0
         most, limit, lent = self.most, self._workers.concurrency, self._workshop.lent is not None and self._workshop.lends()
         if self.threads:
             seen: set[bool] = set()
@@ -270,6 +275,7 @@ class HandOut:
         if taking is None or not (taking.taken or taking.write):
             return
         owner, served, handed = self._engine.config.owner, self.served(), self.handed if into is None else into
+        self._in_a_row += max(0, len(taking.taken) - 1)  # the turn has counted as one
         for task, _ in self._engine.core.polling.received(taking):
             queue = queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type
             handed.append((served[queue], task))

@@ -5,6 +5,8 @@ to the next instant on the agenda. On the system clock they run in threads (coro
 thread, which is the only one that takes turns, sleeps until the next instant, a commit or the end of a function. Where nothing
 else is ready it carries out a quick function itself, or waits for a quick coroutine; while that takes long, who stands by takes the
 turns (`idle`). Idle is exact: nothing due, nothing offered, nothing running, nothing on the agenda.
+
+How a caller comes to a result: it drives, or sleeps while another thread does (`engine/awaited`).
 """
 
 from __future__ import annotations
@@ -13,26 +15,42 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.logs import log_driver
+from conductorlite.engine.turn_types import Caller, caller_of
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
 from conductorlite.model.clock import Deadline, VirtualClock
-from conductorlite.model.errors import ClockError, ConductorliteError, EngineClosed, InvariantBroken, NoThread, StorageError
+from conductorlite.model.errors import (
+    ClockError,
+    ConductorliteError,
+    EngineClosed,
+    InvariantBroken,
+    NoThread,
+    StorageError,
+    WouldDeadlock,
+)
 from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, Workflow
+from conductorlite.model.later import functions
+from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.threads import clean_up
 from conductorlite.runtime.beginnings import Beginnings
 from conductorlite.runtime.handout import AHEAD, BATCH
 from conductorlite.runtime.idle import GLANCE_MS, PATIENCE_MS, Standby, next_stored
 from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
-from conductorlite.runtime.signals import Leaving
+from conductorlite.runtime.signals import Leaving, passes
 from conductorlite.runtime.work import Work
 from conductorlite.runtime.workshop import QUICK_MS
 from conductorlite.store.ports import EventSource
 
-__all__ = ["Driver"]
+if TYPE_CHECKING:
+    from conductorlite.runtime.result_errors import failed, late
+else:
+    failed, late = functions("conductorlite.runtime.result_errors", "failed", "late")
+
+__all__ = ["Driver", "output_of", "wait_until"]
 
 #: Messages asked of a source at once, as in Conductor.
 _MESSAGES: Final = 10
@@ -70,6 +88,8 @@ class Driver(Work):
         self._in_vain = 0
         #: The execution that the caller of `run` waits for.
         self._awaited: str | None = None
+        #: Whether a thread waits for the one that drives in order to close the engine: no other one begins to drive for a result.
+        self.is_closing = False
 
     def carries_out(self) -> bool:
         """See `Work.carries_out`."""
@@ -217,6 +237,8 @@ class Driver(Work):
 
     def _run_real(self, until: _Until, deadline: Deadline | None, forever: bool, *, standing_in: bool = False) -> bool:
         before, self.outages.patient = self.outages.patient, True
+        turns = self.engine.core.turns
+        driven, turns.is_driven = turns.is_driven, True
         outer, self.beginnings.loop, self._deadline = self.beginnings.loop, object(), deadline
         self.feeding.changed()
         self.engine.core.clock_watch.begins()
@@ -239,7 +261,7 @@ class Driver(Work):
                 if over is not None:
                     return over
         finally:
-            self.outages.patient, self.beginnings.loop = before, outer
+            self.outages.patient, self.beginnings.loop, turns.is_driven = before, outer, driven
 
     def _round(self, until: _Until, deadline: Deadline | None, forever: bool) -> bool | None:
         """Do what is ready, or sleep until there may be something; what `run` returns, None to go on."""
@@ -518,3 +540,97 @@ class Driver(Work):
                 self.workshop.close()
             finally:
                 self.standby.close()  # raises nothing
+
+
+def output_of(engine: Verbs, workflow_id: str, row: Workflow | None) -> dict[str, Any]:
+    """The output of an execution that has ended; `row` is its own, if it is at hand. Raises WorkflowFailed."""
+    if row is None or row.output.absent:
+        row = engine.core.queries.execution(workflow_id)
+    if row.status is not WorkflowStatus.COMPLETED:
+        raise failed(engine, engine.get(workflow_id))
+    return row.output_data
+
+
+def wait_until(
+    engine: Verbs,
+    driver: Driver,
+    workflow_id: str,
+    reached: Callable[[], bool],
+    deadline: Deadline | None = None,
+    *,
+    each: bool = True,
+) -> Workflow | None:
+    """Drive, or wait for the thread that does, until something holds of an execution; its row, if it has ended and that is at hand.
+
+    What holds comes with one commit of it or another (`each`), or only with its end. Raises ResultTimeout when the clock reads the
+    `deadline` first, NoWorker, and WouldDeadlock inside what the driver has called.
+    """
+    once = False
+
+    def over() -> bool:
+        nonlocal once
+        try:
+            once = once or reached()
+        except StorageError as error:
+            if engine.clock.virtual or not passes(error):
+                raise  # else the driver waits for the store
+        return once
+
+    if over():
+        return None
+    turns = engine.core.turns
+    turns.joined.refuse("result")
+    driver.missing.news.log(driving=True)
+    if (caller := caller_of(turns)) is None:  # outside of executions who waits may wait for anything
+        return _wait(engine, driver, workflow_id, over, deadline, None, each)
+    with driver.waiting.of(caller, workflow_id) as check:
+        return _wait(engine, driver, workflow_id, lambda: check() or over(), deadline, caller, each)
+
+
+def _wait(
+    engine: Verbs,
+    driver: Driver,
+    workflow_id: str,
+    reached: Callable[[], bool],
+    deadline: Deadline | None,
+    inside: Caller | None,
+    each: bool,
+) -> Workflow | None:
+    if _is_driven(engine, driver, workflow_id, reached, deadline, inside):
+        return None
+    awaited = engine.core.turns.awaited
+    with awaited.wait(workflow_id, each=each) as waiting:
+        while not reached():
+            if deadline is not None and deadline.passed:
+                raise late(engine, workflow_id)
+            drives = awaited.sleep(waiting, engine.clock, deadline)
+            if waiting.row is not None:
+                return waiting.row
+            waiting.news = False
+            if drives and _is_driven(engine, driver, workflow_id, reached, deadline, inside):
+                break
+            if deadline is None and inside is None:
+                driver.refuse_missing(workflow_id)
+    return None
+
+
+def _is_driven(
+    engine: Verbs, driver: Driver, workflow_id: str, reached: Callable[[], bool], deadline: Deadline | None, inside: Caller | None
+) -> bool:
+    """Drive until something holds; False, at once, if it does not and another thread drives, or is about to close the engine."""
+    if driver.is_closing:
+        return reached()
+    try:
+        with driver.drive(timeout=0) as driving:
+            awaited = workflow_id if inside is None else None
+            in_time = driving and driver.run(until=reached, deadline=deadline, awaited=awaited)
+    except ClockError as error:
+        if inside is None or not inside.inline:
+            raise
+        text = f"result() inside {inside.what} would wait for itself: time stands still while it runs"
+        raise WouldDeadlock(f"{text}, and {workflow_id} needs it to pass") from error
+    if reached():
+        return True
+    if driving:
+        raise late(engine, workflow_id, in_time=in_time)
+    return False

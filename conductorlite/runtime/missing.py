@@ -24,17 +24,20 @@ from conductorlite.model import attrs
 from conductorlite.model.clock import elapsed_of
 from conductorlite.model.decisions import ADDRESS, Event, EventKind, Message, queue_prefix
 from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.later import functions
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.threads import Mutex
 from conductorlite.plan.findings import unserved, worker_types
 from conductorlite.runtime.handout import HandOut
 from conductorlite.runtime.idle import COUNTING, POLLED_MS
 from conductorlite.runtime.registry import Workers
-from conductorlite.runtime.signals import unserved_error
 from conductorlite.store.ports import ReadingTransaction
 
 if TYPE_CHECKING:
     from conductorlite.errors import NoWorker
+    from conductorlite.runtime.result_errors import unserved_error
+else:
+    (unserved_error,) = functions("conductorlite.runtime.result_errors", "unserved_error")
 
 __all__ = ["MissingWorkers", "WarnOnce"]
 

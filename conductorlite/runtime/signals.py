@@ -1,4 +1,4 @@
-"""What ends a driver or makes it rest: signals, outages, results that are not there.
+"""What ends a driver or makes it rest: signals, and outages.
 
 Signals that end the process: what it holds is left as by a process that ends by itself.
 
@@ -6,8 +6,6 @@ Without a handler SIGTERM ends a process like SIGKILL does, and the process that
 death they have caused. Python sets handlers in the main thread only, so one is in place as long as an engine is open that was
 opened there, and while the main thread drives; and only where the program has set none. It writes to no store, and the process
 still dies of the signal.
-
-What is raised in place of a result: why an execution failed, or has not ended.
 
 What a driver does while the store, or a part of it, cannot be used: it waits, longer each time, and logs it.
 
@@ -21,21 +19,16 @@ import signal
 import threading
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from functools import partial
+from contextlib import suppress
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from conductorlite.engine.holders import leave_all
 from conductorlite.engine.logs import log_driver
-from conductorlite.engine.turn_types import LASTING, Caller
-from conductorlite.engine.verbs import Verbs
+from conductorlite.engine.turn_types import LASTING
 from conductorlite.model import attrs
-from conductorlite.model.clock import Clock, Deadline
+from conductorlite.model.clock import Clock
 from conductorlite.model.errors import (
-    ClockError,
-    ConductorliteError,
-    ExecutionNotFound,
     NoThread,
     StorageBusy,
     StorageError,
@@ -43,20 +36,10 @@ from conductorlite.model.errors import (
     StorageReadOnly,
     StorageUnavailable,
     TooManyOpenFiles,
-    WouldDeadlock,
 )
-from conductorlite.model.executions import Explanation, Workflow
-from conductorlite.model.later import functions
 from conductorlite.model.texts import error_text
 
-if TYPE_CHECKING:
-    from conductorlite.engine.causes import causes_of
-    from conductorlite.errors import NoWorker, ResultTimeout, WorkflowFailed
-else:
-    NoWorker, ResultTimeout, WorkflowFailed = functions("conductorlite.errors", "NoWorker", "ResultTimeout", "WorkflowFailed")
-    (causes_of,) = functions("conductorlite.engine.causes", "causes_of")
-
-__all__ = ["Leaving", "Outages", "failed", "late", "passes", "unserved_error", "wait_for"]
+__all__ = ["Leaving", "Outages", "passes"]
 
 #: Signals by which a process is asked to end, as far as there are any here.
 _ENDS: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -94,96 +77,6 @@ def _leave(number: int, frame: FrameType | None) -> None:
     leave_all()
     signal.signal(number, signal.SIG_DFL)
     signal.raise_signal(number)
-
-
-def failed(engine: Verbs, workflow: Workflow) -> WorkflowFailed:
-    """The error about an execution that ended otherwise than COMPLETED, with its root causes from below."""
-    return WorkflowFailed(workflow, causes_of(workflow, partial(_child, engine)))
-
-
-def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTimeout:
-    """The error about an execution that has not ended; `in_time` says that nothing was waited for any longer."""
-    try:
-        workflow = engine.get(workflow_id)
-    except StorageError as error:
-        return ResultTimeout(f"{workflow_id} did not end in time, and where it stands cannot be read: {error}")
-    waiting = [f"{task.ref} ({task.task_type}) is {task.status}" for task in workflow.tasks if not task.status.terminal]
-    what = "did not end in time"
-    if in_time:
-        what = "cannot go on by itself" if engine.clock.virtual else "was still open when the engine was asked to stop"
-    parked = f"; it is parked: {workflow.parked}" if workflow.parked else ""
-    if workflow.owner != engine.config.owner:
-        owner = f"engine {workflow.owner!r}" if workflow.owner else "all engines, and this one keeps to its own"
-        what = f"{what} (it belongs to {owner})"
-    text = f"{workflow_id} {what}: {workflow.status}, {', '.join(waiting) or 'no open task'}{parked}"
-    explanation = Explanation()
-    with suppress(ConductorliteError):  # it may be removed by now, or not to be read: that it is late is what matters
-        explanation = engine.explain(workflow_id)
-    return ResultTimeout(text, causes_of(workflow, partial(_child, engine)), explanation)
-
-
-def unserved_error(engine: Verbs, workflow_id: str | None, text: str) -> NoWorker:
-    """The error that names the missing workers of an execution, or (None) of all executions."""
-    if workflow_id is None:
-        return NoWorker(text)
-    return NoWorker(text, causes_of(engine.get(workflow_id), partial(_child, engine)), engine.explain(workflow_id))
-
-
-class Drives(Protocol):
-    """A driver, as far as those need it who wait."""
-
-    def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
-        """See `Work.drive`."""
-
-    def run(self, *, until: Callable[[], bool] | None = None, deadline: Deadline | None = None, awaited: str | None = None) -> bool:
-        """See `Driver.run`."""
-
-    def refuse_missing(self, workflow_id: str | None) -> None:
-        """See `Driver.refuse_missing`."""
-
-
-def wait_for(
-    engine: Verbs, driver: Drives, workflow_id: str, ended: Callable[[], bool], deadline: Deadline | None, inside: Caller | None
-) -> None:
-    """Drive, or wait for the thread that does, until something that goes on has ended.
-
-    Raises ResultTimeout, NoWorker, WouldDeadlock `inside` a call.
-    """
-    awaited = workflow_id if inside is None else None
-    while True:
-        try:
-            with driver.drive(timeout=0) as driving:
-                in_time = driving and driver.run(until=ended, deadline=deadline, awaited=awaited)
-        except ClockError as error:
-            if inside is None or not inside.inline:
-                raise
-            text = f"result() inside {inside.what} would wait for itself: time stands still while it runs"
-            raise WouldDeadlock(f"{text}, and {workflow_id} needs it to pass") from error
-        if ended():
-            return
-        if driving:
-            raise late(engine, workflow_id, in_time=in_time)
-        _await_driver(engine, workflow_id, deadline)
-        if awaited is not None and deadline is None:
-            driver.refuse_missing(awaited)
-
-
-def _await_driver(engine: Verbs, workflow_id: str, deadline: Deadline | None) -> None:
-    """Another thread drives: sleep until something was committed."""
-    waiter = engine.core.turns.committed.waiter()
-    now = engine.clock.now()
-    if deadline is not None and deadline.passed:
-        raise late(engine, workflow_id)
-    engine.clock.wait(waiter, min(now + 100, deadline.instant) if deadline is not None else now + 100)
-    if engine.clock.virtual:
-        waiter.wait(0.05)
-
-
-def _child(engine: Verbs, workflow_id: str) -> Workflow | None:
-    try:
-        return engine.get(workflow_id)
-    except (ExecutionNotFound, StorageError):  # not begun, removed, or not to be read
-        return None
 
 
 #: The first rest after a failure, ms, and the longest: each is twice as long as the one before.

@@ -426,7 +426,14 @@ class _Driving(Block[bool]):
         if not self._inside and self._work.driving.mine(self):
             if error is None or isinstance(error, ConductorliteError):
                 self._work._torn = False
-            self._work.driving.give(self)
+            self._give()
 
     def undo(self, error: BaseException | None = None) -> None:
-        self._work.driving.give(self)
+        self._give()
+
+    def _give(self) -> None:
+        work = self._work
+        work.driving.give(self)
+        turns = work.engine.core.turns
+        if turns.sleeping:  # one of those that wait may have to drive now
+            turns.awaited.wake_first()

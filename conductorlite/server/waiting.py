@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
@@ -24,7 +24,7 @@ from conductorlite.engine.polling import Asker
 from conductorlite.language.haste import Haste
 from conductorlite.model import attrs
 from conductorlite.model.decisions import queue_name
-from conductorlite.model.errors import EngineClosed
+from conductorlite.model.errors import EngineClosed, StorageError
 from conductorlite.model.executions import HistoryEvent, Task, TaskResult, Workflow
 from conductorlite.model.threads import Waiter, started
 from conductorlite.runtime.engine import Engine
@@ -166,9 +166,8 @@ class Groups:
                 call.answer.set_result(call.documents)
 
 
-#: Seconds between looks for what other processes have committed, and between looks at one execution at most.
+#: Seconds between looks for what other processes have committed.
 _GLANCE: Final = 0.1
-_LONGEST: Final = 1.0
 
 
 class Waiting:
@@ -183,7 +182,8 @@ class Waiting:
         self._loop: asyncio.AbstractEventLoop | None = None
         #: Who waits at a queue, in order.
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
-        self._executions: dict[str, set[asyncio.Future[None]]] = {}
+        #: How many wait for an execution.
+        self._until = 0
         self._looking: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._stop = engine.listen(self._committed)
@@ -268,17 +268,21 @@ class Waiting:
             self._looking = asyncio.get_running_loop().create_task(self._look_on())
 
     async def _look_on(self) -> None:
-        """Look which queues have something, after commits and now and then, as long as someone waits."""
-        while self._queues:
+        """Look which queues have something, after commits and now and then, and what others commit, as long as someone waits."""
+        while self._queues or self._until:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_GLANCE):
                     await self._news.wait()
             self._news.clear()
-            for queue in await self.call(self._offered, [*self._queues]):
-                self._call_next(queue)
+            with suppress(EngineClosed, StorageError):  # the next look will show it
+                for queue in await self.call(self._offered, [*self._queues]):
+                    self._call_next(queue)
 
     def _offered(self, queues: Sequence[str]) -> list[str]:
-        """Those of the queues that have a task to take."""
+        """Those of the queues that have a task to take; wakes who waits for an execution that others have committed."""
+        self.engine.core.turns.awaited.look()
+        if not queues:
+            return []
         now = self.engine.clock.now()
         with self.engine.backend.reading() as view:
             first = view.next_message_at(queues)
@@ -289,36 +293,44 @@ class Waiting:
 
     # ------------------------------------------------------------------ executions
 
-    async def until(self, workflow_id: str, holds: Callable[[], bool], timeout: float) -> bool:
-        """Wait until something holds, asked after each commit of an execution and now and then; False when the time is over."""
+    async def until(self, workflow_id: str, left: Callable[[], Collection[str]], timeout: float) -> bool:
+        """Wait until something holds of an execution; False when the time is over.
+
+        `left` returns the executions that it still depends on, none when it holds. It is asked again after a commit of one of them.
+        """
         loop = asyncio.get_running_loop()
-        end, pause = loop.time() + timeout, _GLANCE
-        while True:
-            changed: asyncio.Future[None] = loop.create_future()
-            self._executions.setdefault(workflow_id, set()).add(changed)  # before it is asked: no commit in between is missed
-            try:
-                if await self.call(holds):
-                    return True
-                left = end - loop.time()
-                if left <= 0:
-                    return False
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(min(left, pause)):
-                        await changed
-                pause = min(pause * 1.5, _LONGEST)
-            finally:
-                others = self._executions[workflow_id]
-                others.discard(changed)
-                if not others:
-                    del self._executions[workflow_id]
+        end, known = loop.time() + timeout, frozenset([workflow_id])
+        self._until += 1
+        try:
+            while True:
+                changed: asyncio.Future[None] = loop.create_future()
+                wake = partial(_wake, loop, changed)
+                with self.engine.core.turns.awaited.wait(*known, each=True, wake=wake):  # before it is asked: no commit is missed
+                    others = frozenset(await self.call(left))
+                    if not others:
+                        return True
+                    if others <= known:
+                        self._look()
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout_at(end):
+                                await changed
+                        if loop.time() >= end:
+                            return not await self.call(left)
+                    known = others
+        finally:
+            self._until -= 1
 
-    def _committed(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
-        if self._loop is not None and (self._queues or workflow.workflow_id in self._executions):
+    def _committed(self, _: Workflow, __: Sequence[HistoryEvent]) -> None:
+        if self._loop is not None and self._queues:
             with suppress(RuntimeError):  # the loop was closed meanwhile
-                self._loop.call_soon_threadsafe(self._woken, workflow.workflow_id)
+                self._loop.call_soon_threadsafe(self._news.set)
 
-    def _woken(self, workflow_id: str) -> None:
-        self._news.set()
-        for changed in tuple(self._executions.get(workflow_id, ())):
-            if not changed.done():
-                changed.set_result(None)
+
+def _wake(loop: asyncio.AbstractEventLoop, changed: asyncio.Future[None]) -> None:
+    with suppress(RuntimeError):  # the loop was closed meanwhile
+        loop.call_soon_threadsafe(_resolve, changed)
+
+
+def _resolve(changed: asyncio.Future[None]) -> None:
+    if not changed.done():
+        changed.set_result(None)

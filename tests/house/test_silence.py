@@ -127,7 +127,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "Coroutines.close: RuntimeError",
     ),
     "runtime/registry.py": ("_parameters: Exception",),
-    "runtime/signals.py": (
+    "runtime/result_errors.py": (
         "_child: ExecutionNotFound, StorageError",
         "late: ConductorliteError",
     ),
@@ -142,6 +142,8 @@ SILENT: dict[str, tuple[str, ...]] = {
     "server/waiting.py": (
         "Groups._carry_out: RuntimeError",
         "Waiting._committed: RuntimeError",
+        "Waiting._look_on: EngineClosed, StorageError",
+        "_wake: RuntimeError",
     ),
     "store/payloads.py": (
         "LocalPayloads.put: OSError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -170,6 +171,7 @@ def use_the_rest(engine: Any, me: str, folder: Path, *, on_disk: bool) -> Counte
     engine.schedules.resume(plan.name)
     assert len(engine.schedules.preview(plan.name, 3)) == 3
     assert engine.schedules.backfill(plan.name, 0, 1) == 0
+    assert engine.schedules.executions(plan.name) == []
     engine.schedules.remove(plan.name)
     action = {"action": "start_workflow", "start_workflow": {"name": "instant", "input": {"me": me}}}
     engine.events.register(EventHandler.from_json({"name": f"on-{me}", "event": f"e:{me}", "active": True, "actions": [action]}))
@@ -199,6 +201,11 @@ def use_the_rest(engine: Any, me: str, folder: Path, *, on_disk: bool) -> Counte
     assert engine.admin.take_over(f"nobody-{me}") == 0
     assert engine.admin.size_report()
     engine.admin.relay()
+    loaded = folder / me
+    loaded.mkdir()
+    (loaded / "loaded.json").write_text(json.dumps({**definition(me).to_json(), "name": f"loaded-{me}"}), encoding="utf-8")
+    engine.definitions.load(loaded)
+    assert (f"loaded-{me}", 1) in engine.definitions.workflows()
     engine.admin.index_health()
     for rebuild in (engine.admin.rebuild_index, engine.admin.forget_index):
         with suppress(InvalidInput, StorageBusy):  # a store in memory has no index

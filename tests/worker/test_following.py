@@ -119,7 +119,7 @@ def test_awaited(clock: str | None, tmp_path: Path) -> None:
                     await asyncio.sleep(0)
                 await waits.signal({})
                 assert await following == list(await waits.history())
-                assert engine._bridge._followed == {}
+                assert engine._bridge._awaited == {}
 
     asyncio.run(asyncio.wait_for(main(), 60))
 

@@ -35,10 +35,13 @@ Item = tuple[str, *tuple[Any, ...]]
 
 @attrs.frozen(kw_only=True, slots=True)
 class Bounds:
-    """How much one turn may do before it is cut: steps of the work list, and new rows. And how large payloads may be."""
+    """Bounds of one turn: steps of the work list and new rows, after which it is cut, and sizes of payloads.
 
-    steps: int = 10_000
-    rows: int = 5_000
+    Others wait for the turn, so it should take some tenths of a second at most on a slow machine.
+    """
+
+    steps: int = 5_000
+    rows: int = 1_000
     barriers: Barriers = attrs.field(factory=Barriers)
 
 

@@ -286,10 +286,12 @@ def _checked(strategy: str) -> None:
 async def _waited(
     api: Waiting, workflow_id: str, refs: frozenset[str], seconds: float, strategy: str, request_id: str | None
 ) -> Json | None:
-    def holds() -> bool:
-        return api.engine.status(workflow_id).terminal or _blocking(api.engine, workflow_id, refs) is not None
+    def left() -> set[str]:
+        seen: set[str] = set()
+        ended = api.engine.status(workflow_id).terminal or _blocking(api.engine, workflow_id, refs, seen) is not None
+        return set() if ended else seen
 
-    in_time = await api.until(workflow_id, holds, min(max(0, seconds), _LONGEST_CALL))
+    in_time = await api.until(workflow_id, left, min(max(0, seconds), _LONGEST_CALL))
     return await api.call(
         _response,
         api.engine,
@@ -301,10 +303,13 @@ async def _waited(
     )
 
 
-def _blocking(engine: Engine, workflow_id: str, refs: frozenset[str]) -> Task | None:
-    """The task that blocks an execution: a WAIT without an end or a HUMAN, in it or below; or one of these that has ended."""
+def _blocking(engine: Engine, workflow_id: str, refs: frozenset[str], seen: set[str] | None = None) -> Task | None:
+    """The task that blocks an execution: a WAIT without an end or a HUMAN, in it or below; or one of these that has ended.
+
+    The ids of the executions that this depends on are put into `seen`.
+    """
     with engine.backend.reading() as view:
-        found = blocking_task(view, workflow_id)
+        found = blocking_task(view, workflow_id, seen)
         if found is not None and found.wait_until is None:
             return found
         ended = [view.latest(workflow_id, [ref]).get(ref) for ref in sorted(refs)] if refs else []
