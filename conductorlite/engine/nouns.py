@@ -13,7 +13,7 @@ from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.payloads import PayloadSweep, location
 from conductorlite.engine.polling import Polling
-from conductorlite.engine.queries import Limits, Queries
+from conductorlite.engine.queries import Limits, Queries, queue_sizes
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.model import attrs
@@ -137,9 +137,12 @@ class Tasks(Service):
             return view.poll_data(task_type)
 
     def queue_sizes(self) -> Mapping[str, int]:
-        """How many tasks wait in each queue (`type` or `domain:type`), those with a delay included; reads every queue."""
+        """How many tasks wait for a worker in each queue (`type` or `domain:type`); reads every queue, and the lines of limits.
+
+        Those with a delay count, and those that wait for a slot of `rateLimitPerFrequency` or `concurrentExecLimit`.
+        """
         with self._backend.reading() as view:
-            return view.queue_sizes()
+            return queue_sizes(view)
 
 
 class Payloads(Service):

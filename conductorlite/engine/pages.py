@@ -8,7 +8,7 @@ from typing import Final
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import Control
-from conductorlite.engine.queries import Limits, Queries
+from conductorlite.engine.queries import Limits, Queries, queue_sizes
 from conductorlite.engine.schedules import Schedules, Timetable
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
@@ -67,7 +67,7 @@ class Pages(Part):
             raise InvalidInput(f"limit {limit} is below 1")
         with self._backend.reading() as view:
             rows = view.executions(ExecutionFilter(), None, limit + 1)
-            queues, polls = view.queue_sizes(), view.poll_data(None)
+            queues, polls = queue_sizes(view), view.poll_data(None)
         limits = Limits(self._turns, self._config).all(limit=limit)
         timetable = Timetable(self._turns, self._config, self._control)
         shown = StoreView(

@@ -8,26 +8,27 @@ shown as `***`. Workers, expressions and programs get the values. Source of the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.config import Part, Service
-from conductorlite.engine.turn_types import archived_workflow, missing, status_of, unarchived
+from conductorlite.engine.turn_types import archived_workflow, missing, pages, status_of, unarchived
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import readings
-from conductorlite.model.decisions import Event
+from conductorlite.model.decisions import Event, queue_name
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Task, TaskLog, Workflow
-from conductorlite.model.limits import Limit, Member, known_key, reread
+from conductorlite.model.limits import Limit, Member, MemberState, known_key, reread, task_key
 from conductorlite.store.ports import ReadingTransaction
 
 if TYPE_CHECKING:
     from conductorlite.plan.grafts import RunProgress
 
-__all__ = ["LimitMember", "LimitUse", "Limits", "Queries", "hidden", "masked_history", "masked_value", "with_texts"]
+__all__ = ["LimitMember", "LimitUse", "Limits", "Queries", "hidden", "masked_history", "masked_value", "queue_sizes", "with_texts"]
 
 _MASK: Final = "***"
 
@@ -354,6 +355,26 @@ class Limits(Service):
             found = _use(reread(line.limit, now, read), view.waiting(key), now)
             holders = view.holders(key, "", limit)
         return attrs.evolve(found, holders=tuple(map(_member, holders)), line=tuple(map(_member, line.heads[:limit])))
+
+
+def queue_sizes(view: ReadingTransaction) -> dict[str, int]:
+    """The number of tasks that wait for a worker, by queue: those that are offered, and those that wait for a slot of their limit.
+
+    A limited task is taken back from its queue when no worker polls there, so what is offered alone would be nothing.
+    """
+    sizes = Counter(view.queue_sizes())
+    for page in pages(view.limits, "", lambda limit: limit.key):
+        for limit in page:
+            if limit.key.startswith(task_key("")) and view.waiting(limit.key):
+                waiting = (one for one in view.members(limit.key) if one.state is MemberState.WAITING)
+                sizes.update(queue for one in waiting if (queue := one.lane or _queue_of(view, one)))
+    return dict(sizes)
+
+
+def _queue_of(view: ReadingTransaction, member: Member) -> str:
+    """The queue of a task that waits for a slot; empty when it is gone."""
+    task, row = view.task_by_id(member.holder), view.workflow(member.workflow_id)
+    return "" if task is None or row is None else queue_name(task.task_type, task.domain, row.owner)
 
 
 def _positive(limit: int) -> None:
