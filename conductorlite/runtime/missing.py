@@ -230,8 +230,8 @@ class MissingWorkers:
         names = [unserved(self._kind(queue), self._workers.task_types) for queue in sorted(queues)]
         what = "what is left" if workflow_id is None else workflow_id
         text = (
-            f"{what} cannot go on: {'; '.join(names)}. The store is in memory, so no other process can carry it out, and nobody "
-            "polls for it here. Give the engine its workers, or poll before you wait"
+            f"{what} cannot go on, and the store is in memory, so no other process can carry it out. Give the engine its workers, "
+            f"or poll before you wait: {'; '.join(names)}"
         )
         return unserved_error(self._engine, workflow_id, text)
 

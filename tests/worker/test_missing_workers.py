@@ -180,7 +180,7 @@ def refused(engine: Engine, workflow_id: str | None) -> str | None:
 def test_a_caller_that_waits_for_a_missing_worker_is_refused(engine: Engine, shape: str) -> None:
     """It would wait for ever; every verb that waits without a timeout says which type has no worker, and what to do."""
     run = engine.start(STUCK[shape])
-    with pytest.raises(NoWorker, match=r"no worker here for 'missing'.*Give the engine its workers"):
+    with pytest.raises(NoWorker, match=r"Give the engine its workers.*: .*no worker here for 'missing'"):
         run.result()
     with pytest.raises(NoWorker, match="no worker here for 'missing'"):
         list(run.events())
