@@ -357,7 +357,11 @@ def members_are_those_of_the_rows(audit: ExecutionAudit, _: _Journal) -> Iterato
         if task is None and member.holder != workflow.workflow_id:
             continue  # another law says so
         known = _known(member)
-        place = (None, 0, workflow.generation) if task is None else (task.ref, task.attempt, task.generation)
+        # An execution that is run again, and a task that is reopened, keep the place that they have.
+        generation = workflow.generation if task is None else task.generation
+        place = (None, 0) if task is None else (task.ref, task.attempt)
+        if member.generation > generation:
+            yield f"{member.key!r} knows {member.holder} in generation {member.generation}, its rows are in {generation}"
         said = (*place, workflow.priority, workflow.created_at)
         lanes = ("",) if task is None else ("", queue_name(task.task_type, task.domain, workflow.owner))
         if member.lane not in lanes:
@@ -369,7 +373,7 @@ def members_are_those_of_the_rows(audit: ExecutionAudit, _: _Journal) -> Iterato
 
 
 def _known(member: Member) -> tuple[Any, ...]:
-    return member.ref, member.attempt, member.generation, member.priority, member.created_at
+    return member.ref, member.attempt, member.priority, member.created_at
 
 
 def relation_findings(view: ReadingTransaction, audit: ExecutionAudit) -> list[Finding]:

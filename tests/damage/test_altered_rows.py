@@ -82,6 +82,7 @@ LEGAL: Final = {
     "indexed.place": "an execution that is not known, see its row",
     "limit_members.asked_at": "its place in the line",
     "limit_members.concurrent": "what its definition allowed when it asked, which may be another by now",
+    "limit_members.generation": "a lower one: of an execution that was run again",
     "limit_members.number": "an admission that the limit has counted; only compared with events on their way",
     "limit_members.rate": "what its definition allowed when it asked, which may be another by now",
     "limit_members.seq": "its place in the line",
