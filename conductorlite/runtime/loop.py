@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 else:
     failed, late = functions("conductorlite.runtime.result_errors", "failed", "late")
 
-__all__ = ["Driver", "output_of", "wait_until"]
+__all__ = ["Driver", "next_group", "output_of", "wait_until"]
 
 #: Messages asked of a source at once, as in Conductor.
 _MESSAGES: Final = 10
@@ -72,6 +72,9 @@ _THREADS: Final = "threads"
 _REPORTS: Final = 200
 _GROUP: Final = 64
 
+#: After how long a write others have waited long enough for it, ms: the next one is shared by fewer.
+_LONG_MS: Final = 200
+
 _Until = Callable[[], bool] | None
 
 
@@ -86,6 +89,8 @@ class Driver(Work):
         #: What was due last in virtual time, and how often in a row no turn took it.
         self._due_at: int | None = None
         self._in_vain = 0
+        #: How many executions' turns share a write.
+        self._group = _GROUP
         #: The execution that the caller of `run` waits for.
         self._awaited: str | None = None
         #: Whether a thread waits for the one that drives in order to close the engine: no other one begins to drive for a result.
@@ -307,7 +312,9 @@ class Driver(Work):
         self.handing.most, self.handing.threads = BATCH, True
         busy = self._collect()
         busy = self._beats_due() or busy
-        busy = self._take_turn(self.clock.now(), _GROUP, lately=busy) or busy
+        begun = self.clock.now()
+        if self._take_turn(begun, self._group, lately=busy):
+            busy, self._group = True, next_group(self._group, self.clock.now() - begun)
         busy = (self._asks and self._listen()) or busy
         busy = self._dispatch() or busy
         busy = self.feeding.look(busy=busy) or busy
@@ -540,6 +547,13 @@ class Driver(Work):
                 self.workshop.close()
             finally:
                 self.standby.close()  # raises nothing
+
+
+def next_group(size: int, took_ms: int) -> int:
+    """How many executions' turns share the next write, after so many have taken so long: others wait for all of them."""
+    if took_ms > _LONG_MS:
+        return max(1, size // 4)
+    return min(_GROUP, 2 * size) if took_ms < _LONG_MS // 4 else size
 
 
 def output_of(engine: Verbs, workflow_id: str, row: Workflow | None) -> dict[str, Any]:

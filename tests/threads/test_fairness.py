@@ -11,6 +11,7 @@ import pytest
 
 from conductorlite import Engine, EngineConfig, Workers, WorkflowDef
 from conductorlite.decide.changeset.view import Bounds
+from conductorlite.runtime.loop import next_group
 
 FORK = WorkflowDef.from_json(
     {
@@ -106,6 +107,14 @@ def test_many_tasks_of_one_type_keep_no_other_type_waiting() -> None:
     assert calls.count("wide") == 1_500
     assert max(n for n, kind in enumerate(calls) if kind == "small") < 700
     engine.close()
+
+
+def test_writes_that_take_long_are_shared_by_fewer() -> None:
+    """Turns of many wide forks that share a write would take seconds together: soon each has one of its own, and later not."""
+    sizes = [64]
+    for took in (5_000, 5_000, 5_000, 5_000, 100, 10, 10, 10, 10, 10, 10, 10, -3_600_000):
+        sizes.append(next_group(sizes[-1], took))
+    assert sizes == [64, 16, 4, 1, 1, 1, 2, 4, 8, 16, 32, 64, 64, 64]
 
 
 def waits_for(holds: Callable[[], bool]) -> None:

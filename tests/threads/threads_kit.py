@@ -172,6 +172,7 @@ def use_the_rest(engine: Any, me: str, folder: Path, *, on_disk: bool) -> Counte
     assert len(engine.schedules.preview(plan.name, 3)) == 3
     assert engine.schedules.backfill(plan.name, 0, 1) == 0
     assert engine.schedules.executions(plan.name) == []
+    engine.schedules.remove_executions(0)
     engine.schedules.remove(plan.name)
     action = {"action": "start_workflow", "start_workflow": {"name": "instant", "input": {"me": me}}}
     engine.events.register(EventHandler.from_json({"name": f"on-{me}", "event": f"e:{me}", "active": True, "actions": [action]}))
