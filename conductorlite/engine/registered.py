@@ -12,7 +12,7 @@ from typing import Final
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.occurrences import waits_for_an_end
 from conductorlite.engine.schedules import TIMER
-from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import address_of
 from conductorlite.model.definitions import SchemaDef, TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, StorageCorrupt
@@ -85,17 +85,11 @@ def _examined(what: str, text: str | None, laws: Callable[[str], Iterator[str]],
     return [Finding(law=_LAW, workflow_id=workflow_id, text=f"{what}: {one}") for one in texts]
 
 
-def _same(text: str, again: object) -> Iterator[str]:
-    if text != canonical(again):
-        yield "its text is not as it is written when it is registered"
-
-
 def _workflow(text: str, place: tuple[str, int]) -> Iterator[str]:
     definition = WorkflowDef.from_json(text)
     if (definition.name, definition.version) != place:
         yield f"its text is of {definition.name!r} version {definition.version}"
     yield from (str(problem) for problem in validate(definition) if problem.severity == "error")
-    yield from _same(text, definition.to_json())
 
 
 def _task(text: str, name: str) -> Iterator[str]:
@@ -103,7 +97,6 @@ def _task(text: str, name: str) -> Iterator[str]:
     if definition.name != name:
         yield f"its text is of {definition.name!r}"
     yield from (str(problem) for problem in validate_task_def(definition) if problem.severity == "error")
-    yield from _same(text, definition.to_json())
 
 
 def _schema(text: str, place: tuple[str, int]) -> Iterator[str]:
