@@ -210,7 +210,9 @@ class Turns(Parking):
         family = taken.recipients
         while latest is not None and (latest.more or latest.release_held) and rounds < _FOLLOW_UPS:
             rounds += 1
-            missing = [event for event in events if event.event_id not in taken.replies]
+            # A poll is not handed in again: what it would take is noted in the turn of its own, and nobody would have it.
+            left = (event for event in events if event.event_id not in taken.replies)
+            missing = [event for event in left if event.kind is not EventKind.POLL]
             if not missing and self.is_driven:
                 break  # the driver takes the next one when its turn comes: others that are due are before it
             if len(latest.inserted) >= _LARGE:

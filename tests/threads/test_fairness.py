@@ -83,6 +83,22 @@ def test_turns_of_several_that_go_on_alternate() -> None:
     assert all(set(first[n : n + 3]) == set(ids) for n in range(0, 12, 3))
 
 
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_poll_between_cut_turns_loses_no_task(store: str, tmp_path: Path) -> None:
+    """What polls take while the rest of a cut turn is due is what they are given: no task is leased that nobody has."""
+    path = None if store == "memory" else tmp_path / "orders.db"
+    engine = Engine(path, config=EngineConfig(bounds=Bounds(rows=20)))
+    engine.register(FORK)
+    engine.core.turns.is_driven = True  # so that the rest is left to a driver, which there is none
+    run = engine.start("fork", branches(200, "SIMPLE"))
+    taken: list[str] = []
+    for _ in range(60):
+        taken += [task.task_id for task in engine.poll("wide", count=5)]
+        assert sorted(taken) == sorted(task.task_id for task in run.tasks if task.status == "IN_PROGRESS" and task.ref != "join")
+    assert len(taken) == 200
+    engine.close()
+
+
 def test_without_a_driver_a_verb_still_ends_what_it_began() -> None:
     """`start` takes all turns of a wide fork itself where nobody drives."""
     engine = Engine(config=EngineConfig(bounds=Bounds(rows=20)))
