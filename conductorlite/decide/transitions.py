@@ -1,16 +1,15 @@
 """What happens to the row of an attempt, and of an execution, stated once.
 
-Each function writes the fields of one transition into a row that the turn owns, and nothing else: the caller opens the row with
-`Changeset.opened` and settles it with `Changeset.settle`, which checks the transition, writes the journal's line, counts what is
-live and dates the timers that follow from the row's deadlines. No other function of `decide` assigns a lease, a holder, a worker,
-a number of polls, a response timeout, a beginning or an end (`tests/house/test_transitions.py`).
+Each function writes the fields of one transition into a row that the turn owns, and nothing else. The caller opens the row with
+`Changeset.opened` and settles it with `Changeset.settle`, which checks the transition, writes the journal's line and counts what is
+live. The timers follow from the row's deadlines at the end of the turn. No other function of `decide` assigns a lease, a holder, a
+worker, a number of polls, a response timeout, a beginning or an end (`tests/house/test_transitions.py`).
 
-Source of the rules: Conductor's task life cycle; `reference: task statuses`.
+Source of the rules: Conductor's task life cycle (`Task.Status`, `WorkflowExecutorOps.updateTask`, `ExecutionService.poll`).
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +17,7 @@ from conductorlite.model.attrs import copied
 from conductorlite.model.canonical import EMPTY, attempt_head
 from conductorlite.model.decisions import DEADLINES
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.later import hashlib
 from conductorlite.model.policies import TaskPolicy, jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node

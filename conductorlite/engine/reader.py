@@ -4,8 +4,6 @@ While the view is open in which the turn began, it answers from that. A turn tha
 no other process waits for the store meanwhile: then each batch has a view of its own, in which the fence must be the one that was
 read; else another engine was first, and the turn begins again. Every answer is kept, and is the same for the whole turn. What an
 execution that has not begun has in the store is nothing, and is not looked for.
-
-What a turn asks that is written out as a whole is less, and mostly known: that has readers of its own.
 """
 
 from __future__ import annotations
