@@ -207,12 +207,23 @@ class Engine(Verbs, InNotebook):
             running=lambda: self.driver.agenda(),
         )
         self.driver = Driver(self, self.workers, config.event_sources)
+        if self.workers.flows:
+            self._register_flows()
         self._news = self.driver.missing.news
         self._leaving = Leaving()
         if config.give_back:
             self.core.holding.look()
             if not self.clock.virtual:
                 self._leaving.__enter__()
+
+    def _register_flows(self) -> None:
+        """Register the flows among the workers, so that they can be started by name; the store is closed again if that fails."""
+        try:
+            for flow in self.workers.flows.values():
+                self._turns.registry.ensure([*flow.definitions, flow.definition])
+        except BaseException:
+            self.close()
+            raise
 
     @overload
     def start(self, workflow: Startable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Run[R]: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, get_type_hints, overload
 
@@ -346,6 +347,8 @@ class Workers:
         self.interceptors = checked_interceptors(interceptors)
         #: Another one after each change: who reads it goes on with what it was.
         self.by_queue: dict[str, Worker] = {}
+        #: The flows that were included, by name.
+        self.flows: dict[str, Any] = {}
 
     @overload
     def task(self, name: F, /) -> F: ...
@@ -430,22 +433,43 @@ class Workers:
             for worker in workers:
                 known = self.by_queue.get(worker.queue)
                 if known is not None and (once or known != worker):
-                    raise AlreadyExists(f"a worker for {worker.queue!r} is registered already")
+                    places = f"{defined_at(known.function)} and {defined_at(worker.function)}"
+                    raise AlreadyExists(f"two workers for {worker.queue!r}: {places}; give one of them another name")
                 self.by_queue = {**self.by_queue, worker.queue: worker}
 
     def include(self, *others: HasWorkers) -> Workers:
         """Take over the functions of other sets, of tasks and of flows, and return self.
 
-        Raises AlreadyExists when there is another function for the same tasks.
+        A flow is kept too: an engine that is made with these workers registers it, so that it can be started by its name.
+        Raises AlreadyExists when there is another function for the same tasks, or another flow of the same name, and InvalidInput
+        for a function that is neither a task nor a flow.
         """
+        for other in others:
+            if isinstance(other, type) or not hasattr(other, "workers"):
+                raise InvalidInput(_no_workers(other))
+        self._take(others)
+        for other in others:
+            for flow in other.flows.values() if isinstance(other, Workers) else [other] if hasattr(other, "starting") else ():
+                self._keep(flow)
+        return self
+
+    def _take(self, others: Iterable[HasWorkers]) -> None:
         new = [worker for other in others for worker in other.workers if self.by_queue.get(worker.queue) != worker]
         if new:
             self._put(new, once=False)
-        return self
+
+    def _keep(self, flow: Any) -> None:
+        name = flow.definition.name
+        with _CHANGING.held():
+            known = self.flows.get(name)
+            if known is not None and known is not flow and known.definition != flow.definition:
+                places = f"{defined_at(known.function)} and {defined_at(flow.function)}"
+                raise AlreadyExists(f"two flows are called {name!r}: {places}; give one of them another name, @flow(name=…)")
+            self.flows = {**self.flows, name: flow}
 
     def adopt(self, flow: HasWorkers) -> None:
-        """Take over the functions of a flow that is started; raises as `include` does."""
-        self.include(flow)
+        """Take over the functions of a flow that is started; raises AlreadyExists as `include` does."""
+        self._take([flow])
 
     @property
     def workers(self) -> Workers:
@@ -479,6 +503,21 @@ def all_workers(given: HasWorkers | Iterable[HasWorkers] | None) -> Workers:
         return given
     several: Iterable[HasWorkers] = () if given is None else given if isinstance(given, Iterable) else (given,)
     return Workers().include(*several)
+
+
+def defined_at(function: Callable[..., Any]) -> str:
+    """Where a function is defined, for people: its module and name, its file and line."""
+    function = inspect.unwrap(function)
+    name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
+    code = getattr(function, "__code__", None)
+    return name if code is None else f"{name} ({Path(code.co_filename).name}:{code.co_firstlineno})"
+
+
+def _no_workers(given: object) -> str:
+    """What to say of something that is given as workers and has none."""
+    if isinstance(given, FunctionType):
+        return f"{given.__name__!r} is a plain function ({defined_at(given)}); decorate it with @task or @flow"
+    return f"workers are Workers, tasks and flows, not {given!r:.80}"
 
 
 def _task_def(name: str, options: dict[str, Any]) -> TaskDef:
