@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar, final
 
 from conductorlite.model.errors import InvalidInput, MissingExtra, PayloadLost, PayloadUnavailable
-from conductorlite.model.texts import Seconds, to_seconds
+from conductorlite.model.texts import Seconds, Span, to_seconds, to_span
 from conductorlite.store.payloads import checked_key, checked_operation
 from conductorlite.store.tables import ExternalStorageLocation, StoredPayload
 
@@ -20,7 +20,7 @@ _S3: Final = {"config_kwargs": {"retries": {"mode": "standard", "total_max_attem
 
 #: How long one request to a file system takes at most, with its tries: what its package bounds is not everything, a write to an S3
 #: server that takes the connection and says nothing waits for ever.
-_TIMEOUT: Final = 60
+_TIMEOUT: Final = "60s"
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class FsspecPayloads:
     place (`file:`, for which `LocalPayloads` is there).
     """
 
-    def __init__(self, url: str, *, signed_seconds: Seconds = _SIGNED_SECONDS, timeout: Seconds = _TIMEOUT, **options: Any) -> None:
+    def __init__(self, url: str, *, signed_seconds: Seconds = _SIGNED_SECONDS, timeout: Span = _TIMEOUT, **options: Any) -> None:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
@@ -53,7 +53,7 @@ class FsspecPayloads:
         self.url = url
         self._root = root.rstrip("/")
         #: Those of fsspec that are coroutines below take a bound.
-        self._bound: dict[str, Any] = {"timeout": to_seconds(timeout) / 1_000} if self._fs.async_impl else {}
+        self._bound: dict[str, Any] = {"timeout": to_span(timeout) / 1_000} if self._fs.async_impl else {}
         self._seconds = max(1, to_seconds(signed_seconds) // 1_000)
 
     def put(self, key: str, data: bytes) -> None:

@@ -347,8 +347,8 @@ class Workers:
         self.interceptors = checked_interceptors(interceptors)
         #: Another one after each change: who reads it goes on with what it was.
         self.by_queue: dict[str, Worker] = {}
-        #: The flows that were included, by name.
-        self.flows: dict[str, Any] = {}
+        #: The flows that were included, by name and version.
+        self.flows: dict[tuple[str, int], Any] = {}
 
     @overload
     def task(self, name: F, /) -> F: ...
@@ -459,13 +459,13 @@ class Workers:
             self._put(new, once=False)
 
     def _keep(self, flow: Any) -> None:
-        name = flow.definition.name
+        name, place = flow.definition.name, (flow.definition.name, flow.definition.version)
         with _CHANGING.held():
-            known = self.flows.get(name)
+            known = self.flows.get(place)
             if known is not None and known is not flow and known.definition != flow.definition:
                 places = f"{defined_at(known.function)} and {defined_at(flow.function)}"
                 raise AlreadyExists(f"two flows are called {name!r}: {places}; give one of them another name, @flow(name=…)")
-            self.flows = {**self.flows, name: flow}
+            self.flows = {**self.flows, place: flow}
 
     def adopt(self, flow: HasWorkers) -> None:
         """Take over the functions of a flow that is started; raises AlreadyExists as `include` does."""

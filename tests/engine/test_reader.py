@@ -231,14 +231,14 @@ def carried_out(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[int], None
     """Scripts from now on, which are not carried out; something happens at each."""
     asked: list[str] = []
 
-    def tried(language: Any, line: bytes, limits: Any) -> str:
+    def ask(language: Any, line: bytes, *_: Any) -> str:
         request = json.loads(line)
         if request["run"]:
             asked.append(request["text"])
             meanwhile(len(asked))
         return "=7"
 
-    monkeypatch.setattr(processes, "_tried", tried)
+    monkeypatch.setattr(processes, "_ask", ask)
     return asked
 
 

@@ -74,7 +74,8 @@ _FAULTS: Final = {
     ),
     "idempotency keys of an execution that is not stored, or has another key": (
         "SELECT name, key, workflow_id FROM idempotency_keys AS t WHERE NOT EXISTS (SELECT 1 FROM workflows AS w"
-        " WHERE w.workflow_id = t.workflow_id AND json_extract(w.rest, '$.idempotency_key') = t.key)"
+        # SQLite's JSON functions end a text at a NUL.
+        " WHERE w.workflow_id = t.workflow_id AND (json_extract(w.rest, '$.idempotency_key') = t.key OR instr(t.key, char(0))))"
     ),
     "members of a limit that is not stored": (
         "SELECT key, holder FROM limit_members AS t WHERE NOT EXISTS (SELECT 1 FROM limits AS l WHERE l.key = t.key)"
