@@ -151,7 +151,7 @@ def attempts_are_those_of_the_journal(audit: ExecutionAudit, journal: _Journal) 
         node, name = audit.placed(task), f"{task.ref} attempt {task.attempt}"
         for text in (
             *_instants(audit, journal, task, one),
-            *_work(task, one, operator=node is None or node.operator, moved=journal.migrated),
+            *_work(task, one, operator=node is None or node.operator, moved=journal.migrated or journal.verbs),
         ):
             yield f"{name} {text}"
 
@@ -164,9 +164,11 @@ def _instants(audit: ExecutionAudit, journal: _Journal, task: Task, one: _Attemp
         yield f"begins at {task.started_at}, the journal says {began.at}"
     if one.began is not None and one.began.at and not task.started_at:
         yield f"has not begun, the journal says that it began at {one.began.at}"
-    if task.ended_at != (0 if one.ended is None else one.ended.at):
+    # A verb and a migration may take back what has ended, and end what they take back, without a line of its own.
+    changed = journal.verbs or journal.migrated
+    if not changed and task.ended_at != (0 if one.ended is None else one.ended.at):
         yield f"ends at {task.ended_at}, the journal says {None if one.ended is None else one.ended.at}"
-    if not one.last.at <= task.updated_at <= max(audit.workflow.updated_at, one.last.at):
+    if not changed and not one.last.at <= task.updated_at <= max(audit.workflow.updated_at, one.last.at):
         yield f"was changed last at {task.updated_at}, the journal says {one.last.at}"
     first = journal.first.get(task.ref)
     if not journal.verbs and first is not None and task.first_scheduled_at - one.first_moved not in first:
@@ -176,7 +178,7 @@ def _instants(audit: ExecutionAudit, journal: _Journal, task: Task, one: _Attemp
 def _work(task: Task, one: _Attempt, *, operator: bool, moved: bool) -> Iterator[str]:
     if one.ended is not None and task.reason != one.ended.reason:
         yield f"has the reason {task.reason!r}, the journal says {one.ended.reason!r}"
-    if one.given is not None and task.input != one.given and not moved:  # which may have given it another one
+    if one.given is not None and task.input != one.given and not moved:  # a migration or a verb may have given it another one
         yield "has another input than the journal says"
     if operator or task.status.terminal:
         return
@@ -308,7 +310,7 @@ def events_are_of_their_tasks(audit: ExecutionAudit, _: _Journal) -> Iterator[st
     for event in audit.inbox:
         if not 0 <= event.due_at <= LATEST or not 0 <= event.posted_at <= LATEST:
             yield f"{event.event_id} is due at {event.due_at}, posted at {event.posted_at}, which are no instants"
-        if event.held and workflow.parked is None and workflow.status.value != "PAUSED":
+        if event.held and workflow.parked is None and workflow.status.value != "PAUSED" and not workflow.status.terminal:
             yield f"{event.event_id} is held, and the workflow is {workflow.status}"
         if workflow.parked is not None and not event.held:
             yield f"{event.event_id} is not held, and the workflow is parked"

@@ -213,9 +213,10 @@ class Turns(Parking):
             # A poll is not handed in again: what it would take is noted in the turn of its own, and nobody would have it.
             left = (event for event in events if event.event_id not in taken.replies)
             missing = [event for event in left if event.kind is not EventKind.POLL]
-            if not missing and self.is_driven:
+            large = len(latest.inserted) >= min(_LARGE, self.bounds.rows)
+            if large and not missing and self.is_driven:
                 break  # the driver takes the next one when its turn comes: others that are due are before it
-            if len(latest.inserted) >= _LARGE:
+            if large:
                 Waiter().wait(_PAUSE_S)  # a mutex that is given back is not handed over: others could not take it
             try:
                 if haste is None:
