@@ -32,7 +32,7 @@ _INSTANTS_OF_TASK: Final = (
     *(*DEADLINES, "wait_until"),
 )
 _COUNTS_OF_WORKFLOW: Final = (
-    *("version", "fence", "generation", "priority", "parent_attempt", "parent_generation", "depth", "task_seq", "history_seq"),
+    *("fence", "generation", "priority", "parent_attempt", "parent_generation", "depth", "task_seq", "history_seq"),
     *("sequence", "open", "skips", "permitted_failures", "broken_turns"),
 )
 _COUNTS_OF_TASK: Final = (
@@ -152,6 +152,7 @@ def attempts_are_those_of_the_journal(audit: ExecutionAudit, journal: _Journal) 
         for text in (
             *_instants(audit, journal, task, one),
             *_work(task, one, operator=node is None or node.operator, moved=journal.migrated or journal.verbs),
+            *(() if node is None or node.operator or node.task.async_complete or journal.verbs else _held(task)),
         ):
             yield f"{name} {text}"
 
@@ -175,6 +176,11 @@ def _instants(audit: ExecutionAudit, journal: _Journal, task: Task, one: _Attemp
         yield f"was scheduled first at {task.first_scheduled_at}, the journal says {min(first) + one.first_moved}"
 
 
+def _held(task: Task) -> Iterator[str]:
+    if task.status is TaskStatus.IN_PROGRESS and not task.lease:
+        yield "is in progress, and nobody has a lease on it"
+
+
 def _work(task: Task, one: _Attempt, *, operator: bool, moved: bool) -> Iterator[str]:
     if one.ended is not None and task.reason != one.ended.reason:
         yield f"has the reason {task.reason!r}, the journal says {one.ended.reason!r}"
@@ -182,8 +188,6 @@ def _work(task: Task, one: _Attempt, *, operator: bool, moved: bool) -> Iterator
         yield "has another input than the journal says"
     if operator or task.status.terminal:
         return
-    if task.status is TaskStatus.IN_PROGRESS and not task.lease:
-        yield "is in progress, and nobody has a lease on it"
     if task.output != (one.so_far or EMPTY):
         yield "has put out something else so far than the journal says"
 

@@ -67,17 +67,17 @@ def retried(bench: Bench) -> Callable[[], bool]:
     retry = {"retry_count": 1, "retry_delay_ms": 10_000, "retry_logic": RetryLogic.FIXED}
     bench.start(flow(defined(**retry)))
     report(bench, TaskStatus.FAILED)
-    return lambda: bool(bench.engine.poll("t"))
+    return lambda: bench.poll("t") is not None
 
 
 def called_back(bench: Bench) -> Callable[[], bool]:
     bench.start(flow(defined()))
     report(bench, TaskStatus.IN_PROGRESS, callback_after_ms=10_000)
-    return lambda: bool(bench.engine.poll("t"))
+    return lambda: bench.poll("t") is not None
 
 
 def report(bench: Bench, status: TaskStatus, **fields: Any) -> None:
-    [held] = bench.engine.poll("t")
+    held = bench.take("t")
     bench.engine.update_task(
         TaskResult(workflow_id=held.workflow_id, task_id=held.task_id, lease=held.lease, status=status, **fields)
     )
@@ -85,19 +85,19 @@ def report(bench: Bench, status: TaskStatus, **fields: Any) -> None:
 
 def unanswered(bench: Bench) -> Callable[[], bool]:
     run = bench.start(flow(defined(response_timeout_ms=10_000)))
-    assert bench.engine.poll("t")
+    assert bench.poll("t")
     return lambda: run.status == "TIMED_OUT"
 
 
 def late(bench: Bench) -> Callable[[], bool]:
     run = bench.start(flow(defined(timeout_ms=10_000, timeout_policy=TimeoutPolicy.TIME_OUT_WF)))
-    assert bench.engine.poll("t")
+    assert bench.poll("t")
     return lambda: run.status == "TIMED_OUT"
 
 
 def late_in_all(bench: Bench) -> Callable[[], bool]:
     run = bench.start(flow(defined(total_timeout_ms=10_000, timeout_policy=TimeoutPolicy.TIME_OUT_WF)))
-    assert bench.engine.poll("t")
+    assert bench.poll("t")
     return lambda: run.status == "TIMED_OUT"
 
 
@@ -109,7 +109,7 @@ def unpolled(bench: Bench) -> Callable[[], bool]:
 def by_default(bench: Bench) -> Callable[[], bool]:
     """A timeout that no definition sets counts driven time, which is elapsed time too."""
     run = bench.start(flow(task("d")))
-    assert bench.engine.poll("d")
+    assert bench.poll("d")
     bench.at(bench.second + 590)  # of 600
     return lambda: bench.task("d", 0).status == "TIMED_OUT" and run.status == "RUNNING"
 

@@ -32,11 +32,13 @@ def test_a_backlog_that_nobody_polls_stays_as_deep(new_bench: NewBench, limit: T
     engine.poll("lim", domain=domain)
     engine.settle()
     engine.poll("lim", domain=domain, count=2)
+    engine.settle()
     taken = sum(task.status == "IN_PROGRESS" for run in runs for task in run.tasks)
     assert taken
     assert engine.tasks.queue_sizes() == {queue: 10 - taken}
     for run in runs:
         engine.terminate(run.workflow_id)
+    engine.settle()
     assert engine.tasks.queue_sizes() == {}
 
 

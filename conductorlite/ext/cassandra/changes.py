@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from inspect import signature
 from operator import attrgetter
 from typing import Any, Final
 
@@ -71,9 +72,12 @@ class _Noted:
         if name not in _VERBS:
             return verb
 
-        def noted(*given: Any) -> Any:
-            answer = verb(*given)
-            self.notes.append((name, given))
+        def noted(*given: Any, **named: Any) -> Any:
+            answer = verb(*given, **named)
+            asked = signature(verb).bind(*given, **named) if named else None
+            if asked is not None:
+                asked.apply_defaults()  # a note holds what is given by its place
+            self.notes.append((name, given if asked is None else asked.args))
             return answer
 
         return noted
