@@ -23,8 +23,7 @@ def begun(bench: Bench, kind: str = "SIMPLE", written: dict[str, Any] | None = N
 
 
 def polled(bench: Bench, queue: str = "t") -> Task:
-    task = bench.take(queue)
-    return task
+    return bench.take(queue)
 
 
 def report(bench: Bench, task: Task, status: TaskStatus, *, callback: int = 0) -> None:
