@@ -233,7 +233,7 @@ def _comparison(draw: Any, texts: list[str], numbers: list[str], times: list[str
         low, high = draw(number), draw(number)
         return f"{draw(st.sampled_from(numbers) | _PATHS)} {draw(st.sampled_from(['', 'not ']))}BETWEEN {low} AND {high}"
     if kind == 4:
-        at = draw(st.sampled_from(["0", "1000", "'1970-01-02'", "1970-01-01T00:00:01Z", "'2024-01-01T01:00:00+01:00'"]))
+        at = draw(st.sampled_from(["0", "1000", "'1970-01-02T00:00Z'", "1970-01-01T00:00:01Z", "'2024-01-01T01:00:00+01:00'"]))
         return f"{draw(st.sampled_from(times))} {draw(_EQUALS | _ORDERS)} {at}"
     field = draw(st.sampled_from(texts + more) | _PATHS)
     literals = _of_status(statuses) if field == "status" else _LITERALS
