@@ -140,6 +140,24 @@ class _Made:
         return made if thing is None or not isinstance(made, FunctionType) else made.__get__(thing)
 
 
+def _at_first(name: str, make: Callable[[type], Callable[..., Any]]) -> FunctionType:
+    """A special method that is made when it is first called, and then takes the place of this one.
+
+    It is a function, not a `_Made`: where CPython looks up the special method of an operator, it drops whatever `__get__` raises,
+    Ctrl-C too, and goes on as if there were no such method.
+    """
+
+    def first(self: object, *given: object) -> Any:
+        kind = first.kind  # type: ignore[attr-defined]
+        if kind.__dict__[name] is first:
+            made = make(kind)
+            made.__qualname__, made.__module__ = f"{kind.__qualname__}.{name}", kind.__module__
+            setattr(kind, name, made)
+        return kind.__dict__[name](self, *given)
+
+    return first  # type: ignore[return-value]
+
+
 def _attrs(name: str) -> Any:
     import attrs
 
@@ -270,9 +288,9 @@ def _built(kind: type, *, frozen: bool, kw_only: bool, slots: bool, eq: bool, re
     if frozen:
         body |= {"__setattr__": _refused, "__delattr__": _refused, "__init_others__": _Made(lambda kind: _init(kind, others=True))}
     if repr:
-        body["__repr__"] = _Made(_repr)
+        body["__repr__"] = _at_first("__repr__", _repr)
     if eq and "__eq__" not in kind.__dict__:
-        body |= {"__eq__": _Made(_eq), "__hash__": _Made(_hash) if frozen else None}
+        body |= {"__eq__": _at_first("__eq__", _eq), "__hash__": _at_first("__hash__", _hash) if frozen else None}
     if slots:
         weak = () if any("__weakref__" in base.__dict__ for base in kind.__mro__[1:]) else ("__weakref__",)
         inherited = {name for base in kind.__mro__[1:] for name in base.__dict__.get("__slots__", ())}
@@ -283,11 +301,16 @@ def _built(kind: type, *, frozen: bool, kw_only: bool, slots: bool, eq: bool, re
     for name, value in body.items():
         if type(value) is _Made:
             value.kind, value.name = made, name
+        elif getattr(value, "__code__", None) is _FIRST:
+            value.kind = made
     for value in body.values():
         function = getattr(value, "fget", None) or getattr(value, "__func__", value)
         if "__class__" in getattr(getattr(function, "__code__", None), "co_freevars", ()):
             function.__closure__[function.__code__.co_freevars.index("__class__")].cell_contents = made
     return made
+
+
+_FIRST: Final = _at_first("", lambda kind: _repr(kind)).__code__
 
 
 class _Writable(dict[type, type]):

@@ -83,7 +83,7 @@ def _a_class_of_fields() -> Any:
     @attrs.frozen(kw_only=True)
     class Row:
         name: str
-        numbers: list[int] = attrs.field(factory=list)
+        numbers: tuple[int, ...] = attrs.field(factory=tuple)
 
     return attrs.changed(Row(name="a"), name="b")
 
@@ -110,6 +110,34 @@ def test_while_a_class_is_made(make: Callable[[], Any], every: int) -> None:
         assert interrupted.where is not None
         made = make()
         assert "b" in (getattr(made, "name", ""), getattr(made, "value", ""))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda a, b: a == b,
+        lambda a, b: (a != b) is False,
+        lambda a, b: [a] == [b],
+        lambda a, b: a in [b],
+        lambda a, b: hash(a) == hash(b),
+        lambda a, b: {a: 1}[b] == 1,
+        lambda a, b: repr(a) == repr(b),
+        lambda a, b: f"{a}" == f"{b}",
+    ],
+)
+def test_while_a_special_method_is_made(use: Callable[[Any, Any], bool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython drops what is raised where an operator's method is looked up: nothing is made there."""
+    one = _a_class_of_fields()
+    same = attrs.changed(one, name="b")
+
+    def interrupt(kind: type) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(attrs, "_fields", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            use(one, same)
+    assert use(one, same)
 
 
 def test_no_source_needs_a_module_to_be_compiled() -> None:
