@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.reports import held_attempt
 from conductorlite.decide.transitions import move_deadlines, move_instants
 from conductorlite.model.decisions import TIMERS, Event, EventKind, Outcome
 from conductorlite.model.executions import HistoryKind, Task
@@ -99,18 +100,12 @@ def _move_event(changeset: Changeset, event: Event, by: int) -> None:
 
 def on_suspended(changeset: Changeset, event: Event) -> None:
     """Give an attempt the time back in which the process that holds it did not run: that says nothing of its worker."""
-    said = changeset.value(event.data)
-    task = None if event.ref is None or changeset.workflow.status.terminal else changeset.addressee(event)
-    if (
-        task is None
-        or task.status is not TaskStatus.IN_PROGRESS
-        or (task.attempt, task.generation) != (event.attempt, event.generation)
-        or said.get("lease", task.lease) != task.lease
-    ):
-        changeset.reply(event, Outcome.IGNORED, "the attempt is not in those hands any more")
+    task = held_attempt(changeset, event)
+    if task is None:
         return
     row, before = changeset.opened(task)
-    move_deadlines(row, said["by"])
+    by: int = changeset.value(event.data)["by"]
+    move_deadlines(row, by)
     changeset.settle(row, before)
-    text = f"the process that holds it did not run for {span_in_words(said['by'])}, which its deadlines do not count"
-    changeset.journal(HistoryKind.CLOCK, "SUSPENDED", ref=row.ref, attempt=row.attempt, number=said["by"], reason=text)
+    text = f"the process that holds it did not run for {span_in_words(by)}, which its deadlines do not count"
+    changeset.journal(HistoryKind.CLOCK, "SUSPENDED", ref=row.ref, attempt=row.attempt, number=by, reason=text)

@@ -46,6 +46,7 @@ from conductorlite.plan.compile import Node
 
 __all__ = [
     "ALONE_AFTER",
+    "held_attempt",
     "on_extend_lease",
     "on_give_back",
     "on_poll",
@@ -243,19 +244,26 @@ _WHY: Final = {
 _DEATHS: Final = frozenset({"died", "silent"})
 
 
-def on_give_back(changeset: Changeset, event: Event) -> None:
-    """Offer an attempt again whose holder has it no longer, at its old place in the queue and under a lease to come."""
-    said = changeset.value(event.data)
+def held_attempt(changeset: Changeset, event: Event) -> Task | None:
+    """The attempt in the hands of the holder that an event names; None, with a reply, when it is not in those hands any more."""
     task = None if event.ref is None or changeset.workflow.status.terminal else changeset.addressee(event)
     if (
         task is None
         or task.status is not TaskStatus.IN_PROGRESS
         or (task.attempt, task.generation) != (event.attempt, event.generation)
-        or said.get("lease", task.lease) != task.lease
+        or changeset.value(event.data).get("lease", task.lease) != task.lease
     ):
         changeset.reply(event, Outcome.IGNORED, "the attempt is not in those hands any more")
+        return None
+    return task
+
+
+def on_give_back(changeset: Changeset, event: Event) -> None:
+    """Offer an attempt again whose holder has it no longer, at its old place in the queue and under a lease to come."""
+    task = held_attempt(changeset, event)
+    if task is None:
         return
-    why = said.get("why")
+    why = changeset.value(event.data).get("why")
     died = why in _DEATHS
     if died and task.deaths >= ALONE_AFTER:
         number = task.deaths + 1

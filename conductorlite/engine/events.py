@@ -22,7 +22,7 @@ from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.decisions import DEATHS
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced, start_event
 from conductorlite.engine.registry import Embedded
-from conductorlite.engine.schedule_records import RECORDS, is_record
+from conductorlite.engine.schedule_records import RECORDS, is_record, remove_records
 from conductorlite.engine.turns import Turns
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import compile_template, expanded
@@ -57,15 +57,12 @@ from conductorlite.model.handlers import (
     UpdateWorkflowVariables,
 )
 from conductorlite.model.policies import derive_id
-from conductorlite.model.texts import REASON_LENGTH, Instant, error_text, to_instant
+from conductorlite.model.texts import REASON_LENGTH, Instant, error_text
 from conductorlite.model.threads import Cache
 from conductorlite.plan.validate import validate_event_handler
 from conductorlite.store.ports import EventMessage, ReadingTransaction, WritingTransaction
 
 __all__ = ["Acting", "Events"]
-
-#: Records deleted in one commit.
-_PAGE: Final = 500
 
 #: Whatever an action says wrong is its own failure; these are the store's.
 _TRANSIENT: Final = (StorageError, EngineClosed, InvariantBroken)
@@ -300,13 +297,7 @@ class Events(Service):
         A message whose records were removed is acted upon again when it comes again: keep them for as long as its source may
         repeat itself. Only `start_workflow` is still done once then, while the execution it began is there.
         """
-        until, gone = to_instant(before), 0
-        while True:
-            with self._backend.writing() as tx:
-                dropped = tx.drop_event_executions(until, _PAGE, without=RECORDS)
-            gone += dropped
-            if dropped < _PAGE:
-                return gone
+        return remove_records(self._backend, before, without=RECORDS)
 
 
 _MESSAGE: Final = "conductor.event.messageId"

@@ -13,13 +13,18 @@ from conductorlite.model.canonical import Payload, present
 from conductorlite.model.decisions import address_of, name_at
 from conductorlite.model.handlers import EventExecution, EventStatus
 from conductorlite.model.schedules import Progress, ScheduledRun, ScheduleExecution, ScheduleOutcome, WorkflowSchedule
+from conductorlite.model.texts import Instant, to_instant
+from conductorlite.store.ports import Backend
 from conductorlite.store.tables import EventPlace
 from conductorlite.store.transactions import ReadingTransaction, WritingTransaction
 
-__all__ = ["RECORDS", "is_record", "page_of_records", "place_of", "write_records"]
+__all__ = ["RECORDS", "is_record", "page_of_records", "place_of", "remove_records", "write_records"]
 
 #: The message id of all records of schedules.
 RECORDS: Final = "conductorlite.schedule"
+
+#: Records deleted in one commit.
+_PAGE: Final = 500
 
 _STATUSES: Final = {ScheduleOutcome.EXECUTED: EventStatus.COMPLETED, ScheduleOutcome.FAILED: EventStatus.FAILED}
 
@@ -49,6 +54,17 @@ def is_record(row: EventExecution) -> bool:
 def place_of(one: ScheduleExecution) -> EventPlace:
     """Where a record stands in listings."""
     return (one.executed_time, address_of(one.schedule_name), str(one.scheduled_time), RECORDS, one.number)
+
+
+def remove_records(backend: Backend, before: Instant, *, message_id: str | None = None, without: str | None = None) -> int:
+    """Delete the records made before an instant, of one message id or of all but one; returns how many that were."""
+    until, gone = to_instant(before), 0
+    while True:
+        with backend.writing() as tx:
+            dropped = tx.drop_event_executions(until, _PAGE, message_id, without)
+        gone += dropped
+        if dropped < _PAGE:
+            return gone
 
 
 def _record(schedule: WorkflowSchedule, run: ScheduledRun, number: int = 0) -> EventExecution:

@@ -16,7 +16,7 @@ from conductorlite.engine.config import EngineConfig, Part, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
 from conductorlite.engine.occurrences import ScheduleStep, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
-from conductorlite.engine.schedule_records import RECORDS, page_of_records, place_of, write_records
+from conductorlite.engine.schedule_records import RECORDS, page_of_records, place_of, remove_records, write_records
 from conductorlite.engine.turn_types import ExtraWrite, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.language.cron import following, next_after, problems
@@ -314,13 +314,7 @@ class Schedules(Service):
 
         What was started stays, and so does what `Schedule.recent` has.
         """
-        until, gone = to_instant(before), 0
-        while True:
-            with self._backend.writing() as tx:
-                dropped = tx.drop_event_executions(until, _EVENTS, message_id=RECORDS)
-            gone += dropped
-            if dropped < _EVENTS:
-                return gone
+        return remove_records(self._backend, before, message_id=RECORDS)
 
     def preview(
         self, schedule: str | WorkflowSchedule, count: int = 5, *, zone_id: str = "UTC", after: Instant | None = None
