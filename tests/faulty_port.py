@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Literal
 
@@ -106,6 +107,16 @@ class FaultyPort:
             for one in (source, target):
                 self._open.discard(one)
                 _shut(one)
+
+
+def until(seconds: int, holds: Callable[[], object]) -> None:
+    """Wait until something holds, for so many seconds at most."""
+    never = threading.Event()
+    for _ in range(100 * seconds):
+        if holds():
+            return
+        never.wait(0.01)
+    raise AssertionError(f"it did not come to hold within {seconds} s")
 
 
 def _shut(one: socket.socket) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from fake_redis import FakeRedis
-from faulty_port import FAULTS, Fault, FaultyPort
+from faulty_port import FAULTS, Fault, FaultyPort, until
 
 from conductorlite import Engine, EngineConfig, Workers, WorkflowDef
 from conductorlite.errors import LockUnavailable
@@ -76,16 +75,6 @@ def _tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conductorlite.engine.turn_lock._FIRST_S", 0.02)
 
 
-def until(holds: Callable[[], object]) -> None:
-    """Wait until something holds, for 20 s at most."""
-    never = threading.Event()
-    for _ in range(2_000):
-        if holds():
-            return
-        never.wait(0.01)
-    raise AssertionError("it did not come to hold within 20 s")
-
-
 def nothing() -> dict[str, object]:
     """Returns at once."""
     return {}
@@ -130,13 +119,13 @@ def test_a_server_that_fails_is_left_alone_and_counts_again_later(
 
     assert lock.try_acquire("before", 0) is not None
     servers.set(fault, 1)
-    until(lambda: is_left_alone(1))
+    until(20, lambda: is_left_alone(1))
     for _ in range(50):
         assert is_left_alone(1)
     servers.set("none")
-    until(lambda: logged("a Redis server answers again"))
+    until(20, lambda: logged("a Redis server answers again"))
     servers.set(fault, 0)
-    until(lambda: is_left_alone(2))
+    until(20, lambda: is_left_alone(2))
     assert logged("a Redis server answers again") == 1
     lock.close()
 
@@ -155,7 +144,7 @@ def test_without_any_server_turns_go_on_under_the_fence(
             engine.start(CHAIN).result("20s")
         assert logged("the lock cannot be used") == 1
         servers.set("none")
-        until(lambda: logged("the lock can be used again"))
+        until(20, lambda: logged("the lock can be used again"))
         asked = sum(port.asked for port in servers.ports)
         engine.start(CHAIN).result("20s")
         assert sum(port.asked for port in servers.ports) > asked
@@ -183,7 +172,7 @@ def test_a_program_starts_while_its_lock_is_down(servers: Servers, fault: Fault,
         assert logged("the lock cannot be used") == 1
         engine.start(CHAIN).result("20s")
         servers.set("none")
-        until(lambda: logged("the lock can be used again"))
+        until(20, lambda: logged("the lock can be used again"))
         before = [len(server.keys) for server in servers.servers]
         engine.start(CHAIN).result("20s")
         assert engine.admin.check() == []
@@ -226,5 +215,5 @@ def test_what_could_not_be_given_back_is_when_the_lock_answers_again(
         assert logged("the lock cannot be used") == 1
         lock.release = release  # type: ignore[method-assign]
         one.set("none")
-        until(lambda: logged("the lock can be used again"))
-        until(lambda: not one.servers[0].keys)
+        until(20, lambda: logged("the lock can be used again"))
+        until(20, lambda: not one.servers[0].keys)

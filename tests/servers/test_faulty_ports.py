@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from faulty_port import Fault, FaultyPort
+from faulty_port import Fault, FaultyPort, until
 from places import url_of
 
 from conductorlite import Engine, EngineConfig, Workers, WorkflowDef, WorkflowStatus
@@ -25,16 +25,6 @@ SILENT = ["hangs", "refuses", "half-open", "ends"]
 def nothing() -> dict[str, object]:
     """Returns at once."""
     return {}
-
-
-def until(holds: Callable[[], object]) -> None:
-    """Wait until something holds, for 30 s at most."""
-    never = threading.Event()
-    for _ in range(3_000):
-        if holds():
-            return
-        never.wait(0.01)
-    raise AssertionError("it did not come to hold within 30 s")
 
 
 @pytest.fixture
@@ -97,9 +87,9 @@ def test_a_driver_waits_for_a_store_that_does_not_answer(
             assert called.wait(30)
             port.set(fault)
             answered.set()
-            until(lambda: logged("the driver waits for the store"))
+            until(30, lambda: logged("the driver waits for the store"))
             port.set("none")
-            until(lambda: logged("the store can be used again"))
+            until(30, lambda: logged("the store can be used again"))
             assert run.result("30s") == {}
         finally:
             answered.set()
@@ -134,13 +124,13 @@ def test_turns_go_on_without_a_lock_that_does_not_answer(
                 engine.start(CHAIN).result("30s")
             assert logged("the lock cannot be used") == 2 * number - 1
             port.set("none")
-            until(lambda number=number: logged("the lock can be used again") == 2 * number - 1)
+            until(30, lambda number=number: logged("the lock can be used again") == 2 * number - 1)
         port.set(fault)
         with Engine(lock=url, workers=workers) as engine:
             assert logged("the lock cannot be used") == 2 * number
             engine.start(CHAIN).result("30s")
             port.set("none")
-            until(lambda number=number: logged("the lock can be used again") == 2 * number)
+            until(30, lambda number=number: logged("the lock can be used again") == 2 * number)
     port.set(fault)
     with pytest.raises(LockUnavailable):
         Engine(lock=url, config=EngineConfig(lock_required=True))
