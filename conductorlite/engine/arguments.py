@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from inspect import signature
 from typing import Any, Final
 
+from conductorlite.model.later import inspect
 from conductorlite.model.texts import printable
 
 __all__ = ["wrong_argument"]
@@ -28,7 +28,7 @@ _LARGEST: Final = 2**63 - 1
 def wrong_argument(method: Callable[..., Any], face: object, given: Sequence[Any], options: Mapping[str, Any]) -> str | None:
     """Which argument of a call that failed is not of the type of its parameter, as a sentence; None when none is."""
     try:
-        arguments = signature(method).bind(face, *given, **options).arguments
+        arguments = inspect.signature(method).bind(face, *given, **options).arguments
     except TypeError:
         return None  # another sentence says so
     for name, value in arguments.items():

@@ -179,7 +179,7 @@ class Aside:
                 return self._take_slowly(job)
             return False
         except Exception as error:
-            return self._failed(job, error)
+            self._failed(job, error)
         return True
 
     def _take_slowly(self, job: Job) -> bool:
@@ -188,15 +188,12 @@ class Aside:
             with at_leisure():
                 self._run_turn(job.workflow_id)
         except Exception as error:
-            return self._failed(job, error)
+            self._failed(job, error)
         return True
 
-    def _failed(self, job: Job, error: Exception) -> bool:
+    def _failed(self, job: Job, error: Exception) -> None:
         """A driver takes the turn as any other, and hears of what lasts."""
         if isinstance(error, InvariantBroken | EngineClosed):
-            return True  # counted on its row and logged; or there is nobody to take it
-        if isinstance(error, StorageError):
-            log_driver("the turn of %s that was put aside is taken again: %s", job.workflow_id, error_text(error))
-            return True
-        log_driver("the turn of %s that was put aside failed: %s", job.workflow_id, error_text(error))
-        return True
+            return  # counted on its row and logged; or there is nobody to take it
+        what = "is taken again" if isinstance(error, StorageError) else "failed"
+        log_driver("the turn of %s that was put aside %s: %s", job.workflow_id, what, error_text(error))

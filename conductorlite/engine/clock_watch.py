@@ -11,12 +11,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.logs import log_driver
-from conductorlite.engine.turn_types import PAGE
+from conductorlite.engine.turn_types import pages
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import VirtualClock, elapsed_of, machine_boot
@@ -196,20 +197,16 @@ def _move_stretches(tx: WritingTransaction, owner: str, by: int) -> None:
 
 def _move_windows(tx: WritingTransaction, by: int) -> None:
     """Have the windows of rate limits lie where the clock would have had them; those with a steady clock say so themselves."""
-    after = ""
-    while page := tx.limits(after, PAGE):
+    for page in pages(tx.limits, "", lambda limit: limit.key):
         for limit in page:
             if limit.log and not limit.boot:
                 tx.put_limit(LimitChange(limit=attrs.evolve(limit, log=tuple(at + by for at in limit.log))))
-        after = page[-1].key
 
 
 def _move_loose(tx: WritingTransaction, by: int) -> None:
     """Have what was put into the payload storage lately be as old as it is: its grace time is a length of time."""
-    after = ("", "")
-    while page := tx.loose_payloads(_LATEST, after, PAGE):
+    for page in pages(partial(tx.loose_payloads, _LATEST), ("", ""), lambda one: (one.key, one.workflow_id)):
         tx.mark_orphan([attrs.evolve(one, at=one.at + by) for one in page if one.at])
-        after = (page[-1].key, page[-1].workflow_id)
 
 
 def _set_events(tx: WritingTransaction, by: int, now: int) -> list[Event]:
@@ -233,10 +230,8 @@ def _set_events(tx: WritingTransaction, by: int, now: int) -> list[Event]:
 
 def _live(view: ReadingTransaction) -> Iterator[str]:
     for status in (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED):
-        after = ""
-        while page := view.workflow_ids(status, after, PAGE):
+        for page in pages(partial(view.workflow_ids, status), "", str):
             yield from page
-            after = page[-1]
 
 
 def _passed(view: ReadingTransaction, now: int, lost: int, owner: str) -> Iterator[Task]:

@@ -87,7 +87,7 @@ class TurnDecider(Lookups):
         """
         memo = TurnMemo() if memo is None else memo
         plan = self.plans.plan(view, workflow)
-        reader = StoreReader(self, view, workflow, memo, limited=plan.asks_limits or workflow.rate_limit_key is not None)
+        reader = StoreReader(self, view, workflow, memo, plan=plan)
         now = reader.now
         passes = memo.started is not None or workflow.parked is not None
         if self.put_aside and not passes:
@@ -176,9 +176,7 @@ class TurnDecider(Lookups):
         if plan is None or plan.foreign:
             return None
         row = resident.row
-        memo.known = reader = StoreReader(
-            self, None, row, memo, resident, limited=plan.asks_limits or row.rate_limit_key is not None
-        )
+        memo.known = reader = StoreReader(self, None, row, memo, resident, plan=plan)
         ordered = tuple(sorted(events, key=lambda event: event.order)) if len(events) > 1 else tuple(events)
         reader.ahead = partial(prefetch, plan, reader, ordered)
         try:
@@ -202,9 +200,7 @@ class TurnDecider(Lookups):
         plan = self.plans.kept(workflow, ())
         if plan is None or plan.foreign:
             return None
-        memo.known = reader = StoreReader(
-            self, None, workflow, memo, limited=plan.asks_limits or workflow.rate_limit_key is not None
-        )
+        memo.known = reader = StoreReader(self, None, workflow, memo, plan=plan)
         return self.decide(new[Turn](plan=plan, reader=reader, events=tuple(events), now=reader.now, taking=memo.taking))
 
     def decide(self, turn: Turn) -> Decision:
@@ -282,7 +278,7 @@ class TurnDecider(Lookups):
 
 
 #: Turns that break an invariant before the workflow is parked.
-_BROKEN_TURNS: Final = 3
+BROKEN_TURNS: Final = 3
 
 #: Processes that die in one turn before the workflow is parked.
 DEATHS: Final = 3
@@ -329,7 +325,7 @@ class Parking(TurnDecider):
 
     def _park_deadly(self, workflow_id: str, deadly: Deadly) -> None:
         with self.backend.writing() as tx:
-            tx.park(workflow_id, _BROKEN_TURNS, str(deadly))
+            tx.park(workflow_id, BROKEN_TURNS, str(deadly))
         if self.marks is not None:
             self.marks.forget(deadly.key)
         log_driver("%s is parked: %s", workflow_id, deadly)
@@ -343,8 +339,8 @@ class Parking(TurnDecider):
             workflow = tx.workflow(workflow_id)
             tries = 1 + (self._unborn.get(workflow_id, 0) if workflow is None else workflow.broken_turns)
             self._unborn = {} if workflow is not None else {**self._unborn, workflow_id: tries}
-            tx.park(workflow_id, tries, str(error) if tries >= _BROKEN_TURNS else None)
-        if tries == _BROKEN_TURNS:
+            tx.park(workflow_id, tries, str(error) if tries >= BROKEN_TURNS else None)
+        if tries == BROKEN_TURNS:
             log_parked(workflow_id, str(error))
 
     def hold_inbox(self, workflow_id: str, events: Sequence[Event] = ()) -> None:

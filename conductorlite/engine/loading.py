@@ -216,7 +216,8 @@ class _Loading:
         with self._backend.reading() as view:
             if not self._overwrite:
                 self._leave_registered(view)
-            self._resolve_schemas(view)
+            if self._lenient:
+                self._resolve_schemas(view)
         with self._backend.writing() as tx:
             self._write(tx)
         for found in (*self.workflows.values(), *self.tasks.values(), *self.handlers.values()):
@@ -251,11 +252,11 @@ class _Loading:
         for known in everywhere:
             for key, found in known.items():
                 missing = [
-                    f"{schema.name!r}"
+                    repr(schema.name)
                     for schema in (found.definition.input_schema, found.definition.output_schema)
                     if enforced(found.definition) and schema is not None and schema.data is None and not self._has(view, schema)
                 ]
-                if missing and self._lenient:
+                if missing:
                     named = f"the schema {' and '.join(missing)} is registered nowhere"
                     message = f"{named}: nothing is checked by it (enforceSchema is set to false), as on an open-source server"
                     self.report(found.source, found.path, message, LoadSeverity.WARNING)
@@ -263,8 +264,8 @@ class _Loading:
                     known[key] = attrs.evolve(found, definition=relaxed)
 
     def _has(self, view: ReadingTransaction, schema: SchemaDef) -> bool:
-        versions = [version for name, version in self.schemas if name == schema.name]
-        return schema.version in versions or view.schema_def(schema.name, schema.version) is not None
+        place = (schema.name, schema.version)
+        return place in self.schemas or view.schema_def(*place) is not None
 
     def _write(self, tx: WritingTransaction) -> None:
         for (name, version), found in self.schemas.items():

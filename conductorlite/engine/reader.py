@@ -47,9 +47,9 @@ class StoreReader:
         memo: TurnMemo,
         resident: Resident | None = None,
         *,
-        limited: bool = True,
+        plan: Plan | None = None,
     ) -> None:
-        """Read for a turn on an execution; `limited` says whether limits may be asked, so that the steady clock is read too."""
+        """Read for a turn on an execution; where its `plan` asks no limits, the steady clock is not read."""
         self.workflow = workflow
         #: Whether its rows are in memory: nothing is saved by asking for many at once.
         self.at_hand = resident is not None or lookups.at_hand
@@ -66,6 +66,7 @@ class StoreReader:
         #: The instant of the turn, and what the steady clock read then.
         clock = lookups.clock
         self._read_at: tuple[str, int] | None = None
+        limited = plan is None or plan.asks_limits or workflow.rate_limit_key is not None
         if memo.readings is not None:
             self.now, self._read_at = memo.readings
         elif limited and not clock.virtual:

@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from conductorlite.decide.transitions import attempt_id
+from conductorlite.engine.decisions import BROKEN_TURNS
 from conductorlite.engine.invariants import ExecutionAudit, Finding
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.canonical import digest as digest_of
-from conductorlite.model.decisions import DEADLINES, TIMERS, EventKind, queue_name
+from conductorlite.model.decisions import DEADLINES, FIELDS, TIMERS, EventKind, queue_name
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, printed_ref
 from conductorlite.model.limits import Member
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["LATEST", "record_findings", "relation_findings"]
+__all__ = ["record_findings", "relation_findings"]
 
 #: No instant that is stored is later: the end of the year 9999, epoch ms.
-LATEST: Final = 253_402_300_799_999
+_LATEST: Final = 253_402_300_799_999
 
 _INSTANTS_OF_WORKFLOW: Final = ("created_at", "started_at", "updated_at", "ended_at", "last_retried_at", "timeout_at")
 _INSTANTS_OF_TASK: Final = (
@@ -42,9 +43,6 @@ _COUNTS_OF_TASK: Final = (
 
 #: No count is as high.
 _MOST: Final = 1 << 50
-
-#: After so many turns that broke a law an execution is parked.
-_BROKEN: Final = 3
 
 
 @attrs.define(kw_only=True, slots=True)
@@ -77,11 +75,10 @@ class _Journal:
 
     def __init__(self, audit: ExecutionAudit) -> None:
         self.attempts: dict[tuple[str | None, int | None], _Attempt] = {}
-        #: The line at which the execution began, and those at which it ended and was reopened last.
+        #: The line at which the execution began, and the last one about its status.
         self.begun: HistoryEvent | None = None
         self.status: HistoryEvent | None = None
         self.migrated = self.verbs = False
-        self.reopened: HistoryEvent | None = None
         #: When first attempts were scheduled, as their lines say.
         self.first: dict[str | None, set[int]] = {}
         #: The numbers of lines at which the clock was set, and by how much.
@@ -298,21 +295,21 @@ def instants_and_counts_are_possible(audit: ExecutionAudit, _: _Journal) -> Iter
     ):
         for field in instants:
             at = getattr(row, field)
-            if at is not None and not 0 <= at <= LATEST:
+            if at is not None and not 0 <= at <= _LATEST:
                 yield f"{name}: {field} is {at}, which is no instant"
         for field in counts:
             count = getattr(row, field)
             if not 0 <= count < _MOST:
                 yield f"{name}: {field} is {count}, which is no count"
-    if audit.workflow.broken_turns > _BROKEN:
-        yield f"{audit.workflow.broken_turns} turns have broken a law, and it is not parked since {_BROKEN}"
+    if audit.workflow.broken_turns > BROKEN_TURNS:
+        yield f"{audit.workflow.broken_turns} turns have broken a law, and it is not parked since {BROKEN_TURNS}"
 
 
 def events_are_of_their_tasks(audit: ExecutionAudit, _: _Journal) -> Iterator[str]:
     """A timer is about the attempt that it names, and waits while the execution is paused or parked, and no longer."""
     workflow, last = audit.workflow, audit.last
     for event in audit.inbox:
-        if not 0 <= event.due_at <= LATEST or not 0 <= event.posted_at <= LATEST:
+        if not 0 <= event.due_at <= _LATEST or not 0 <= event.posted_at <= _LATEST:
             yield f"{event.event_id} is due at {event.due_at}, posted at {event.posted_at}, which are no instants"
         if event.held and workflow.parked is None and workflow.status.value != "PAUSED" and not workflow.status.terminal:
             yield f"{event.event_id} is held, and the workflow is {workflow.status}"
@@ -327,17 +324,14 @@ def events_are_of_their_tasks(audit: ExecutionAudit, _: _Journal) -> Iterator[st
             yield f"{event.event_id} is the timer {event.kind} of {event.ref}"
         if event.kind is EventKind.WORKFLOW_TIMEOUT and workflow.timeout_at is None:
             yield "the workflow has a timer for its timeout, and no timeout"
-        at = workflow.timeout_at if event.kind is EventKind.WORKFLOW_TIMEOUT else _deadline(task, event.kind)
+        at = workflow.timeout_at
+        if event.kind is not EventKind.WORKFLOW_TIMEOUT:
+            at = None if task is None else getattr(task, FIELDS[event.kind])
         # What came due while the workflow was paused or parked is dated again when it goes on.
         if at is not None and event.due_at != at and not at < event.due_at <= workflow.updated_at:
             yield f"{event.event_id} is due at {event.due_at}, its deadline is {at}"
         if task is not None and (event.attempt, event.generation) != (task.attempt, task.generation):
             yield f"{event.event_id} is about attempt {event.attempt} of generation {event.generation}"
-
-
-def _deadline(task: Task | None, kind: EventKind) -> int | None:
-    at: int | None = next((getattr(task, name) for name, of in TIMERS.items() if of is kind), None) if task is not None else None
-    return at
 
 
 #: Kinds of the timers that an execution sets for its tasks and for itself.
@@ -375,7 +369,7 @@ def members_are_those_of_the_rows(audit: ExecutionAudit, _: _Journal) -> Iterato
             yield f"{member.key!r} has {member.holder} wait in the lane {member.lane!r}, its queue is {lanes[-1]!r}"
         if known != said:
             yield f"{member.key!r} knows {member.holder} as {known}, its rows say {said}"
-        if not 0 <= member.asked_at <= LATEST or min(member.number, member.concurrent, member.rate, member.window_ms) < 0:
+        if not 0 <= member.asked_at <= _LATEST or min(member.number, member.concurrent, member.rate, member.window_ms) < 0:
             yield f"{member.key!r} has impossible numbers for {member.holder}"
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.occurrences import waits_for_an_end
 from conductorlite.engine.schedules import TIMER
+from conductorlite.engine.turn_types import pages
 from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import address_of
 from conductorlite.model.definitions import SchemaDef, TaskDef, WorkflowDef
@@ -48,10 +49,8 @@ def registered_findings(view: ReadingTransaction) -> list[Finding]:
         for active in (True, False)
     }
     for text in handlers:
-        found += _examined("an event handler", text, partial(_handler, view=view, listed=listed))
-    after = ""
-    while page := view.schedules(after, 500):
-        after = page[-1].name
+        found += _examined("an event handler", text, partial(_handler, view=view, handlers=handlers, listed=listed))
+    for page in pages(view.schedules, "", lambda row: row.name):
         for row in page:
             found += _examined(f"schedule {row.name!r}", row.text, partial(_schedule, view=view, row=row))
     return found
@@ -117,11 +116,13 @@ def _events(handlers: Sequence[str]) -> Iterator[str]:
             yield event
 
 
-def _handler(text: str, view: ReadingTransaction, listed: dict[tuple[str, bool], frozenset[str]]) -> Iterator[str]:
+def _handler(
+    text: str, view: ReadingTransaction, handlers: Sequence[str], listed: dict[tuple[str, bool], frozenset[str]]
+) -> Iterator[str]:
     handler = EventHandler.from_json(text)
     if view.event_handler(handler.name) != text:
         yield f"its text is of {handler.name!r}, under which another one is stored"
-    if sum(one == text for one in view.event_handlers(None, active_only=False)) > 1:
+    if handlers.count(text) > 1:
         yield f"{handler.name!r} is stored twice"
     if text not in listed[handler.event, False]:
         yield f"{handler.name!r} is not found by its event, {handler.event!r}"
@@ -134,11 +135,12 @@ def _schedule(text: str, view: ReadingTransaction, row: ScheduleRow) -> Iterator
     schedule, progress = WorkflowSchedule.from_json(text), progress_from_text(row.progress)
     if schedule.name != row.name or row.address != address_of(row.name):
         yield f"its text is of {schedule.name!r}, its events are for {row.address!r}"
-    timer = next((event for event in view.inbox(row.address) if event.event_id == TIMER), None)
+    inbox = view.inbox(row.address)
+    timer = next((event for event in inbox if event.event_id == TIMER), None)
     if progress.next_at is not None and not progress.paused and (timer is None or timer.due_at > progress.next_at):
         yield f"it is due at {progress.next_at}, and its timer is {None if timer is None else timer.due_at}"
     if row.waits is not waits_for_an_end(progress):
         yield f"it {'waits' if row.waits else 'does not wait'} for the end of what it has started"
-    for event in view.inbox(row.address):
+    for event in inbox:
         if event.owner != row.owner or event.ref != row.name:
             yield f"its event {event.event_id} is for {event.owner or 'everybody'} and {event.ref!r}"

@@ -12,7 +12,7 @@ from typing import Any
 from conductorlite.engine.invariants import ExecutionAudit, Finding, could_go, recounted, slots_taken, timers_amiss
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
-from conductorlite.model.decisions import DEADLINES, TIMERS, Decision, Event, EventKind, Message, Outgoing, queue_name
+from conductorlite.model.decisions import DEADLINES, FIELDS, TIMERS, Decision, Event, EventKind, Message, Outgoing, queue_name
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.model.statuses import TaskStatus
@@ -149,7 +149,7 @@ def _timers(repair: _Mending) -> None:
     for event in audit.inbox:
         task = last.get(event.ref or "")
         over = ended or task is None or task.status.terminal
-        if event.kind in kinds and (over or getattr(task, _field(event.kind)) is None):
+        if event.kind in kinds and (over or getattr(task, FIELDS[event.kind]) is None):
             repair.cancelled.append(event.event_id)
             repair.note("nothing_of_the_ended", f"{event.event_id}: a timer without a deadline is taken back")
         elif event.kind is EventKind.WORKFLOW_TIMEOUT and ended:
@@ -176,10 +176,6 @@ def _timers(repair: _Mending) -> None:
     if timeout is not None and EventKind.WORKFLOW_TIMEOUT not in inbox and audit.workflow.compensating is None:
         repair.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, timeout)
         repair.note("open_tasks_are_reachable", f"the workflow's timeout at {timeout} has its timer again")
-
-
-def _field(kind: EventKind) -> str:
-    return next(name for name, of in TIMERS.items() if of is kind)
 
 
 def _messages(repair: _Mending) -> None:

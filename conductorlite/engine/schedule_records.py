@@ -18,7 +18,7 @@ from conductorlite.store.ports import Backend
 from conductorlite.store.tables import EventPlace
 from conductorlite.store.transactions import ReadingTransaction, WritingTransaction
 
-__all__ = ["RECORDS", "is_record", "page_of_records", "place_of", "remove_records", "write_records"]
+__all__ = ["RECORDS", "is_record", "page_of_records", "remove_records", "write_records"]
 
 #: The message id of all records of schedules.
 RECORDS: Final = "conductorlite.schedule"
@@ -39,11 +39,12 @@ def write_records(tx: WritingTransaction, schedule: WorkflowSchedule, before: Pr
 
 
 def page_of_records(
-    view: ReadingTransaction, name: str | None, after: EventPlace | None, limit: int
-) -> list[tuple[EventPlace, ScheduleExecution]]:
-    """Up to `limit` records of a schedule, or of all, newest first, with their places."""
-    rows = view.event_executions(None if name is None else address_of(name), RECORDS, after, limit)
-    return [(row.place, _execution(row)) for row in rows if is_record(row)]
+    view: ReadingTransaction, name: str | None, after: ScheduleExecution | None, limit: int
+) -> list[ScheduleExecution]:
+    """Up to `limit` records of a schedule, or of all, newest first."""
+    place = None if after is None else _place_of(after)
+    rows = view.event_executions(None if name is None else address_of(name), RECORDS, place, limit)
+    return [_execution(row) for row in rows if is_record(row)]
 
 
 def is_record(row: EventExecution) -> bool:
@@ -51,7 +52,7 @@ def is_record(row: EventExecution) -> bool:
     return row.message_id == RECORDS and name_at(row.name) is not None
 
 
-def place_of(one: ScheduleExecution) -> EventPlace:
+def _place_of(one: ScheduleExecution) -> EventPlace:
     """Where a record stands in listings."""
     return (one.executed_time, address_of(one.schedule_name), str(one.scheduled_time), RECORDS, one.number)
 

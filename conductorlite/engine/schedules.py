@@ -16,7 +16,7 @@ from conductorlite.engine.config import EngineConfig, Part, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
 from conductorlite.engine.occurrences import ScheduleStep, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
-from conductorlite.engine.schedule_records import RECORDS, page_of_records, place_of, remove_records, write_records
+from conductorlite.engine.schedule_records import RECORDS, page_of_records, remove_records, write_records
 from conductorlite.engine.turn_types import ExtraWrite, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.language.cron import following, next_after, problems
@@ -307,7 +307,7 @@ class Schedules(Service):
         if limit < 1:
             raise InvalidInput(f"limit {limit} is below 1")
         with self._backend.reading() as view:
-            return [one for _, one in page_of_records(view, name, None if after is None else place_of(after), limit)]
+            return page_of_records(view, name, after, limit)
 
     def remove_executions(self, before: Instant) -> int:
         """Delete the records of what became of instants that were decided upon before an instant; returns how many that were.

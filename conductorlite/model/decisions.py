@@ -18,6 +18,7 @@ from conductorlite.model.limits import LimitChange
 __all__ = [
     "ADDRESS",
     "DEADLINES",
+    "FIELDS",
     "TIMERS",
     "Decision",
     "Embedding",
@@ -174,6 +175,8 @@ DEADLINES: Final[Mapping[str, EventKind]] = {
 }
 #: The same with the instant that a WAIT waits for, which is not given up when it ends.
 TIMERS: Final[Mapping[str, EventKind]] = {**DEADLINES, "wait_until": EventKind.WAIT_ENDS}
+#: The field of a task that each of these timers goes with.
+FIELDS: Final[Mapping[EventKind, str]] = {kind: name for name, kind in TIMERS.items()}
 
 #: What came of an act on a limit, as the journal records it: which act, whether who asked has a slot (1, 0), and the references of
 #: the same execution that were let in by it (the empty text: the execution itself).

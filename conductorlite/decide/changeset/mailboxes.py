@@ -11,7 +11,7 @@ from typing import Any, Final
 from conductorlite.decide.changeset.view import Item, View
 from conductorlite.model.attrs import changed, new
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.decisions import Event, EventKind, Message, Outcome, Reply, queue_name
+from conductorlite.model.decisions import FIELDS, Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.executions import Task
 
 __all__ = ["REPLIES", "TIMEOUTS", "Mailboxes", "counted"]
@@ -24,15 +24,6 @@ def counted(event: Event) -> Mapping[str, Any] | None:
     """Since when a timeout counts driven time (epoch ms), how much, and whose drivers count; None if it counts by the clock."""
     return (event.data.value or None) if event.kind in TIMEOUTS else None
 
-
-#: The field of a row that holds the deadline of a timer.
-DEADLINES: Final = {
-    EventKind.TOTAL_TIMEOUT: "total_timeout_at",
-    EventKind.TASK_TIMEOUT: "timeout_at",
-    EventKind.POLL_TIMEOUT: "poll_timeout_at",
-    EventKind.RESPONSE_TIMEOUT: "response_timeout_at",
-    EventKind.WAIT_ENDS: "wait_until",
-}
 
 #: The answers that say no more.
 REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
@@ -163,7 +154,7 @@ class Mailboxes(View):
         if event.event_id in self._timers:
             return True
         row = self.last.get(event.ref or "")
-        field = DEADLINES.get(event.kind)
+        field = FIELDS.get(event.kind)
         if row is None or field is None or (row.attempt, row.generation) != (event.attempt, event.generation):
             return False
         at = getattr(row, field)
