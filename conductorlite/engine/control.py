@@ -27,6 +27,7 @@ from conductorlite.model.decisions import EventKind, Outcome, name_at
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.scalars import is_integer
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Instant, Span, as_map, as_text, printable, to_instant, to_span
 from conductorlite.model.threads import Cache
@@ -59,7 +60,7 @@ def refuse_parked(workflow_id: str, taken: TurnResult) -> None:
 def _check(request: StartWorkflowRequest) -> None:
     """Refuse what is not of its declared type or out of range; raises InvalidInput."""
     priority, version, correlation, created_by = request.priority, request.version, request.correlation_id, request.created_by
-    if (type(priority) is not int and not _whole(priority)) or not 0 <= priority <= 99:
+    if (type(priority) is not int and not is_integer(priority)) or not 0 <= priority <= 99:
         raise InvalidInput(f"priority {printable(priority, 60)} is not a whole number between 0 and 99")
     if version is not None:
         _check_version(version, request.workflow_def)
@@ -69,12 +70,8 @@ def _check(request: StartWorkflowRequest) -> None:
         as_text(created_by, "created_by")
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _check_version(version: object, definition: WorkflowDef | None) -> None:
-    if not _whole(version):
+    if not is_integer(version):
         raise InvalidInput(f"version {version!r:.60} is no whole number")
     if definition is not None and version != definition.version:
         raise InvalidInput(

@@ -60,8 +60,7 @@ Answer = Callable[[Any], Any]
 class _Round:
     """One question to all servers, and what they have answered so far. Thread-safe; one thread waits for it."""
 
-    def __init__(self, servers: int, enough: Callable[[Sequence[Any]], bool], *, binding: bool) -> None:
-        self._enough = enough
+    def __init__(self, servers: int, *, binding: bool) -> None:
         self._left = servers
         #: Whether a server is asked also when the others have answered.
         self.binding = binding
@@ -90,9 +89,9 @@ class _Round:
             self._left -= 1
         self._news.wake()
 
-    def wait(self, patience: float) -> None:
+    def wait(self, enough: Callable[[Sequence[Any]], bool], patience: float) -> None:
         """Wait until enough servers have answered, or none is left, or nothing has come for so many seconds."""
-        while self._left > 0 and self.refusal is None and not self._enough(self.answers):
+        while self._left > 0 and self.refusal is None and not enough(self.answers):
             if not self._news.wait(patience):
                 break
         self.over = True
@@ -166,11 +165,14 @@ class _Server:
             self._leave_alone(str(refusal))
             round_.fail(refusal)
         except Exception as error:
-            problem = f"{_name(self.client)}: {str(error) or type_name(error)}"
+            problem = self._problem_of(error)
             self._leave_alone(problem)
             round_.fail(problem)
         else:
             round_.add(answer)
+
+    def _problem_of(self, error: Exception) -> str:
+        return f"{_name(self.client)}: {str(error) or type_name(error)}"
 
     def _leave_alone(self, problem: str) -> None:
         if not self._alone:
@@ -181,7 +183,7 @@ class _Server:
         try:
             self.client.ping()
         except Exception as error:
-            self._problem = f"{_name(self.client)}: {str(error) or type_name(error)}"
+            self._problem = self._problem_of(error)
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_S)
             return
         self._problem, self._pause = "", _FIRST_PAUSE_S
@@ -291,7 +293,7 @@ class RedisLock:
 
     def _give_back(self, key: str, token: int) -> None:
         """Take back what was taken in part, on every server that can be reached; elsewhere it ends with its lease."""
-        self._ask(lambda client: client.eval(_RELEASE, 1, key, token), self._are_enough, binding=True)
+        self._ask(lambda client: client.eval(_RELEASE, 1, key, token), binding=True)
 
     def _are_enough(self, answers: Sequence[Any]) -> bool:
         return len(answers) >= self._quorum
@@ -301,18 +303,18 @@ class RedisLock:
         agreed = sum(map(bool, answers))
         return agreed >= self._quorum or len(answers) - agreed > len(self._servers) - self._quorum
 
-    def _ask(self, question: Answer, enough: Callable[[Sequence[Any]], bool], *, binding: bool) -> _Round:
+    def _ask(self, question: Answer, *, binding: bool) -> _Round:
         if self._closed or os.getpid() != self._pid:
             raise EngineClosed("the lock of Redis was closed, or opened before the process was forked")
-        round_ = _Round(len(self._servers), enough, binding=binding)
+        round_ = _Round(len(self._servers), binding=binding)
         for server in self._servers:
             server.ask(question, round_)
         return round_
 
     def _asked(self, question: Answer, enough: Callable[[Sequence[Any]], bool], *, binding: bool = False) -> list[Any]:
         """The answers of the servers that gave one in time, more than half."""
-        round_ = self._ask(question, enough, binding=binding)
-        round_.wait(self._patience)
+        round_ = self._ask(question, binding=binding)
+        round_.wait(enough, self._patience)
         if round_.refusal is not None:
             raise round_.refusal
         answers, problems = list(round_.answers), list(round_.problems)

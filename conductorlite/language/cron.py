@@ -29,6 +29,7 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import MAX_KEY
 from conductorlite.model.errors import InvalidExpression, InvalidInput, Problem
 from conductorlite.model.later import calendar, pattern, zoneinfo
+from conductorlite.model.scalars import is_integer
 from conductorlite.model.schedules import CronSchedule, WorkflowSchedule
 
 __all__ = ["Cron", "crons_of", "following", "latest", "next_after", "next_instant", "parse_cron", "problems", "zone_of"]
@@ -401,11 +402,11 @@ def _identity(schedule: WorkflowSchedule) -> Iterator[Problem]:
     request = schedule.start_workflow_request
     if not request.name and request.workflow_def is None:
         yield Problem(path="$.startWorkflowRequest.name", message="is missing")
-    if not _is_whole(request.priority) or not 0 <= request.priority <= 99:
+    if not is_integer(request.priority) or not 0 <= request.priority <= 99:
         message = f"{request.priority!r:.60} is not a whole number between 0 and 99"
         yield Problem(path="$.startWorkflowRequest.priority", message=message)
     version, definition = request.version, request.workflow_def
-    if version is not None and not _is_whole(version):
+    if version is not None and not is_integer(version):
         yield Problem(path="$.startWorkflowRequest.version", message=f"{version!r:.60} is no whole number")
     elif definition is not None and version not in (None, definition.version):
         message = f"is {version}, and the workflowDef given is version {definition.version}"
@@ -416,10 +417,6 @@ def _identity(schedule: WorkflowSchedule) -> Iterator[Problem]:
         # Kept like any property we do not know, it would start without an input, day by day.
         message = "is not read here, for an upload is swept: give the input itself"
         yield Problem(path="$.startWorkflowRequest.externalInputPayloadStoragePath", message=message)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _timing(schedule: WorkflowSchedule) -> Iterator[Problem]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.language.operators import exact_operators
-from conductorlite.language.printing import note_lines
+from conductorlite.language.printing import without_lines
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
 from conductorlite.language.subset import compile_subset
 from conductorlite.language.values import AtOnce, Json, Outside, may_hold_wide, name_wide_numbers
@@ -179,9 +179,7 @@ def _exactly(text: str) -> str:
 
 
 def _result(answer: str) -> Json:
-    if answer.startswith(">"):
-        lines, _, answer = answer[1:].partition("\n")
-        note_lines(json.loads(lines))
+    answer = without_lines(answer)
     if answer.startswith("!"):
         said, stack = json.loads(answer[1:])
         if said.endswith("out of memory"):

@@ -83,7 +83,7 @@ _Pieces: TypeAlias = "str | tuple[_Pieces, ...]"
 @lru_cache(maxsize=256)
 def exact_operators(text: str) -> str:
     """A compiled script with its operators as calls; raises RecursionError for one that is nested too deeply."""
-    tokens, _, tail = _Reader(text).tokens("")
+    tokens, tail = _Reader(text).tokens("")
     own = _OWN_BIG_INTEGERS.search(text) is not None
     return "".join(_flat((_Writer(tokens, own).pieces(), tail)))
 
@@ -94,8 +94,8 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
 
-    def tokens(self, closing: str) -> tuple[tuple[_Token, ...], str, str]:
-        """The tokens up to a closing bracket, that bracket, and the space before it."""
+    def tokens(self, closing: str) -> tuple[tuple[_Token, ...], str]:
+        """The tokens up to a closing bracket, and the space before it."""
         found: list[_Token] = []
         while True:
             space = _SPACE.match(self._text, self._at)
@@ -103,7 +103,7 @@ class _Reader:
             self._at += len(before)
             if self._at >= len(self._text) or (closing and self._text[self._at] == closing):
                 self._at += 1
-                return tuple(found), closing, before
+                return tuple(found), before
             found.append(self._token(before, found))
 
     def _token(self, before: str, left: list[_Token]) -> _Token:
@@ -117,7 +117,7 @@ class _Reader:
             return _Token("text", regex[0], before)
         text, kind = matched[0], matched.lastgroup or ""
         if text in _CLOSING:
-            inside, _, tail = self.tokens(_CLOSING[text])
+            inside, tail = self.tokens(_CLOSING[text])
             return _Token(text, text, before, inside, tail)
         return _Token("`", "`", before, tuple(self._template())) if text == "`" else _Token(kind, text, before)
 
@@ -130,7 +130,7 @@ class _Reader:
             elif self._text.startswith("${", self._at):
                 yield _Token("text", self._text[start : self._at + 1], "")
                 self._at += 2
-                inside, _, tail = self.tokens("}")
+                inside, tail = self.tokens("}")
                 yield _Token("{", "{", "", inside, tail)
                 start = self._at
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -9,7 +10,7 @@ from typing import Final
 
 from conductorlite.model.threads import carried
 
-__all__ = ["collect_lines", "note_lines"]
+__all__ = ["collect_lines", "note_lines", "without_lines"]
 
 _lines: Final[ContextVar[list[str] | None]] = ContextVar("_lines", default=None)
 
@@ -24,3 +25,11 @@ def note_lines(lines: Sequence[str]) -> None:
     found = _lines.get()
     if found is not None:
         found.extend(lines)
+
+
+def without_lines(answer: str) -> str:
+    """An answer without the lines that a script has printed, which stand before it and are noted."""
+    if answer.startswith(">"):
+        lines, _, answer = answer[1:].partition("\n")
+        note_lines(json.loads(lines))
+    return answer

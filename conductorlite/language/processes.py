@@ -17,7 +17,7 @@ from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from conductorlite.language.haste import LATER_S, SOON_S, hurry
+from conductorlite.language.haste import LATER_S, SOON_S, Hurry, hurry
 from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, NoHelper, NoThread, TakesLong
 from conductorlite.model.later import module, pattern
@@ -145,6 +145,11 @@ class _Helper:
         self.slow = True
         with contextlib.suppress(OSError, AttributeError):
             os.setpriority(os.PRIO_PROCESS, self.process.pid, os.getpriority(os.PRIO_PROCESS, 0) + _NICER)
+
+    def stop(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.end()
 
     def end(self) -> int:
         """Close the pipes and wait for the process, which is stopped if it goes on."""
@@ -289,8 +294,8 @@ def in_thread(key: bytes, text: str, ask: Callable[[], str | None]) -> str | Non
             thread = _Thread(ask)
         except NoThread:
             return ask()
-    if thread is not None and thread.answers_within(LATER_S if digest in _swift else SOON_S):
-        _note_swift(digest)
+    if thread is not None and thread.answers_within(_soon(digest)):
+        _note(digest, into=_swift, out_of=_slow)
         return thread.answer()
     if thread is not None:
         _leave(key, digest, thread)
@@ -299,27 +304,24 @@ def in_thread(key: bytes, text: str, ask: Callable[[], str | None]) -> str | Non
 
 def _leave(key: bytes, text: bytes, request: _Helper | _Thread) -> None:
     """Let a request go on that nobody waits for; of too many the oldest helper is ended."""
-    _note_slow(text)
+    _note(text, into=_slow, out_of=_swift)
     _unfinished[key] = request
     while len(_unfinished) > _UNFINISHED:
         oldest = _unfinished.pop(next(iter(_unfinished)), None)
         if isinstance(oldest, _Helper):
-            oldest.process.kill()
-            oldest.end()
+            oldest.stop()
 
 
-def _note_slow(text: bytes) -> None:
-    _swift.pop(text, None)
-    if len(_slow) >= _KNOWN:
-        _slow.clear()
-    _slow[text] = None
+def _note(text: bytes, *, into: dict[bytes, None], out_of: dict[bytes, None]) -> None:
+    out_of.pop(text, None)
+    if len(into) >= _KNOWN:
+        into.clear()
+    into[text] = None
 
 
-def _note_swift(text: bytes) -> None:
-    _slow.pop(text, None)
-    if len(_swift) >= _KNOWN:
-        _swift.clear()
-    _swift[text] = None
+def _soon(text: bytes) -> float:
+    """How long a caller in haste waits for a text, s."""
+    return LATER_S if text in _swift else SOON_S
 
 
 def _ask(language: Language, line: bytes, limits: Limits, key: bytes, text: bytes) -> str | None:
@@ -327,19 +329,19 @@ def _ask(language: Language, line: bytes, limits: Limits, key: bytes, text: byte
     idle = _idle.setdefault((language, limits), deque())
     now, begun = hurry(), _unfinished.pop(key, None)
     while True:
-        helper = begun if isinstance(begun, _Helper) else _helper(language, limits, idle, text)
+        helper = begun if isinstance(begun, _Helper) else _helper(language, limits, idle, text, now)
         try:
             if helper is not begun:
                 helper.ask(line)
-            if now is not None and not helper.answers_within(LATER_S if text in _swift else SOON_S):
+            if now is not None and not helper.answers_within(_soon(text)):
                 helper.come_later()
                 _leave(key, text, helper)
                 raise TakesLong(tried=True)
             if now is None and not helper.answers_within(_SWIFT_S):
                 helper.come_later()
-                _note_slow(text)
+                _note(text, into=_slow, out_of=_swift)
             elif not helper.slow:
-                _note_swift(text)
+                _note(text, into=_swift, out_of=_slow)
             answer = helper.answer()
         except _Died as died:
             begun = None
@@ -350,8 +352,7 @@ def _ask(language: Language, line: bytes, limits: Limits, key: bytes, text: byte
         except TakesLong:
             raise
         except BaseException:
-            helper.process.kill()
-            helper.end()
+            helper.stop()
             raise
         if helper.slow or answer["spent"] or len(idle) >= _KEPT:
             helper.end()
@@ -367,9 +368,8 @@ def _ask(language: Language, line: bytes, limits: Limits, key: bytes, text: byte
         return found
 
 
-def _helper(language: Language, limits: Limits, idle: deque[_Helper], text: bytes) -> _Helper:
+def _helper(language: Language, limits: Limits, idle: deque[_Helper], text: bytes, now: Hurry | None) -> _Helper:
     """A helper for a request; in haste TakesLong for a text that took long before, or when a helper would have to start."""
-    now = hurry()
     if now is not None and text in _slow:
         raise TakesLong(tried=True)
     try:
@@ -433,8 +433,7 @@ def _end_all() -> None:
     while _unfinished:
         request = _unfinished.popitem()[1]
         if isinstance(request, _Helper):
-            request.process.kill()
-            request.end()
+            request.stop()
 
 
 def _forget_all() -> None:

@@ -23,7 +23,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.language.printing import note_lines
+from conductorlite.language.printing import note_lines, without_lines
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted, in_thread, remembered
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
@@ -87,11 +87,7 @@ def run_python(code: str, inputs: Mapping[str, Any], limits: PythonLimits, *, no
     except PythonRaised as error:
         note_lines(error.lines)
         raise
-    if answer is not None and answer.startswith(">"):
-        lines, _, answer = answer[1:].partition("\n")
-        note_lines(json.loads(lines))
-        return answer
-    return None if answer is None else answer[1:]
+    return None if answer is None else without_lines(answer)[1:]
 
 
 def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, now: int, seed: str) -> str | None:
@@ -139,7 +135,7 @@ def _lines_of(printed: Sequence[str]) -> list[str]:
 
 def _with_lines(printed: Sequence[str], answer: str) -> str:
     """An answer behind the lines that were printed, as it is kept."""
-    return f">{json.dumps(_lines_of(printed))}\n{answer}" if printed else f"={answer}"
+    return f">{json.dumps(_lines_of(printed))}\n={answer}" if printed else f"={answer}"
 
 
 class _Pools:

@@ -147,8 +147,10 @@ def _at_first(name: str, make: Callable[[type], Callable[..., Any]]) -> Function
     Ctrl-C too, and goes on as if there were no such method.
     """
 
+    __class__: type = object  # as a method has it: `_built` says which
+
     def first(self: object, *given: object) -> Any:
-        kind = first.kind  # type: ignore[attr-defined]
+        kind = __class__
         if kind.__dict__[name] is first:
             made = make(kind)
             made.__qualname__, made.__module__ = f"{kind.__qualname__}.{name}", kind.__module__
@@ -301,16 +303,10 @@ def _built(kind: type, *, frozen: bool, kw_only: bool, slots: bool, eq: bool, re
     for name, value in body.items():
         if type(value) is _Made:
             value.kind, value.name = made, name
-        elif getattr(value, "__code__", None) is _FIRST:
-            value.kind = made
-    for value in body.values():
         function = getattr(value, "fget", None) or getattr(value, "__func__", value)
         if "__class__" in getattr(getattr(function, "__code__", None), "co_freevars", ()):
             function.__closure__[function.__code__.co_freevars.index("__class__")].cell_contents = made
     return made
-
-
-_FIRST: Final = _at_first("", lambda kind: _repr(kind)).__code__
 
 
 class _Writable(dict[type, type]):

@@ -53,9 +53,9 @@ def steady(clock: Clock) -> tuple[str, int] | None:
 
     All processes since the machine was started share it.
     """
-    if clock.virtual or not hasattr(time, "CLOCK_BOOTTIME") or not _boot():
+    if clock.virtual or not hasattr(time, "CLOCK_BOOTTIME") or not machine_boot():
         return None
-    return _boot(), time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+    return machine_boot(), _machine_elapsed()
 
 
 def elapsed_of(clock: Clock) -> Callable[[], int]:
@@ -98,11 +98,6 @@ class Deadline:
         return self._clock.now() + self.left
 
 
-def machine_boot() -> str:
-    """What names the machine's present run, so that its processes share one scale of elapsed time; empty where it is not known."""
-    return _boot()
-
-
 def readings(clock: Clock) -> tuple[int, tuple[str, int] | None]:
     """What a clock reads, and what the steady one does in the same millisecond of it; None where there is none, or no such moment.
 
@@ -124,7 +119,8 @@ _TRIES: Final = 10
 
 
 @cache
-def _boot() -> str:
+def machine_boot() -> str:
+    """What names the machine's present run, so that its processes share one scale of elapsed time; empty where it is not known."""
     from pathlib import Path
 
     try:

@@ -30,6 +30,7 @@ __all__ = [
     "duration_ms",
     "instant",
     "integer",
+    "is_integer",
     "json_names",
     "property_name",
     "shown",
@@ -186,6 +187,11 @@ def boolean(value: object) -> bool:
     if isinstance(value, str) and value.strip() in _TRUTH:
         return _TRUTH[value.strip()]
     raise Wrong(f"expected true or false, got {shown(value)}")
+
+
+def is_integer(value: object) -> bool:
+    """Whether a value is a whole number; a truth value is none."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def integer(value: object) -> int:

@@ -38,7 +38,7 @@ from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Cache
 from conductorlite.plan.findings import find_predecessors
-from conductorlite.plan.tree import MERGES, OPERATOR_TYPES, Route, TreePosition
+from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, merges_template
 from conductorlite.plan.validate import checked, enforced, misshapen, refuse_errors
 
 if TYPE_CHECKING:
@@ -400,7 +400,7 @@ def _node(task: WorkflowTask, semantics: Semantics, *, previous: str | None = No
         around |= {"limit": task_limit(task), "input_check": _checked(definition, definition.input_schema)}
     if definition is not None:
         around["output_check"] = _checked(definition, definition.output_schema)
-    merges = definition is not None and (not operator or task.type in MERGES)
+    template = definition.input_template if definition is not None and merges_template(task) else None
     task_type = task.name if task.type == TaskType.SIMPLE else "FORK" if task.type in _FORKS else str(task.type)
     return new[Node](
         ref=task.task_reference_name,
@@ -409,7 +409,7 @@ def _node(task: WorkflowTask, semantics: Semantics, *, previous: str | None = No
         blank=_blank(task_type, task.name),
         policy=policy,
         operator=operator,
-        template=compile_input(_inputs(task), definition.input_template if merges and definition is not None else None),
+        template=compile_input(_inputs(task), template),
         **around,
     )
 

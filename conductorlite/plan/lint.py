@@ -30,7 +30,7 @@ from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, conditional_on, is_expression
 from conductorlite.plan.references import templates_of, texts_of
-from conductorlite.plan.tree import CHOOSES, MERGES, OPERATOR_TYPES, Branch, TreePosition, branches, walk
+from conductorlite.plan.tree import CHOOSES, OPERATOR_TYPES, Branch, TreePosition, branches, merges_template, walk
 from conductorlite.plan.validate import validate
 
 __all__ = ["Contract", "lint"]
@@ -205,8 +205,7 @@ class _Linting:
         """Whether null is known to do in a place, is replaced there, or is reported by the check of arguments."""
         inputs = f"{node.path}.inputParameters"
         contract = self._contract(node.task)
-        merges = contract.task_def is not None and (node.task.type not in OPERATOR_TYPES or node.task.type in MERGES)
-        template = contract.task_def.input_template if merges and contract.task_def is not None else {}
+        template = contract.task_def.input_template if contract.task_def is not None and merges_template(node.task) else {}
         known = [*contract.readers, *(name for name, value in template.items() if value is not None)]
         places = [step_path(inputs, name) for name in known]
         return any(at == place or at.startswith((f"{place}.", f"{place}[")) for place in places)
@@ -215,7 +214,7 @@ class _Linting:
         """The cases that must have been taken for a task to have run, and that nothing around the reader shows to have been."""
         mine = reader.around
         found = [branch for branch in target.around if branch.kind in ("case", "default") and branch not in mine]
-        if any(branch.excludes(other) and branch.ref == other.ref for branch in found for other in mine):
+        if _alternatives(found, reader):
             return []  # reported as another case of the same switch
         return [branch for branch in found if not self._only_way(branch) and not self._same_choice(branch, mine)]
 

@@ -19,7 +19,6 @@ from conductorlite.model.scalars import MAX_NESTING, step_path
 __all__ = [
     "CHOOSES",
     "LEVEL",
-    "MERGES",
     "OPERATOR_TYPES",
     "SHIPPED_TYPES",
     "Branch",
@@ -29,6 +28,7 @@ __all__ = [
     "changed_branches",
     "holds_tasks",
     "levels",
+    "merges_template",
     "other_case",
     "positions",
     "walk",
@@ -39,7 +39,7 @@ __all__ = [
 SHIPPED_TYPES: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
 
 #: Operators whose own input merges the template of their definition, as workers' tasks do (Conductor's mappers).
-MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
+_MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA, TaskType.JSON_JQ_TRANSFORM})
 
 #: Types that go on with one of their cases.
 CHOOSES: Final = frozenset({TaskType.SWITCH, TaskType.DECISION})
@@ -67,6 +67,11 @@ OPERATOR_TYPES: Final = frozenset(
         TaskType.JSON_JQ_TRANSFORM,
     }
 )
+
+
+def merges_template(task: WorkflowTask) -> bool:
+    """Whether a task's own input merges the template of its definition."""
+    return task.type not in OPERATOR_TYPES or task.type in _MERGES
 
 
 @attrs.frozen(kw_only=True, slots=True)

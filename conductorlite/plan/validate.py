@@ -363,9 +363,7 @@ def check_event_handler(handler: EventHandler, path: str, findings: Findings) ->
 def _check_condition(handler: EventHandler, path: str, findings: Findings) -> None:
     evaluator = handler.evaluator_type
     if not blank(evaluator) and evaluator not in EVALUATORS:
-        known = ", ".join(sorted(EVALUATORS))
-        message = f"{str(evaluator)[:60]!r} is not one of {known}{did_you_mean(str(evaluator), EVALUATORS)}"
-        findings.error(f"{path}.evaluatorType", message)
+        findings.error(f"{path}.evaluatorType", _not_one_of(str(evaluator), sorted(EVALUATORS)))
         return
     condition = handler.condition
     if condition is None or blank(condition):
@@ -374,11 +372,14 @@ def _check_condition(handler: EventHandler, path: str, findings: Findings) -> No
     findings.tried(f"{path}.condition", compile_condition, condition, kind)
 
 
+def _not_one_of(value: str, known: Sequence[str]) -> str:
+    return f"{value[:60]!r} is not one of {', '.join(known)}{did_you_mean(value, known)}"
+
+
 def _check_action(action: EventAction, path: str, findings: Findings) -> None:
     known = [str(kind) for kind in handlers.ActionType]
     if action.action not in known:
-        message = f"{action.action[:60]!r} is not one of {', '.join(known)}{did_you_mean(action.action, known)}"
-        findings.error(f"{path}.action", message)
+        findings.error(f"{path}.action", _not_one_of(action.action, known))
         return
     for key in action.extra:
         findings.warn(f"{path}.{key}", "is not known, and has no effect")
@@ -426,8 +427,7 @@ def _check_key(body: handlers.StartWorkflow, path: str, findings: Findings) -> N
     if strategy is not None and not blank(strategy):
         if strategy not in list(IdempotencyStrategy):
             known = [str(one) for one in IdempotencyStrategy]
-            message = f"{strategy[:60]!r} is not one of {', '.join(known)}{did_you_mean(strategy, known)}"
-            findings.error(f"{path}.idempotencyStrategy", message)
+            findings.error(f"{path}.idempotencyStrategy", _not_one_of(strategy, known))
         elif blank(key):
             findings.warn(f"{path}.idempotencyStrategy", "has no effect without an idempotencyKey")
     if key is not None and not blank(key):

@@ -74,10 +74,11 @@ class _Noted:
 
         def noted(*given: Any, **named: Any) -> Any:
             answer = verb(*given, **named)
-            asked = signature(verb).bind(*given, **named) if named else None
-            if asked is not None:
-                asked.apply_defaults()  # a note holds what is given by its place
-            self.notes.append((name, given if asked is None else asked.args))
+            if named:  # a note holds what is given by its place
+                asked = signature(verb).bind(*given, **named)
+                asked.apply_defaults()
+                given = asked.args
+            self.notes.append((name, given))
             return answer
 
         return noted
