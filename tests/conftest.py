@@ -54,6 +54,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse a test whose id holds an address of memory: it differs in each process, and pytest-xdist then runs nothing at all."""
+    if " at 0x" in item.nodeid:
+        raise pytest.UsageError(f"{item.nodeid}: give the value of this case a __repr__, or the case an id")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object:
     """Run a test that is so marked in a thread of its own; None: it is run as usual."""

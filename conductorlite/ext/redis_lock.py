@@ -5,7 +5,8 @@ held by the one who has it on more than half of them with some of the lease left
 keys in a restart, hands out no turn by itself. Keys are given back and renewed by scripts that compare the token.
 
 Several servers are asked at once, each by a thread of its own, and an answer of more than half is enough: one that is slow, or
-hangs, keeps no turn waiting. One that fails is left alone, and its thread tries it again after a while.
+hangs, keeps no turn waiting. It is asked all the same: a server that answers late holds the turn too, so that one of the others
+that forgets it is outvoted. One that fails is left alone, and its thread tries it again after a while.
 
 What it does not promise: a server that forgets (a restart without persistence, a fail-over to a replica that was behind) lets a
 second holder in, as does a holder that is paused for longer than the lease. The fence of the store is what nothing is lost by.
@@ -60,11 +61,8 @@ Answer = Callable[[Any], Any]
 class _Round:
     """One question to all servers, and what they have answered so far. Thread-safe; one thread waits for it."""
 
-    def __init__(self, servers: int, *, binding: bool) -> None:
+    def __init__(self, servers: int) -> None:
         self._left = servers
-        #: Whether a server is asked also when the others have answered.
-        self.binding = binding
-        self.over = False
         self.answers: list[Any] = []
         self.problems: list[str] = []
         self.refusal: AccessDenied | None = None
@@ -94,7 +92,6 @@ class _Round:
         while self._left > 0 and self.refusal is None and not enough(self.answers):
             if not self._news.wait(patience):
                 break
-        self.over = True
 
 
 class _Server:
@@ -150,7 +147,7 @@ class _Server:
                     question, round_ = self._questions[0]
                     if self._problem:
                         round_.fail(self._problem)
-                    elif round_.binding or not round_.over:
+                    else:
                         self._carry_out(question, round_)
                     self._questions.popleft()  # only now: while it is asked it counts as waiting
         finally:
@@ -220,7 +217,7 @@ class RedisLock:
         self._pid = os.getpid()
         self._closed = False
         weakref.finalize(self, _close_all, self._servers)
-        self._asked(lambda client: client.ping(), self._are_enough, binding=True)
+        self._asked(lambda client: client.ping(), self._are_enough)
 
     @classmethod
     def from_url(cls, url: str) -> RedisLock:
@@ -277,13 +274,13 @@ class RedisLock:
     def renew(self, workflow_id: str, token: int, now: int) -> bool:
         """Begin the lease again on every server; False when fewer than a majority still have the turn. Raises as `try_acquire`."""
         key = self._prefix + workflow_id
-        renewed = self._asked(lambda client: client.eval(_RENEW, 1, key, token, self._lease), self._is_decided, binding=True)
+        renewed = self._asked(lambda client: client.eval(_RENEW, 1, key, token, self._lease), self._is_decided)
         return sum(map(bool, renewed)) >= self._quorum
 
     def release(self, workflow_id: str, token: int) -> None:
         """Give a turn back; nothing happens when it was lost. Raises as `try_acquire`: then it ends with its lease."""
         key = self._prefix + workflow_id
-        self._asked(lambda client: client.eval(_RELEASE, 1, key, token), self._are_enough, binding=True)
+        self._asked(lambda client: client.eval(_RELEASE, 1, key, token), self._are_enough)
 
     def close(self) -> None:
         """Release the connections; idempotent. What is still held ends with its lease."""
@@ -293,7 +290,7 @@ class RedisLock:
 
     def _give_back(self, key: str, token: int) -> None:
         """Take back what was taken in part, on every server that can be reached; elsewhere it ends with its lease."""
-        self._ask(lambda client: client.eval(_RELEASE, 1, key, token), binding=True)
+        self._ask(lambda client: client.eval(_RELEASE, 1, key, token))
 
     def _are_enough(self, answers: Sequence[Any]) -> bool:
         return len(answers) >= self._quorum
@@ -303,17 +300,17 @@ class RedisLock:
         agreed = sum(map(bool, answers))
         return agreed >= self._quorum or len(answers) - agreed > len(self._servers) - self._quorum
 
-    def _ask(self, question: Answer, *, binding: bool) -> _Round:
+    def _ask(self, question: Answer) -> _Round:
         if self._closed or os.getpid() != self._pid:
             raise EngineClosed("the lock of Redis was closed, or opened before the process was forked")
-        round_ = _Round(len(self._servers), binding=binding)
+        round_ = _Round(len(self._servers))
         for server in self._servers:
             server.ask(question, round_)
         return round_
 
-    def _asked(self, question: Answer, enough: Callable[[Sequence[Any]], bool], *, binding: bool = False) -> list[Any]:
+    def _asked(self, question: Answer, enough: Callable[[Sequence[Any]], bool]) -> list[Any]:
         """The answers of the servers that gave one in time, more than half."""
-        round_ = self._ask(question, binding=binding)
+        round_ = self._ask(question)
         round_.wait(enough, self._patience)
         if round_.refusal is not None:
             raise round_.refusal

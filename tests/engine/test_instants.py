@@ -39,6 +39,9 @@ class Nowhere(tzinfo):
     def dst(self, moment: datetime | None) -> timedelta | None:
         return None
 
+    def __repr__(self) -> str:
+        return "Nowhere()"
+
 
 class NotATime(datetime):
     """As pandas' NaT: a datetime that is none, and whose methods answer something else."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from faulty_port import until
 
 from conductorlite import Engine, EngineConfig, TaskResult, TaskStatus, VirtualClock, WorkflowDef
 from conductorlite.errors import AccessDenied, EngineClosed, InvalidInput, LockUnavailable
@@ -175,25 +176,39 @@ class Broken:
 
         return gone
 
+    def close(self) -> None:
+        """As a real client: it has no connection to close."""
+
     connection_pool = type("Pool", (), {"connection_kwargs": {"host": "gone", "port": 0}})
 
 
 def test_one_of_three_is_down(redis_url: str) -> None:
     """With two of three servers turns are held and given back; with one nobody gets any, and none is left behind."""
-    whole = open_lock(own_keys(redis_url))
+    url = own_keys(redis_url)
+
+    def clients() -> list[Any]:
+        # Clients of their own: a lock closes its clients from its own threads.
+        opened = open_lock(url)
+        assert isinstance(opened, RedisLock)
+        kept.append(opened)
+        return [server.client for server in opened._servers]
+
+    kept: list[Lock] = []
+    whole = open_lock(url)
     assert isinstance(whole, RedisLock)
-    clients = [server.client for server in whole._servers]
-    lock = RedisLock([clients[0], Broken(), clients[2]], prefix=whole._prefix)
+    first, _, third = clients()
+    lock = RedisLock([first, Broken(), third], prefix=whole._prefix)
     token = lock.try_acquire("w", 0)
     assert token is not None
     assert lock.try_acquire("w", 0) is None
     assert lock.renew("w", token, 0)
     lock.release("w", token)
     with pytest.raises(LockUnavailable, match="2 of 3"):
-        RedisLock([clients[0], Broken(), Broken()])
+        RedisLock([clients()[0], Broken(), Broken()])
     token = whole.try_acquire("w", 0)
     assert token is not None
-    whole.close()
+    for opened in (whole, lock, *kept):
+        opened.close()
     with pytest.raises(EngineClosed):
         whole.try_acquire("w", 0)
 
@@ -205,6 +220,8 @@ def test_a_server_that_forgot_is_outvoted(redis_url: str) -> None:
     assert isinstance(one, RedisLock)
     token = one.try_acquire("w", 0)
     assert token is not None
+    # Two answers are enough for a turn; the third server has it a moment later.
+    until(10, lambda: all(server.client.exists(f"{one._prefix}w") for server in one._servers))
     one._servers[1].client.delete(f"{one._prefix}w")
     assert other.try_acquire("w", 0) is None
     assert one.renew("w", token, 0)
