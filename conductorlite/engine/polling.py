@@ -50,7 +50,7 @@ from conductorlite.model.errors import (
     TaskNotFound,
 )
 from conductorlite.model.executions import PollData, Task, TaskResult, Workflow
-from conductorlite.model.limits import LimitChange
+from conductorlite.model.limits import NO_LIMIT, LimitChange, Terms
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.ports import Capability
 
@@ -367,6 +367,13 @@ class Polling(Part):
         with suppress(StaleLease):
             self._reports.report(task, handed)
         return None
+
+    def terms_of(self, task: Task) -> Terms:
+        """What the definition of a task that was handed out allows; nothing is limited where the execution was removed since."""
+        with self._backend.reading() as view:
+            row = view.workflow(task.workflow_id)
+            node = None if row is None else self._turns.plans.extended(view, row, task.grafts).nodes.get(task.base_ref)
+        return NO_LIMIT if node is None else node.limit
 
     def take_alone(self, message: Message, worker_id: str | None, holding: Holding) -> Task | None:
         """Take one task that is offered only to a hand that is alone; None when it is offered no more."""

@@ -81,6 +81,8 @@ class Plans:
         self._shown: Cache[str, WorkflowDef] = Cache(256)
         self._plans: Cache[tuple[str, Semantics], Plan] = Cache(256)
         self._extended: Cache[tuple[str, Semantics, tuple[str, ...]], Plan] = Cache(64)
+        #: Names of the task definitions that any plan limits by a rate.
+        self.rated: set[str] = set()
 
     def plan(self, view: ReadingTransaction, workflow: Workflow) -> Plan:
         """The compiled plan of an execution's embedded definition; raises StorageCorrupt when that is missing."""
@@ -121,6 +123,7 @@ class Plans:
         from conductorlite.plan.grafts import grafted
 
         plan = grafted(outer, inner.definition.tasks[0].task_reference_name, chain[-1], inner)
+        self.rated |= plan.rated
         self._extended.put((workflow.definition_hash, workflow.semantics, chain), plan)
         return plan
 
@@ -129,11 +132,12 @@ class Plans:
         if plan is None:
             text = made.get(digest) or _stored(view, workflow, digest)
             plan, _ = known_plan(text, workflow.semantics, lenient=True)
-            self._plans.put((digest, workflow.semantics), plan)
+            self.know(digest, plan)
         return plan
 
     def know(self, digest: str, plan: Plan) -> None:
-        """Keep a plan that was compiled elsewhere."""
+        """Keep a plan."""
+        self.rated |= plan.rated
         self._plans.put((digest, plan.semantics), plan)
 
 

@@ -205,6 +205,8 @@ class Plan:
     #: Whether any node is limited, or may be at run time; whether a limit may be asked, also that on executions.
     limited: bool = False
     asks_limits: bool = False
+    #: Names of the task definitions of which only so many may begin within a window.
+    rated: frozenset[str] = frozenset()
     #: Whether a turn may run code of another author: scripts, expressions that search, schemas.
     foreign: bool = False
     #: The limit on executions: the template of its key.
@@ -252,6 +254,7 @@ def compile_plan(
         compensates=bool(undoing) or grows,
         limited=limited,
         asks_limits=limited or definition.rate_limit_config is not None,
+        rated=frozenset(node.task.name for node in every if node.limit.rate),
         foreign=runs_foreign_code(definition, every, checked=enforces),
         rate_limit_key=_rate_limit_key(definition),
         input_check=input_check,

@@ -8,12 +8,14 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import called_by
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.attrs import new
-from conductorlite.model.clock import VirtualClock
+from conductorlite.model.clock import Deadline, VirtualClock
+from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import TaskResult
-from conductorlite.model.threads import Block
+from conductorlite.model.threads import Block, Waiter, cached_property
 from conductorlite.runtime.calls import Deferred, FunctionCaller, call, call_async, call_committing, raised
 from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.pool import Call, CoroutineJob, Coroutines, Job, Pool
@@ -21,6 +23,8 @@ from conductorlite.runtime.registry import Worker, Workers
 
 if TYPE_CHECKING:
     import asyncio
+
+    from conductorlite.runtime.call_rates import CallRates
 
 __all__ = ["COROUTINES", "QUICK_MS", "THREADS", "Workshop"]
 
@@ -51,6 +55,8 @@ class Workshop:
         self._spans: dict[str, float] = {}
         self._pool: Pool[TaskResult | Deferred] | None = None
         self._loop: Coroutines[TaskResult | Deferred] = Coroutines(engine.core.turns.wake)
+        #: Names of the task definitions with a rate limit; virtual time does not pass between a hand-out and its call.
+        self._rated = engine.core.turns.plans.rated
 
     def __iter__(self) -> Iterator[Call]:
         return iter(tuple(self._calls))
@@ -206,8 +212,28 @@ class Workshop:
         what, inline = f"worker {running.worker.task_type!r}", running.inline and engine.clock.virtual
         return new[FunctionCaller](turns=engine.core.turns, what=what, task=task, inline=inline, context=context)
 
+    @cached_property
+    def _rates(self) -> CallRates:
+        from conductorlite.runtime.call_rates import CallRates
+
+        return CallRates(self._engine.clock)
+
+    def _early(self, running: Call) -> Iterator[Deadline]:
+        """When a call may begin under its rate limit, again and again until it may; it is counted then."""
+        task = running.task
+        try:
+            terms = self._engine.core.polling.terms_of(task)
+        except ConductorliteError as error:
+            log_driver("the rate of %r is not known, so a call of it is not spaced from others: %s", task.name, error)
+            return
+        while (allowed := self._rates.begin(task.name, terms)) is not None:
+            yield allowed
+
     def _carry(self, running: Call) -> TaskResult | Deferred:
         clock, worker = self._engine.clock, running.worker
+        if running.task.name in self._rated and not clock.virtual:
+            for allowed in self._early(running):
+                clock.wait(Waiter(), allowed.instant)
         begun = None if clock.virtual else clock.now()
         try:
             with called_by(self._caller(running), getattr(clock, "running", None) if begun is None else None) as caller:
@@ -222,6 +248,11 @@ class Workshop:
 
     async def _carry_async(self, running: Call) -> TaskResult | Deferred:
         clock = self._engine.clock
+        if running.task.name in self._rated and not clock.virtual:
+            from asyncio import sleep
+
+            for allowed in self._early(running):
+                await sleep(max(allowed.left, 0) / 1000)
         begun = clock.now()
         try:
             with called_by(self._caller(running)) as caller:
