@@ -313,6 +313,12 @@ class Build:
             attrs.evolve(WorkflowTask(name=ref, task_reference_name=ref, type=kind, **fields), **self.more(ref, more))
         )
 
+    def each(self, what: str, given: Mapping[str, Any], *, whole: bool, name: str | None, join: str | None = None) -> Reference:
+        """Add a dynamic fork and its JOIN; gives the list of outputs, or of results where an output is not a value as a whole."""
+        fork = self.operator(TaskType.FORK_JOIN_DYNAMIC, f"each_{what}", name, input_parameters=self.written(given))
+        end = self.operator(TaskType.JOIN, f"{fork.ref}_join", join)
+        return Reference(f"{end.ref}.output[*]" if whole else f"{end.ref}.output[*].result", end, whole=False)
+
     def more(self, ref: str, fields: More) -> dict[str, Any]:
         """Further fields of a step's task, as they were given; raises BuildError for what is none."""
         known = attrs.fields_dict(WorkflowTask)

@@ -12,8 +12,8 @@ from functools import update_wrapper
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from conductorlite.flows.build import Build, More, Reference, building, called_as, current, needed
-from conductorlite.flows.schemas import fields_of, hints, input_schema, is_whole, output_schema, returned
-from conductorlite.flows.tasks import Backoff, Options, TaskFunction
+from conductorlite.flows.schemas import fields_of, hints, input_schema, is_whole, output_schema, read_output, returned
+from conductorlite.flows.tasks import Backoff, Options, TaskFunction, start_options
 from conductorlite.language.durations import parse_until, until_text
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
@@ -22,9 +22,8 @@ from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Instant, Span, did_you_mean, to_instant, to_span
 from conductorlite.model.threads import cached_property
 from conductorlite.plan.findings import is_expression
-from conductorlite.runtime.engine import Engine
 from conductorlite.runtime.registry import Workers, own_name
-from conductorlite.runtime.values import plain, reader
+from conductorlite.runtime.values import plain
 
 __all__ = [
     "Flow",
@@ -131,12 +130,7 @@ class Flow(Shared, Generic[P, R]):
 
     def read(self, output: Mapping[str, Any]) -> R:
         """An execution's output as what the function returns; raises InvalidInput that names each field which does not fit."""
-        kind = self._returns
-        if kind is type(None):
-            return cast(R, None)
-        value = output if is_whole(kind) else output.get("result")
-        read = reader(kind)
-        return cast(R, value if read is None else read(value, "output"))
+        return cast(R, read_output(self._returns, output))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Add the flow to the flow that is being built, as a SUB_WORKFLOW; raises BuildError outside of one."""
@@ -190,10 +184,9 @@ class Flow(Shared, Generic[P, R]):
         In another flow: `name`, `undo`, `optional` and `retries`, as in `TaskFunction.options`. For `engine.start`:
         `workflow_id`, `correlation_id`, `priority`, `idempotency_key` and the other options of a start.
         """
-        known = inspect.signature(Engine._start).parameters.keys() - {"self", "awaited", "workflow", "input"}
         for option in starting:
-            if option not in known:
-                raise BuildError(f"{self!r}: there is no option {option!r}{did_you_mean(option, known)}")
+            if option not in start_options():
+                raise BuildError(f"{self!r}: there is no option {option!r}{did_you_mean(option, start_options())}")
         new = self._options.having(name=name, undo=undo, optional=optional, retries=retries)
         return Flow(self.function, self._fields, new, {**self._starting, **starting})
 

@@ -131,11 +131,8 @@ def each(
         wrapper = do.of_item()
         build.definitions |= {one.name: one for one in (*do.definitions, wrapper)}
         given = {"forkTaskWorkflow": wrapper.name, "forkTaskWorkflowVersion": str(wrapper.version)}
-    given["forkTaskInputs"] = build.written(items)
-    fork = build.operator(TaskType.FORK_JOIN_DYNAMIC, f"each_{what}", name, input_parameters=given)
-    end = build.operator(TaskType.JOIN, f"{fork.ref}_join", join)
-    path = f"{end.ref}.output[*]" if is_whole(returned(do.function)) else f"{end.ref}.output[*].result"
-    return cast(list[R], Reference(path, end, whole=False))
+    found = build.each(what, {**given, "forkTaskInputs": items}, whole=is_whole(returned(do.function)), name=name, join=join)
+    return cast(list[R], found)
 
 
 # ---------------------------------------------------------------------- cases

@@ -20,12 +20,15 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import SchemaDef
 from conductorlite.model.executions import TaskResult
 from conductorlite.runtime.registry import Worker, Workers, signature
-from conductorlite.runtime.values import is_record, is_union, is_uuid, plain, typed_dict_fields
+from conductorlite.runtime.values import is_record, is_union, is_uuid, plain, reader, typed_dict_fields
 
 if TYPE_CHECKING:
     from conductorlite.plan.lint import Contract
 
-__all__ = ["contracts_of", "fields_of", "hints", "input_schema", "is_whole", "output_schema", "returnable", "returned", "schema_of"]
+__all__ = [
+    "contracts_of", "fields_of", "hints", "input_schema", "is_whole", "output_schema", "read_output", "returnable", "returned",
+    "schema_of",
+]  # fmt: skip
 
 _SCALARS: Final[dict[Any, dict[str, Any]]] = {
     str: {"type": "string"},
@@ -68,6 +71,20 @@ def is_whole(kind: Any) -> bool:
         return all(map(is_whole, arms))
     origin = get_origin(kind) or kind
     return kind in (Any, object, None, type(None)) or is_record(kind) or origin in (dict, Mapping)
+
+
+def read_output(kind: Any, output: Mapping[str, Any], where: str = "output") -> Any:
+    """An output as what a function that is annotated to return `kind` returns; that of one that may return a TaskResult as it is.
+
+    Raises InvalidInput that names each field which does not fit.
+    """
+    if kind is NoneType:
+        return None
+    if TaskResult in (kind, *get_args(kind)):
+        return output
+    value = output if is_whole(kind) else output.get("result")
+    read = reader(kind)
+    return value if read is None else read(value, where)
 
 
 def fields_of(kind: Any) -> list[str] | None:

@@ -1,29 +1,46 @@
 """`@task`: a function that is a worker, and a step of every flow that calls it.
 
 Called by a program or a test it is the plain function. Called while a flow is built it becomes a task of that flow, and gives a
-reference to what the function will return.
+reference to what the function will return. Started by itself it is an execution of one task, which needs no flow.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from functools import update_wrapper
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, overload
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from functools import cache, update_wrapper
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
+from conductorlite.decide.operators.dynamic import MOST_BRANCHES
 from conductorlite.flows.build import Build, Reference, building, called_as
-from conductorlite.flows.schemas import input_schema, is_whole, output_schema, returned
+from conductorlite.flows.schemas import fields_of, hints, input_schema, is_whole, output_schema, read_output, returned
 from conductorlite.model import attrs
-from conductorlite.model.definitions import RetryLogic, TimeoutPolicy, WorkflowTask
+from conductorlite.model.definitions import IdempotencyStrategy, RetryLogic, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
 from conductorlite.model.pickling import Shared, find_object, function_name
-from conductorlite.model.texts import Span, to_span
+from conductorlite.model.texts import Span, did_you_mean, to_span
+from conductorlite.runtime.engine import Engine, Run
 from conductorlite.runtime.registry import Workers, own_name, signature
+from conductorlite.runtime.values import plain
 
-__all__ = ["Backoff", "Options", "TaskFunction", "task"]
+if TYPE_CHECKING:
+    from conductorlite.runtime.aio import AsyncEngine, AsyncRun
+
+__all__ = ["Backoff", "Options", "TaskFunction", "start_options", "task"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@cache
+def start_options() -> AbstractSet[str]:
+    """What can be said of a start beside the workflow and its input: the options of `Engine.start`."""
+    return inspect.signature(Engine._start).parameters.keys() - {"self", "awaited", "workflow", "input"}
+
+
+#: Options of a start that mean nothing for a task alone: its definition is not registered, its input is the function's arguments.
+_NOT_ALONE: Final = frozenset({"version", "external_input_payload_storage_path"})
 
 
 @attrs.frozen(slots=True)
@@ -66,6 +83,8 @@ class Options:
     retries: int | None = None
     delay: Span | None = None
     fields: dict[str, Any] = attrs.field(factory=dict)
+    #: Options of a start of the task alone.
+    starting: dict[str, Any] = attrs.field(factory=dict)
 
     def having(self, **said: Any) -> Options:
         """These options and others, which come first; None says nothing."""
@@ -88,6 +107,16 @@ class Options:
         return output
 
 
+@attrs.frozen(kw_only=True, slots=True)
+class Job(Generic[P, R]):
+    """A task without a flow, as an engine starts it: see `conductorlite.runtime.registry.Startable`."""
+
+    workers: Workers
+    starting: Callable[P, Mapping[str, Any]]
+    read: Callable[[Mapping[str, Any]], R]
+    definitions: tuple[WorkflowDef, ...] = ()
+
+
 class TaskFunction(Shared, Generic[P, R]):
     """A function that carries out tasks of one type. See `task`."""
 
@@ -98,6 +127,10 @@ class TaskFunction(Shared, Generic[P, R]):
         self.workers = workers
         self._options = options or Options()
         self._signature = _of_inputs(function)
+        #: The parameter that gets the task's whole input, a record, and what that is annotated as.
+        self._whole = signature(function).whole
+        #: The definitions of the task alone, by the inputs that it is given.
+        self._alone: dict[tuple[str, ...], WorkflowDef] = {}
         update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -121,17 +154,43 @@ class TaskFunction(Shared, Generic[P, R]):
 
         `name` is the step's reference name. `undo` is carried out when the execution fails later; it gets this task's input and
         output. The flow goes on when an `optional` step fails. `retries` are instead of the task definition's; `delay` comes
-        before the first attempt. `fields` are further fields of `WorkflowTask`. Raises BuildError in the call for an unknown one.
+        before the first attempt. `fields` are further fields of `WorkflowTask`, or options of a start (`idempotency_key`,
+        `workflow_id`, …) for a task alone: see `start`. Raises BuildError in the call for an unknown one.
         """
-        fields = {**self._options.fields, **fields}
-        new = self._options.having(name=name, undo=undo, optional=optional, retries=retries, delay=delay, fields=fields)
+        said = {name: fields.pop(name) for name in start_options() - _NOT_ALONE if name in fields}
+        new = self._options.having(
+            name=name,
+            undo=undo,
+            optional=optional,
+            retries=retries,
+            delay=delay,
+            fields={**self._options.fields, **fields},
+            starting={**self._options.starting, **said},
+        )
         return TaskFunction(self.function, self.task_type, self.workers, new)
 
     def step(self, build: Build, given: dict[str, Any]) -> Reference:
-        """Add a task with an input to a flow."""
+        """Add a task to a flow, with arguments by name."""
+        for option in self._options.starting:
+            raise BuildError(f"{self.task_type}: {option!r} is said of the start of a task alone, and this one is a step of a flow")
+        return self._placed(build, self._inputs(given))
+
+    def _placed(self, build: Build, inputs: Mapping[str, Any]) -> Reference:
         build.workers.include(self.workers)
-        node = WorkflowTask(name=self.task_type, task_reference_name=self.task_type, input_parameters=build.written(given))
+        node = WorkflowTask(name=self.task_type, task_reference_name=self.task_type, input_parameters=build.written(inputs))
         return self._options.place(build, node, returned(self.function))
+
+    def _inputs(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The task's input of arguments by name; a record that is the whole input gives its fields."""
+        if self._whole is None:
+            return given
+        value = given.get(self._whole, self._signature.parameters[self._whole].default)
+        if isinstance(value, Reference):
+            return {field: value[field] for field in fields_of(hints(self.function)[self._whole]) or ()}
+        value = plain(value)
+        if not isinstance(value, Mapping):
+            raise BuildError(f"{self.task_type}: {self._whole!r} is the whole input, a record, not {value!r:.60}")
+        return value
 
     def undoing(self, build: Build, ref: str, output: Reference) -> WorkflowTask:
         """The task that undoes a step with this function, which gets what the step returned."""
@@ -141,8 +200,119 @@ class TaskFunction(Shared, Generic[P, R]):
             raise BuildError(
                 f"{self.task_type}: undoes {ref!r}, so it takes one argument, what that returned; it takes {', '.join(names)}"
             )
-        given = {names[0]: str(output)} if names else {}
-        return WorkflowTask(name=self.task_type, task_reference_name=f"{ref}_undo", input_parameters=given)
+        given = self._inputs({names[0]: output}) if names else {}
+        written = {name: str(value) for name, value in given.items()}
+        return WorkflowTask(name=self.task_type, task_reference_name=f"{ref}_undo", input_parameters=written)
+
+    # ------------------------------------------------------------------ without a flow
+
+    @overload
+    def start(self, engine: Engine, /, *args: P.args, **kwargs: P.kwargs) -> Run[R]: ...
+
+    @overload
+    def start(self, engine: AsyncEngine, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, AsyncRun[R]]: ...
+
+    def start(self, engine: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Start the task alone, without a flow: an execution of one task. The arguments are the function's.
+
+        Returns a handle as `Engine.run_task` does, to be awaited of an AsyncEngine. Options of the start are given before, in
+        `options(idempotency_key=…)`. Raises as `Engine.run_task` does.
+        """
+        return engine.run_task(self, *args, **kwargs)
+
+    @overload
+    def map(self, engine: Engine, rows: Iterable[Any], /, **starting: Any) -> Run[list[R]]: ...
+
+    @overload
+    def map(self, engine: AsyncEngine, rows: Iterable[Any], /, **starting: Any) -> Coroutine[Any, Any, AsyncRun[list[R]]]: ...
+
+    def map(self, engine: Any, rows: Iterable[Any], /, **starting: Any) -> Any:
+        """Start the task for each row, side by side: one execution, whose result is the list of results in the rows' order.
+
+        A row is the argument of a function that takes one, and otherwise a mapping of arguments by name. Up to 20,000 rows. The
+        handle's `progress()` says how many are done. When the last attempt of a row fails, the execution fails, and `retry`
+        goes on with what is not done. `starting` are options of the start, as in `options`; an idempotency key that is held gives
+        the handle on the execution that holds it. Raises BuildError for a wrong row or option, before anything is stored, and as
+        `Engine.start` does.
+        """
+        return engine.start(self._mapped(), rows, **starting)
+
+    @property
+    def alone(self) -> Job[P, R]:
+        """The task as an execution of its own, which `Engine.run_task` starts."""
+        if self._options.undo is not None:
+            raise BuildError(f"{self.task_type}: `undo` is for a step of a flow; after a task alone nothing can fail")
+        kind = returned(self.function)
+        return Job(workers=self.workers, starting=self._starting_alone, read=lambda output: read_output(kind, output))
+
+    def _starting_alone(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
+        """The arguments of `Engine.start` for arguments of the function, and options of the start that are no parameters of it."""
+        names = self._signature.parameters
+        said = {name: kwargs.pop(name) for name in start_options() - _NOT_ALONE - names.keys() if name in kwargs}
+        given = plain(self._inputs(called_as(self.task_type, self._signature, args, kwargs)))
+        return {"workflow": self._definition(tuple(given)), "input": given, **self._said(said)}
+
+    def _said(self, starting: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a start of the task alone; a key that is held gives the execution that holds it by default."""
+        return {"idempotency_strategy": IdempotencyStrategy.RETURN_EXISTING, **self._options.starting, **starting}
+
+    def _definition(self, names: tuple[str, ...]) -> WorkflowDef:
+        """The workflow of this task alone. What is not given is no input of it, so that the function's own defaults hold."""
+        found = self._alone.get(names)
+        if found is None:
+            build = Build(f"task:{self.task_type}", None)
+            self._placed(build, {name: Reference("workflow.input", None)[name] for name in names})
+            found = self._alone[names] = WorkflowDef(
+                name=build.name,
+                description=f"The task {self.task_type!r} alone",
+                input_parameters=names,
+                tasks=build.block.tasks,
+            )
+        return found
+
+    def _mapped(self) -> Job[..., list[R]]:
+        """The workflow of this task for each of several rows."""
+        for option in ("undo", "optional", "retries", "delay", "fields"):
+            if getattr(self._options, option):
+                raise BuildError(f"{self.task_type}: a row takes no option {option!r}; @task says it of all tasks of the type")
+        build = Build(f"map:{self.task_type}", None)
+        given = {"forkTaskName": self.task_type, "forkTaskInputs": Reference("workflow.input.rows", None)}
+        results = build.each(self.task_type, given, whole=is_whole(returned(self.function)), name=self._options.name)
+        definition = WorkflowDef(
+            name=build.name,
+            description=f"The task {self.task_type!r} for each of several rows",
+            input_parameters=("rows",),
+            tasks=build.block.tasks,
+            output_parameters={"result": build.written(results)},
+        )
+
+        def starting(rows: Iterable[Any], /, **said: Any) -> Mapping[str, Any]:
+            known = start_options() - _NOT_ALONE
+            for option in said:
+                if option not in known:
+                    raise BuildError(f"{self.task_type}: there is no option {option!r}{did_you_mean(option, known)}")
+            inputs = [plain(self._row(number, row)) for number, row in enumerate(rows)]
+            if len(inputs) > MOST_BRANCHES:
+                raise BuildError(f"{self.task_type}: {len(inputs)} rows are more than {MOST_BRANCHES}: map them in several parts")
+            return {"workflow": definition, "input": {"rows": inputs}, **self._said(said)}
+
+        def read(output: Mapping[str, Any]) -> list[R]:
+            kind = returned(self.function)
+            whole = is_whole(kind)
+            rows = enumerate(output["result"])
+            return [read_output(kind, one if whole else {"result": one}, f"output[{number}]") for number, one in rows]
+
+        return Job(workers=self.workers, starting=starting, read=read)
+
+    def _row(self, number: int, row: Any) -> Mapping[str, Any]:
+        """A row as the task's input."""
+        names = self._signature.parameters
+        if len(names) == 1 and next(iter(names.values())).kind is not inspect.Parameter.VAR_KEYWORD:
+            return self._inputs({next(iter(names)): row})
+        where = f"{self.task_type}: rows[{number}]"
+        if not isinstance(row, Mapping):
+            raise BuildError(f"{where} is {row!r:.60}, and no mapping of arguments by name")
+        return called_as(where, self._signature, (), dict(row))
 
     def __repr__(self) -> str:
         return f"<task {self.task_type}>"

@@ -31,7 +31,7 @@ from conductorlite.model.texts import Instant, Span
 from conductorlite.model.threads import replaces
 from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.engine import Engine, Run, Transaction
-from conductorlite.runtime.registry import HasWorkers, Startable
+from conductorlite.runtime.registry import HasWorkers, Runnable, Startable
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
 from conductorlite.store.tables import Sizes
 
@@ -730,6 +730,10 @@ class AsyncEngine(StaysHere):
         timeout = options.pop("timeout", None) if isinstance(workflow, str | WorkflowDef) else None
         run = await self._bridge.call(self._engine._begun, workflow, args, options, once=True)
         return await AsyncRun(self, run).result(timeout)
+
+    async def run_task(self, task: Runnable[..., R], /, *args: Any, **options: Any) -> AsyncRun[R]:
+        """`Engine.run_task`, awaited; the handle's `result` is awaited too."""
+        return AsyncRun(self, await self._bridge.call(self._engine.run_task, task, *args, **options))
 
     async def start_many(
         self, workflow: str | WorkflowDef, inputs: Iterable[Mapping[str, Any]], *, version: int | None = None, priority: int = 0

@@ -24,7 +24,7 @@ from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
 from conductorlite.model.threads import clean_up
 from conductorlite.runtime.loop import Driver, output_of, wait_until
-from conductorlite.runtime.registry import HasWorkers, Startable, all_workers
+from conductorlite.runtime.registry import HasWorkers, Runnable, Startable, all_workers
 from conductorlite.runtime.signals import Leaving
 from conductorlite.store.places import on_queue
 from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
@@ -298,7 +298,8 @@ class Engine(Verbs, InNotebook):
         if isinstance(workflow, str | WorkflowDef):
             return Run(self, self._start(awaited, workflow, *args, **{**usual, **options}))
         if not hasattr(workflow, "starting"):
-            raise InvalidInput(f"start() takes a flow, a definition or a registered name, not {workflow!r:.80}")
+            alone = ": run_task() starts a task alone" if hasattr(workflow, "alone") else ""
+            raise InvalidInput(f"start() takes a flow, a definition or a registered name, not {workflow!r:.80}{alone}")
         given = workflow.starting(*args, **options)
         self.workers.adopt(workflow)
         if workflow.definitions:
@@ -342,6 +343,19 @@ class Engine(Verbs, InNotebook):
         )
         self._news.log()
         return workflow_id
+
+    def run_task(self, task: Runnable[..., R], /, *args: Any, **options: Any) -> Run[R]:
+        """Start a task alone, without a flow, and return a handle on it: `run_task(charge, amount=3, idempotency_key="order-7")`.
+
+        `task` is a function decorated with `@task`; its arguments follow. Beside them stand the options of `start`, but for
+        `version` and the path of an input; a name that the function has as a parameter is its argument, `task.options(…)` takes
+        the option then. It is an execution of one task, called `task:` and the task's type, with the retries, limits and timeouts
+        of its task definition. An idempotency key that is held gives the handle on the execution that holds it, unless the
+        strategy says otherwise; what has ended stays as it is. Raises BuildError for wrong arguments, and as `start` does.
+        """
+        if not hasattr(task, "alone"):
+            raise InvalidInput(f"run_task() takes a function that is decorated with @task, not {task!r:.80}")
+        return self._begun(task.alone, args, options)
 
     def start_many(
         self, workflow: str | WorkflowDef, inputs: Iterable[Mapping[str, Any]], *, version: int | None = None, priority: int = 0

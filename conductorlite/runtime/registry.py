@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 else:
     is_record, reader = functions("conductorlite.runtime.values", "is_record", "reader")
 
-__all__ = ["HasWorkers", "Signature", "Startable", "Worker", "Workers", "all_workers", "checked_type", "own_name", "signature"]
+__all__ = [
+    "HasWorkers", "Runnable", "Signature", "Startable", "Worker", "Workers", "all_workers", "checked_type", "own_name", "signature",
+]  # fmt: skip
 
 #: Flags of code, as in `inspect`; the last one is of generators of both kinds.
 _VARARGS: Final = 0x04
@@ -60,6 +62,14 @@ class Startable(Protocol[P, R_co]):
 
     def read(self, output: Mapping[str, Any], /) -> R_co:
         """An execution's output as what the flow returns."""
+
+
+class Runnable(Protocol[P, R_co]):
+    """A task function: what `Engine.run_task` takes."""
+
+    @property
+    def alone(self) -> Startable[P, R_co]:
+        """The task as an execution of its own."""
 
 
 @attrs.frozen(kw_only=True, slots=True)

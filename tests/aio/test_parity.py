@@ -13,7 +13,10 @@ from conductorlite.runtime.aio import AsyncEngine, AsyncRun
 from generate import TARGET, Writer, faces, verbs  # isort: skip
 
 #: Where there is an `async` in the words for what is returned.
-TWINS = {"Run[Any]": "AsyncRun[Any]", "Run[dict[str, Any]]": "AsyncRun[dict[str, Any]]", "Iterator[str]": "AsyncIterator[str]"}
+TWINS = {
+    **{f"Run[{given}]": f"AsyncRun[{given}]" for given in ("R", "Any", "dict[str, Any]")},
+    "Iterator[str]": "AsyncIterator[str]",
+}
 TWINS["Iterator[HistoryEvent]"] = "AsyncIterator[HistoryEvent]"
 
 FACES = {Engine: AsyncEngine} | {service: getattr(generated, f"Async{service.__name__}") for service in faces().values()}

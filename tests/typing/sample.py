@@ -207,6 +207,9 @@ def program(path: Path) -> None:
         reveal_type(run.result())
         assert_type(engine.start_and_wait(stay, rooms=[1]), list[float])
         assert_type(engine.start_and_wait(stay.definition, {"a": 1}, timeout="5s", idempotency_key="k"), dict[str, Any])
+        assert_type(engine.run_task(quote, 1, idempotency_key="k"), Run[float])
+        assert_type(quote.start(engine, room=1), Run[float])
+        assert_type(quote.map(engine, [1, 2], priority=3).result(), list[float])
         explanation: Explanation = run.explain()
         tasks: Sequence[Task] = run.tasks
         logs: Sequence[TaskLog] = engine.tasks.logs(tasks[0].task_id)
@@ -254,6 +257,9 @@ async def awaited(engine: AsyncEngine) -> None:
     run: AsyncRun[list[float]] = await engine.start(stay, rooms=[1])
     reveal_type(await run.result())
     assert_type(await engine.start_and_wait(stay, rooms=[1]), list[float])
+    assert_type(await engine.run_task(quote, 1), AsyncRun[float])
+    assert_type(await quote.start(engine, room=1), AsyncRun[float])
+    assert_type(await (await quote.map(engine, [1, 2])).result(), list[float])
     assert_type(await engine.in_transaction(lambda tx: tx.engine.start(stay, rooms=[2]).workflow_id), str)
 
 

@@ -27,7 +27,7 @@ from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 from conductorlite.plan.grafts import ALONE
 
-__all__ = ["resolve_dynamic", "schedule_dynamic_fork"]
+__all__ = ["MOST_BRANCHES", "resolve_dynamic", "schedule_dynamic_fork"]
 
 #: Built-in types that workers carry out.
 _WORKERS: Final = frozenset({TaskType.HTTP, TaskType.EVENT, TaskType.KAFKA_PUBLISH})
@@ -88,7 +88,7 @@ def _fields_of(kind: str, node: Node, values: Mapping[str, Any]) -> dict[str, An
 
 
 #: Branches one fork may have: more is a mistake, or an attack.
-_MOST: Final = 20_000
+MOST_BRANCHES: Final = 20_000
 
 #: A task in Conductor's JSON; a branch is one or several of them.
 _Json = dict[str, Any]
@@ -297,8 +297,8 @@ def _legacy(param: str, values: Mapping[str, Any]) -> list[_Branch]:
 def _listed(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise _Malformed(f"{where} is {_kind(value)}, not a list of tasks")
-    if len(value) > _MOST:
-        raise _Malformed(f"{where} has {len(value)} branches, more than {_MOST}")
+    if len(value) > MOST_BRANCHES:
+        raise _Malformed(f"{where} has {len(value)} branches, more than {MOST_BRANCHES}")
     return value
 
 
