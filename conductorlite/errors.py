@@ -22,6 +22,8 @@ The tree::
      ├── Conflict                     the verb does not fit the execution's status
      │    ├── AlreadyExists           a definition or an execution of that identity exists
      │    │    └── KeyTaken           another execution has the idempotency key
+     │    ├── ExecutionEnded          the execution has ended, and takes no message
+     │    ├── MailboxFull             an execution keeps 1,000 messages that no task has received
      │    ├── LimitReached            a limit on executions with the policy REJECT has no slot left
      │    ├── StaleLease              a report with a lease older than the task's
      │    └── Parked                  the execution is parked: resume or terminate it
@@ -70,6 +72,7 @@ from conductorlite.model.errors import (
     DefinitionNotFound,
     EngineClosed,
     ExecutionArchived,
+    ExecutionEnded,
     ExecutionNotFound,
     ExpressionFailed,
     FencedOut,
@@ -81,6 +84,7 @@ from conductorlite.model.errors import (
     KeyTaken,
     LimitReached,
     LockUnavailable,
+    MailboxFull,
     MissingCapability,
     MissingExtra,
     NotFound,
@@ -122,6 +126,7 @@ __all__ = [
     "DefinitionNotFound",
     "EngineClosed",
     "ExecutionArchived",
+    "ExecutionEnded",
     "ExecutionNotFound",
     "ExpressionFailed",
     "FencedOut",
@@ -133,6 +138,7 @@ __all__ = [
     "KeyTaken",
     "LimitReached",
     "LockUnavailable",
+    "MailboxFull",
     "MissingCapability",
     "MissingExtra",
     "NoThread",

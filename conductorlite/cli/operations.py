@@ -232,10 +232,15 @@ def skip(setting: Setting, workflow_id: str, task: str, input: str | None, outpu
 @command_options()
 def signal(setting: Setting, workflow_id: str, task: str | None, output: str | None, status: str,
            reason: str | None) -> None:  # fmt: skip
-    """Signal a task that waits to continue."""
+    """Signal a task that waits to continue; a signal to a WAIT or HUMAN to come is kept for it."""
     with setting.engine() as engine:
         answer = engine.signal(workflow_id, _given(output), task=task, status=TaskStatus(status), reason=reason)
-    if setting.json:
+    if answer is None:
+        if setting.json:
+            setting.screen.document({"workflowId": workflow_id, "referenceTaskName": task, "kept": True})
+        else:
+            setting.screen.line(f"{workflow_id}: kept for {task}, which has not begun")
+    elif setting.json:
         names = {"workflowId": answer.workflow_id, "referenceTaskName": answer.ref, "taskId": answer.task_id}
         setting.screen.document({**names, "status": str(answer.status)})
     else:

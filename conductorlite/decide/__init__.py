@@ -69,10 +69,12 @@ from conductorlite.plan.compile import Plan
 
 if TYPE_CHECKING:
     from conductorlite.decide.elapsed import on_clock_set, on_suspended
+    from conductorlite.decide.messages import on_send, receive
     from conductorlite.decide.reruns import on_rerun, on_restart
     from conductorlite.decide.retries import on_child_reopened, on_retry
 else:
     on_clock_set, on_suspended = functions("conductorlite.decide.elapsed", "on_clock_set", "on_suspended")
+    on_send, receive = functions("conductorlite.decide.messages", "on_send", "receive")
     on_rerun, on_restart = functions("conductorlite.decide.reruns", "on_rerun", "on_restart")
     on_child_reopened, on_retry = functions("conductorlite.decide.retries", "on_child_reopened", "on_retry")
 
@@ -93,6 +95,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Changeset, Event], None]]] = {
     EventKind.VARIABLES: on_variables,
     EventKind.APPEND: on_append,
     EventKind.MIGRATE: on_migrate,
+    EventKind.SEND: on_send,
     EventKind.POLL: on_poll,
     EventKind.REPORT: on_report,
     EventKind.EXTEND_LEASE: on_extend_lease,
@@ -125,6 +128,7 @@ _STEPS: Final[Mapping[str, Callable[..., None]]] = {
     "look_again": look_again,
     "compensate": schedule_compensation,
     "admitted": step_admitted,
+    "receive": receive,
 }
 
 #: What gives what a turn offers to workers that are free: see `decide`.
@@ -206,12 +210,15 @@ _RUNNING, _POLL, _REPORT, _DONE = WorkflowStatus.RUNNING, EventKind.POLL, EventK
 
 
 def _turn_order(event: Event, *, unborn: bool) -> int:
-    """A START comes first, whatever a clock that was ahead has dated before it; a migration last: it looks at stored rows."""
+    """A START comes first, whatever a clock that was ahead has dated before it; a migration last: it looks at stored rows.
+
+    A message comes before what is due: at the deadline of a task that waits for it, it is received.
+    """
     if event.kind is EventKind.MIGRATE:
-        return 2
-    if unborn and event.kind is EventKind.START:
-        return 0
-    return 1
+        return 3
+    if event.kind is EventKind.SEND:
+        return 1
+    return 0 if unborn and event.kind is EventKind.START else 2
 
 
 def _settle(changeset: Changeset) -> None:
@@ -265,6 +272,7 @@ _SAID: Final = {name: name for name in ("reason", "resume", "parent", "workflowI
 _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
     EventKind.START: {"at": "at", "delay": "delay"},
     EventKind.GIVE_BACK: {"why": "why"},
+    EventKind.SEND: {"topic": "topic", "key": "key", "ref": "ref", "posted": "posted"},
     EventKind.TERMINATE: _SAID,
     EventKind.RETRY: _SAID,
     EventKind.STARTED: _SAID,

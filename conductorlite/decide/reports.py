@@ -57,6 +57,7 @@ __all__ = [
     "on_total_timeout",
     "on_wait_ends",
     "on_workflow_timeout",
+    "take_report",
 ]
 
 _STATUSES: Final = {str(status): status for status in TaskStatus}
@@ -145,6 +146,11 @@ def on_report(changeset: Changeset, event: Event) -> None:
     if lease is not None and lease != task.lease:
         changeset.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
         return
+    take_report(changeset, task, result)
+
+
+def take_report(changeset: Changeset, task: Task, result: Mapping[str, Any]) -> None:
+    """Do what is reported on an open attempt."""
     node = changeset.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
     status, reason = _STATUSES[result["status"]], result.get("reason") or None
     given = result.get("output") or {}
@@ -169,7 +175,7 @@ def on_report(changeset: Changeset, event: Event) -> None:
     changeset.close(task, status, output=output, reason=reason, report=result)
 
 
-def _completes_later(node: Node, result: dict[str, Any]) -> bool:
+def _completes_later(node: Node, result: Mapping[str, Any]) -> bool:
     """Whether the worker only sets something going that another caller will report on (`asyncComplete`).
 
     As in Conductor it has no meaning for SIMPLE tasks; the report that completes the task carries no lease.

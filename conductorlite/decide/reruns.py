@@ -14,6 +14,7 @@ from typing import Any
 from conductorlite.decide.admissions import reopens
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.endings import leave_limit, set_workflow_timeout, was_compensated
+from conductorlite.decide.messages import give_back
 from conductorlite.decide.operators.do_while import set_round
 from conductorlite.decide.retries import follow_up_all, go_on, notify_parent_reopened, recount, reopen, reopen_workflow
 from conductorlite.language.templates import apply_workflow_input_template
@@ -83,6 +84,7 @@ def _begin_again(changeset: Changeset, verb: str, said: dict[str, Any]) -> None:
     leave_limit(changeset)  # it asks again when it starts, under the key of that definition
     changeset.counting = False
     changeset.take_back(_innermost_first(changeset, rows))
+    give_back(changeset, {task.ref for task in rows})
     changeset.recount()
     _record_verb(changeset, verb, said, rows)
     reopen_workflow(changeset)
@@ -163,6 +165,7 @@ def _run_from(changeset: Changeset, target: Task, said: dict[str, Any]) -> None:
     changeset.counting = False
     origin = _origin(changeset, target)
     changeset.take_back(_innermost_first(changeset, gone))
+    give_back(changeset, {task.ref for task in gone})
     _record_verb(changeset, "RERUN", said, gone)
     reopen_workflow(changeset)
     _change_input(changeset, said)

@@ -29,8 +29,10 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import split_ref
 
 if TYPE_CHECKING:
+    from conductorlite.decide.messages import rename_receivers
     from conductorlite.plan.migration import MigrationPlan, plan_between
 else:
+    (rename_receivers,) = functions("conductorlite.decide.messages", "rename_receivers")
     (plan_between,) = functions("conductorlite.plan.migration", "plan_between")
 
 __all__ = [
@@ -245,6 +247,8 @@ def _rename(changeset: Changeset, plan: MigrationPlan, refs: Mapping[str, str]) 
     for ref, new_ref in plan.renamed.items():
         task = changeset.known(ref)
         changeset.rename(task, new_ref, refs[task.base_ref])
+    if changeset.workflow.message_seq:
+        rename_receivers(changeset, plan.renamed, refs)
 
 
 def _send_on(

@@ -17,7 +17,7 @@ from conductorlite.engine.registered import archived_findings, registered_findin
 from conductorlite.engine.repairs import limit_repaired, repaired
 from conductorlite.engine.retention import Retention, below, definitions_of, first_row
 from conductorlite.engine.search import Search
-from conductorlite.engine.turn_types import execution_pages, missing, pages, stored_pages, unarchived
+from conductorlite.engine.turn_types import execution_pages, messages_to, missing, pages, stored_pages, unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.decisions import Message, queue_prefix
@@ -322,6 +322,7 @@ class Admin(Retention):
             extended={chain: self._turns.plans.extended(view, row, chain) for chain in {task.grafts for task in attempts}},
             attempts=tuple(attempts),
             inbox=tuple(view.inbox(workflow_id)),
+            mailbox=messages_to(view, workflow_id),
             members=view.members_of(workflow_id),
             messages=tuple(message for message in messages if message is not None),
             history=tuple(with_texts(history, texts)),

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 from conductorlite.decide import DECIDER_VERSION
+from conductorlite.decide.verbs import pending_of
 from conductorlite.engine.config import EngineConfig, Part, intercepted
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
 from conductorlite.engine.payloads import given_path, uploaded
-from conductorlite.engine.registry import Embedded
+from conductorlite.engine.registry import Embedded, Plans
 from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, TurnResult, missing, new_event
 from conductorlite.language.templates import apply_workflow_input_template
@@ -25,8 +26,19 @@ from conductorlite.model.clock import Clock
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import EventKind, Outcome, name_at
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, WorkflowDef
-from conductorlite.model.errors import AlreadyExists, Conflict, InvalidInput, KeyTaken, Parked, PayloadTooLarge, TaskNotFound
+from conductorlite.model.errors import (
+    AlreadyExists,
+    Conflict,
+    ExecutionEnded,
+    InvalidInput,
+    KeyTaken,
+    MailboxFull,
+    Parked,
+    PayloadTooLarge,
+    TaskNotFound,
+)
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.later import functions
 from conductorlite.model.scalars import is_integer
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Instant, Span, as_map, as_text, printable, to_instant, to_span
@@ -34,9 +46,12 @@ from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction
 
 if TYPE_CHECKING:
+    from conductorlite.decide.messages import why_unreachable
     from conductorlite.model.contents import Contents
+else:
+    (why_unreachable,) = functions("conductorlite.decide.messages", "why_unreachable")
 
-__all__ = ["Begin", "Control", "ascending_ids", "blocking_task", "open_task", "refuse_parked"]
+__all__ = ["Begin", "Control", "ascending_ids", "blocking_task", "open_task", "refuse_parked", "unreachable"]
 
 #: Has a first turn taken, with workers that are free for what it offers, if any are to have it.
 Begin = Callable[[Callable[[Taking | None], object]], None]
@@ -353,6 +368,10 @@ class Control(Part):
             raise Conflict(f"{workflow_id}: {reply.message}")
         if reply is not None and reply.outcome is Outcome.MISSING:
             raise TaskNotFound(f"{workflow_id}: {reply.message}")
+        if reply is not None and reply.outcome is Outcome.ENDED:
+            raise ExecutionEnded(f"{workflow_id}: {reply.message}")
+        if reply is not None and reply.outcome is Outcome.FULL:
+            raise MailboxFull(f"{workflow_id}: {reply.message}")
         return taken
 
     def resume(self, workflow_id: str) -> None:
@@ -408,6 +427,14 @@ def blocking_task(view: ReadingTransaction, workflow_id: str, seen: set[str] | N
                 return row
         pending[:0] = [row.sub_workflow_id for row in rows if row.sub_workflow_id is not None]
     return None
+
+
+def unreachable(plans: Plans, view: ReadingTransaction, row: Workflow, ref: str) -> str | None:
+    """Why the execution does not come to a task any more, of which there is no open attempt; None when it may."""
+    continued = (event.data.value for event in view.inbox(row.workflow_id) if event.kind is EventKind.CONTINUE)
+    pending = [place for work in continued for place in pending_of(work)]
+    rows = view.last_attempts(row.workflow_id)
+    return why_unreachable(row, rows, lambda grafts: plans.extended(view, row, tuple(grafts)), ref, pending)
 
 
 def _open_rows(view: ReadingTransaction, workflow_id: str) -> list[Task]:

@@ -7,8 +7,8 @@ rules: Conductor's DefaultEventProcessor; where it loses or doubles something, s
 The actions of event handlers: each is events to an execution, and what its record says.
 
 An action looks and writes inside the transaction that keeps its record, so it is done once and on what is there then. Source of
-the rules: Conductor's SimpleActionProcessor. What cannot be done because what it names is not there is recorded as `error`, and
-counts as done; what was written wrongly is an `exception`, and FAILED.
+the rules: Conductor's SimpleActionProcessor. What cannot be done because what it names is not there is FAILED with an `error`, what
+was written wrongly with an `exception`. What reports on a WAIT or HUMAN that its execution can still come to is kept for it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from functools import partial
 from typing import Any, Final
 
 from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.control import unreachable
 from conductorlite.engine.decisions import DEATHS
 from conductorlite.engine.keys import checked_key, checked_strategy, replaced, start_event
+from conductorlite.engine.logs import log_event_failure
 from conductorlite.engine.registry import Embedded
 from conductorlite.engine.schedule_records import RECORDS, is_record, remove_records
+from conductorlite.engine.turn_types import notify_acted
 from conductorlite.engine.turns import Turns
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import compile_template, expanded
@@ -44,7 +47,7 @@ from conductorlite.model.errors import (
     KeyTaken,
     StorageError,
 )
-from conductorlite.model.executions import Task
+from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.handlers import (
     ActionType,
     EventAction,
@@ -56,6 +59,7 @@ from conductorlite.model.handlers import (
     TerminateWorkflow,
     UpdateWorkflowVariables,
 )
+from conductorlite.model.mailbox import MAX_MESSAGES, signal_topic
 from conductorlite.model.policies import derive_id
 from conductorlite.model.texts import REASON_LENGTH, Instant, error_text
 from conductorlite.model.threads import Cache
@@ -163,7 +167,7 @@ class Events(Service):
         if first is None:
             verdict = self._verdict(handler, message)
             if verdict is not None:
-                return [self._kept(verdict)]
+                return [self._announced(self._kept(verdict))]
         return [known[number] or self._acted(handler, number, message, written) for number in numbers]
 
     def _verdict(self, handler: EventHandler, message: EventMessage) -> EventExecution | None:
@@ -234,6 +238,7 @@ class Events(Service):
             seed=self._config.seed,
             owner=self._owner,
             embedded=self._turns.registry.embedded,
+            unreachable=partial(unreachable, self._turns.plans),
         )
 
         def record(status: EventStatus, output: Payload = EMPTY) -> EventExecution:
@@ -255,15 +260,22 @@ class Events(Service):
                     return known
                 kind = ActionType(action.action)
                 said, workflow_id = _ACTIONS[kind](tx, acting, getattr(action, kind))  # it has a body, or was not registered
-                done = record(EventStatus.COMPLETED, Payload.of(said))
+                done = record(EventStatus.FAILED if _ERROR in said else EventStatus.COMPLETED, Payload.of(said))
                 tx.add_event_execution(done)
         except _TRANSIENT:
             raise
         except ConductorliteError as error:
-            said = {"exception": error_text(error)}
-            return self._kept(record(EventStatus.FAILED, Payload.of(said, bounded=False)))
+            said, workflow_id = {"exception": error_text(error)}, None
+            done = self._kept(record(EventStatus.FAILED, Payload.of(said, bounded=False)))
         if workflow_id is not None:
             written.append(workflow_id)
+        return self._announced(done)
+
+    def _announced(self, done: EventExecution) -> EventExecution:
+        """A record that was kept, once observers know of it and a failure is logged."""
+        if done.status is EventStatus.FAILED:
+            log_event_failure(done)
+        notify_acted(done, self._turns.observers, self._turns.failures)
         return done
 
     def executions(
@@ -319,6 +331,8 @@ class Acting:
     owner: str
     #: The registered workflow that is to be started, if it is that; raises DefinitionNotFound and InvalidDefinition.
     embedded: Callable[[ReadingTransaction, str, int | None], Embedded]
+    #: Why an execution does not come to a task any more; None when it may.
+    unreachable: Callable[[ReadingTransaction, Workflow, str], str | None]
 
     def rendered(self, template: Any) -> Any:
         """A value with its `${…}` resolved on the payload."""
@@ -347,6 +361,9 @@ class Acting:
             data=Payload.of(dict(data), where=self.action.action),
         )
 
+
+#: Under which name an action says why it could not be carried out.
+_ERROR: Final = "error"
 
 #: What an action says of itself, and to which execution it wrote.
 _Done = tuple[dict[str, Any], str | None]
@@ -428,18 +445,33 @@ def _report(status: str, tx: WritingTransaction, acting: Acting, wanted: TaskDet
     given = {"workflowId": workflow_id, "taskRefName": ref, "taskId": task_id}
     said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     task = _task(tx, task_id, workflow_id, ref)
-    if task is None:
-        return {**said, "error": f"no task found with reference name {ref}, task id {task_id}, workflow id {workflow_id}"}, None
-    said = {"workflowId": task.workflow_id, "taskRefName": task.ref, "taskId": task.task_id}
-    if task.status.terminal:
-        return {**said, "error": f"task {task.ref!r} is {task.status} already"}, None
+    row = None if workflow_id is None or ref is None or task_id is not None else tx.workflow(workflow_id)
+    if row is None and task is None:
+        return {**said, _ERROR: f"no task found with reference name {ref}, task id {task_id}, workflow id {workflow_id}"}, None
     reason = acting.rendered(wanted.reason_for_incompletion)
     output = {**acting.rendered(dict(wanted.output)), _MESSAGE: acting.message.message_id, _EVENT: acting.message.event}
-    data = {"status": status, "output": output}
+    data: dict[str, Any] = {"status": status, "output": output}
     if reason is not None:
         data["reason"] = to_text(reason)[:REASON_LENGTH]
-    _post(tx, acting.event(task.workflow_id, EventKind.REPORT, data, task))
-    return said, task.workflow_id
+    if task is not None and not task.status.terminal:
+        said = {"workflowId": task.workflow_id, "taskRefName": task.ref, "taskId": task.task_id}
+        _post(tx, acting.event(task.workflow_id, EventKind.REPORT, data, task))
+        return said, task.workflow_id
+    if row is not None and (why := _why_not_kept(tx, acting, row, ref or "")) is None:
+        kept = {"topic": signal_topic(ref or ""), "ref": ref, "key": acting.identity, "value": {**data, "merge": True}}
+        _post(tx, acting.event(row.workflow_id, EventKind.SEND, {**kept, "posted": True}))
+        return {**said, "kept": True}, row.workflow_id
+    if task is not None:
+        said = {"workflowId": task.workflow_id, "taskRefName": task.ref, "taskId": task.task_id}
+        return {**said, _ERROR: f"task {task.ref!r} is {task.status} already"}, None
+    return {**said, _ERROR: f"no task {ref!r} of workflow {workflow_id} is open: {why}"}, None
+
+
+def _why_not_kept(view: ReadingTransaction, acting: Acting, row: Workflow, ref: str) -> str | None:
+    """Why no message to a task can be kept; None when it can."""
+    if row.unreceived >= MAX_MESSAGES:
+        return f"{row.unreceived} messages are kept already"
+    return acting.unreachable(view, row, ref)
 
 
 def _task(view: ReadingTransaction, task_id: str | None, workflow_id: str | None, ref: str | None) -> Task | None:
@@ -475,9 +507,9 @@ def _open(view: ReadingTransaction, workflow_id: str | None) -> tuple[dict[str, 
     row = None if workflow_id is None else view.workflow(workflow_id)
     said = {} if workflow_id is None else {"workflowId": workflow_id}
     if row is None:
-        return {**said, "error": f"no workflow found with the id {workflow_id}"}, False
+        return {**said, _ERROR: f"no workflow found with the id {workflow_id}"}, False
     if row.status.terminal:
-        return {**said, "error": f"workflow {workflow_id} is {row.status} already"}, False
+        return {**said, _ERROR: f"workflow {workflow_id} is {row.status} already"}, False
     return said, True
 
 

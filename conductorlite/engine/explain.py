@@ -29,6 +29,8 @@ from conductorlite.model.executions import (
     Task,
     printed_ref,
 )
+from conductorlite.model.handlers import EventExecution
+from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import span_in_words
 from conductorlite.plan.tree import CHOOSES, TreePosition, positions
@@ -41,6 +43,9 @@ class Case(Waits):
     """What can be said of one execution; `former` are definitions that it was on before."""
 
     former: Sequence[WorkflowDef] = ()
+    #: The messages to it, if any is not received; actions of event handlers on it that could not be carried out, newest first.
+    messages: Sequence[WorkflowMessage] = ()
+    refused: Sequence[EventExecution] = ()
 
     def explain(self, ref: str | None = None) -> Explanation:
         """Why it waits, or why it ended as it did; with `ref` (of the definition or as printed) the same of that task."""
@@ -51,6 +56,7 @@ class Case(Waits):
         name = f"{row.name} ({row.workflow_id})"
         if row.status.terminal:
             yield from self._ended(name)
+            yield from self._messages()
             return
         if row.parked is not None:
             yield self._say("PARKED", f"{name} is parked: {row.parked}")
@@ -70,7 +76,24 @@ class Case(Waits):
             yield self._say("COMPENSATING", f"It is being compensated and will end {row.compensating}{why}")
             yield from self._undoing()
         yield from self._open_tasks()
+        yield from self._messages()
         yield from self._timers()
+
+    def _messages(self) -> Iterator[Reason]:
+        """What was sent to it and no task has received, and which actions of event handlers could not be carried out."""
+        kept = [message for message in self.messages if message.receiver is None]
+        if kept:
+            topics: dict[str, int] = {}
+            for message in kept:
+                of = f"for {message.signal_to}" if message.signal_to is not None else f"of topic {message.topic}"
+                topics[of] = topics.get(of, 0) + 1
+            many = listed([f"{count} {of}" for of, count in topics.items()])
+            what = "1 message is" if len(kept) == 1 else f"{len(kept)} messages are"
+            yield self._say("MESSAGES", f"{what} kept that no task has received: {many}", at=kept[0].sent_at)
+        for done in self.refused[:SHOWN]:
+            why = done.output_data.get("error") or done.output_data.get("exception")
+            text = f"Event handler {done.name} could not {done.action} {self._ago(done.created)}: {why}"
+            yield self._say("EVENT_HANDLER", text, at=done.created)
 
     def _turned(self) -> Iterator[Reason]:
         """That the execution was run again, or moved to another definition: the last time of each."""

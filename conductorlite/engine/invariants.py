@@ -15,6 +15,7 @@ from conductorlite.model import attrs
 from conductorlite.model.decisions import DEADLINES, TIMERS, Event, EventKind, Message, queue_name
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.limits import Limit, Member, MemberState
+from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -52,6 +53,8 @@ class ExecutionAudit:
     inbox: Sequence[Event]
     messages: Sequence[Message]
     history: Sequence[HistoryEvent]
+    #: The messages to it, by their numbers.
+    mailbox: Sequence[WorkflowMessage] = ()
     #: What it and its tasks hold of limits, and wait for.
     members: Sequence[Member] = ()
     #: The plan with what was made at run time, by the grafts of tasks.
@@ -174,7 +177,7 @@ _EVENTS: Final = frozenset(
     {EventKind.REPORT, EventKind.EXTEND_LEASE, EventKind.GIVE_BACK, EventKind.POLL, EventKind.PAUSE, EventKind.RESUME,
      EventKind.TERMINATE, EventKind.RETRY, EventKind.RESTART, EventKind.RERUN, EventKind.SKIP, EventKind.VARIABLES,
      EventKind.APPEND, EventKind.MIGRATE, EventKind.CHILD_ENDED, EventKind.CHILD_REOPENED, EventKind.STARTED,
-     EventKind.GRANTED, EventKind.WINDOW_MOVES}
+     EventKind.GRANTED, EventKind.WINDOW_MOVES, EventKind.SEND}
 )  # fmt: skip
 
 
@@ -227,6 +230,37 @@ def events_are_the_owners(audit: ExecutionAudit) -> Iterator[str]:
         task = last.get(message.ref)
         if task is not None and message.queue != queue_name(task.task_type, task.domain, owner):
             yield f"{message.ref} is offered in queue {message.queue!r}, where its execution's owner does not find it"
+
+
+def messages_are_received_once(audit: ExecutionAudit) -> Iterator[str]:
+    """Every message the journal names is kept, under its number; what is received has a task, and none waits beside its task."""
+    workflow, messages = audit.workflow, audit.mailbox
+    if not (messages or workflow.message_seq or workflow.unreceived):
+        return
+    numbers, waiting = [message.number for message in messages], [message for message in messages if message.receiver is None]
+    if numbers != list(range(1, workflow.message_seq + 1)):
+        yield f"messages {numbers} are kept, the workflow counts {workflow.message_seq}"
+    if len(waiting) != workflow.unreceived:
+        yield f"{len(waiting)} messages are not received, the workflow counts {workflow.unreceived}"
+    sent = [(line.number, line.at, line.payload) for line in audit.history if line.kind is HistoryKind.MESSAGE]
+    if [number for number, *_ in sent] != numbers:
+        yield f"messages {numbers} are kept, the journal names {[number for number, *_ in sent]}"
+    for message in messages:
+        said = next((payload for number, _, payload in sent if number == message.number), message.value)
+        if said != message.value:
+            yield f"message {message.number} is another one than the journal says"
+        if (message.receiver is None) is not (message.received_at is None):
+            yield f"message {message.number} is received by {message.receiver} at {message.received_at}"
+    if workflow.status is WorkflowStatus.RUNNING and not audit.inbox:
+        for message in waiting:
+            for task in audit.last.values():
+                if _receives(task, message):
+                    yield f"message {message.number} is not received, and {task.ref} waits for it"
+
+
+def _receives(task: Task, message: WorkflowMessage) -> bool:
+    """Whether a task waits for a message."""
+    return task.status is TaskStatus.IN_PROGRESS and message.signal_to in (task.ref, task.base_ref)
 
 
 def timers_amiss(task: Task, inbox: Mapping[str, Event]) -> Iterator[tuple[str, EventKind, int | None, Event | None]]:
@@ -459,6 +493,7 @@ INVARIANTS: Final[dict[str, Callable[[ExecutionAudit], Iterator[str]]]] = {
         compensations_undo_what_completed,
         slots_are_those_of_the_rows,
         events_are_the_owners,
+        messages_are_received_once,
     )
 }
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import logging
     import traceback
 
+    from conductorlite.model.handlers import EventExecution
     from conductorlite.model.schedules import Progress
 else:
     logging = made(lambda: import_module("logging"))
@@ -34,6 +35,7 @@ __all__ = [
     "about_task",
     "log_definition",
     "log_driver",
+    "log_event_failure",
     "log_parked",
     "log_schedule",
     "log_store",
@@ -46,6 +48,7 @@ _TURNS: Final = made(lambda: logging.getLogger("conductorlite.turns"))
 _WORKFLOWS: Final = made(lambda: logging.getLogger("conductorlite.workflows"))
 _SCHEDULES: Final = made(lambda: logging.getLogger("conductorlite.schedules"))
 _DEFINITIONS: Final = made(lambda: logging.getLogger("conductorlite.definitions"))
+_EVENTS: Final = made(lambda: logging.getLogger("conductorlite.events"))
 _STORE: Final = made(lambda: logging.getLogger("conductorlite.store"))
 
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
@@ -121,10 +124,10 @@ class FailureLog:
             elif line.kind is HistoryKind.WORKFLOW and line.status in _ENDED_BADLY and not logged and not _is_logged(workflow):
                 _emit(_WORKFLOWS, _WARNING, f"{_name(workflow)}: {line.status}{_why(line.reason)}", _about(workflow))
 
-    def listener(self, workflow: Workflow, error: Exception) -> None:
+    def listener(self, what: Workflow | EventExecution, error: Exception) -> None:
         """Log what a listener raised: the commit stands, and the caller of the verb is not to blame."""
-        text = f"{_name(workflow)}: a listener raised {_line(error_text(error, _LENGTH))}"
-        self._failed(_LISTENERS, text, _about(workflow), error)
+        name, about = (_name(what), _about(what)) if isinstance(what, Workflow) else _of_action(what)
+        self._failed(_LISTENERS, f"{name}: a listener raised {_line(error_text(error, _LENGTH))}", about, error)
 
     def broken(self, workflow: Workflow | str, error: InvariantBroken) -> None:
         """Log a turn that came to nothing since a law did not hold, once for each error: it is a defect of conductorlite."""
@@ -227,6 +230,26 @@ def log_schedule(name: str, before: Progress, after: Progress) -> None:
 def log_definition(name: str, problem: str) -> None:
     """A warning about a definition: when it is used for the first time, or waits for a worker that is not here."""
     _emit(_DEFINITIONS, _WARNING, f"{name}: {problem}", {"workflow_name": name})
+
+
+def log_event_failure(done: EventExecution) -> None:
+    """A warning about an action of an event handler, or its condition, that could not be carried out."""
+    name, about = _of_action(done)
+    said = done.output_data
+    _emit(_EVENTS, _WARNING, f"{name}: FAILED{_why(str(said.get('error') or said.get('exception')))}", about)
+
+
+def _of_action(done: EventExecution) -> tuple[str, dict[str, object]]:
+    about: dict[str, object] = {
+        "event_handler": done.name,
+        "event": done.event,
+        "message_id": done.message_id,
+        "action": done.action,
+    }
+    workflow_id = done.output_data.get("workflowId")
+    if workflow_id is not None:
+        about["workflow_id"] = workflow_id
+    return f"event handler {done.name}: {done.action or 'its condition'} for message {done.message_id} of {done.event}", about
 
 
 def log_store(text: str, error: Exception) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.engine.config import Part, Service
-from conductorlite.engine.turn_types import archived_workflow, missing, pages, status_of, unarchived
+from conductorlite.engine.turn_types import archived_workflow, messages_to, missing, pages, status_of, unarchived
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
@@ -26,6 +26,8 @@ from conductorlite.model.limits import Limit, Member, MemberState, known_key, re
 from conductorlite.store.ports import ReadingTransaction
 
 if TYPE_CHECKING:
+    from conductorlite.model.handlers import EventExecution
+    from conductorlite.model.mailbox import WorkflowMessage
     from conductorlite.plan.grafts import RunProgress
 
 __all__ = ["LimitMember", "LimitUse", "Limits", "Queries", "hidden", "masked_history", "masked_value", "queue_sizes", "with_texts"]
@@ -131,6 +133,16 @@ class Queries(Part):
         absent = {payload.digest for payload in payloads if payload is not None and payload.absent}
         return self._turns.texts(view, workflow_id, absent) if absent else {}
 
+    def messages(self, workflow_id: str) -> list[WorkflowMessage]:
+        """See `Engine.messages`."""
+        with self._backend.reading() as view:
+            row = view.workflow(workflow_id)
+            if row is None:
+                return list(unarchived(view, workflow_id).messages)
+            found = messages_to(view, workflow_id) if row.message_seq else []
+            texts = self.texts(view, workflow_id, (message.value for message in found))
+        return [attrs.evolve(message, value=texts.get(message.value.digest, message.value)) for message in found]
+
     def around(self, task: Task, row: Workflow | None = None, *, masked: bool = False) -> Workflow:
         """The execution of an attempt, to show the attempt by: no document of its own, its definition, and that attempt alone.
 
@@ -217,12 +229,19 @@ class Queries(Part):
             inboxes = (inbox, *(events for _, events in below.values()))
             left = self._turns.left(view, (event for events in inboxes for event in events), self._clock.now())
         case = Case(
+            messages=self.messages(workflow_id) if workflow.unreceived else (), refused=self._refused(workflow_id),
             workflow=workflow, inbox=inbox, now=self._clock.now(), history=history, below=below, polls=polls, former=former,
             standings=places, left=left, put_aside=workflow_id in self._turns.put_aside,
         )  # fmt: skip
         found = case.explain(task)
         known = Reason(kind="ARCHIVED", workflow_id=workflow_id, text="It is archived")
         return Explanation(reasons=(*found.reasons, known)) if archived else found
+
+    def _refused(self, workflow_id: str) -> list[EventExecution]:
+        """Actions of event handlers on an execution that could not be carried out, of the newest records."""
+        with self._backend.reading() as view:
+            newest = view.event_executions(None, None, None, _RECORDS)
+        return [one for one in newest if one.status == "FAILED" and one.output_data.get("workflowId") == workflow_id]
 
     def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:
         """The executions that the first open tasks wait for, and what the first one in each waits for, down to the last."""
@@ -239,6 +258,9 @@ class Queries(Part):
             waiting += _waited_for(row)[:1]
         return found
 
+
+#: Records of event handlers that are looked at.
+_RECORDS = 1_000
 
 #: Sub-workflows looked into for what an execution waits for.
 _SHOWN = 5

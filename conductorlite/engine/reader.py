@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from conductorlite.engine.keys import last_polls
 from conductorlite.engine.lookups import Lookups
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.residents import Resident
+from conductorlite.engine.turn_types import messages_to
 from conductorlite.language.printing import collect_lines, note_lines
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
@@ -27,6 +28,9 @@ from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.limits import Line, Member, reread
 from conductorlite.plan.compile import Plan
 from conductorlite.store.ports import ReadingTransaction
+
+if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = ["StoreReader"]
 
@@ -327,6 +331,18 @@ class StoreReader:
     def inbox(self) -> Sequence[Event]:
         """See `Reader.inbox`."""
         return self._once(("inbox",), lambda view: view.inbox(self._id))
+
+    def message(self, topic: str, key: str) -> WorkflowMessage | None:
+        """See `Reader.message`."""
+        return self._once(("message", topic, key), lambda view: view.mailbox(self._id).message(topic, key))
+
+    def unreceived(self, topic: str, limit: int) -> Sequence[WorkflowMessage]:
+        """See `Reader.unreceived`."""
+        return self._once(("unreceived", topic, limit), lambda view: view.mailbox(self._id).unreceived(topic, limit))
+
+    def messages(self) -> Sequence[WorkflowMessage]:
+        """See `Reader.messages`."""
+        return self._once(("messages",), lambda view: messages_to(view, self._id))
 
     def left(self, event: Event) -> int:
         """See `Reader.left`."""

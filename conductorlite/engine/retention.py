@@ -238,7 +238,8 @@ class Retention(Service):
             definitions_of(view, whole, history, definitions)
             grafts = {digest for task in whole.tasks for digest in task.grafts}
             definitions |= {digest: text for digest in sorted(grafts) if (text := view.definition(digest)) is not None}
-            document = archive_text(whole, history, logs, definitions).encode()
+            messages = self._queries.messages(workflow_id)
+            document = archive_text(whole, history, logs, definitions, messages).encode()
         archived = Archived(
             workflow_id=workflow_id,
             name=row.name,

@@ -43,6 +43,8 @@ from conductorlite.store.tables import ExecutionFilter
 
 if TYPE_CHECKING:
     from conductorlite.model.documents import Unpacked
+    from conductorlite.model.handlers import EventExecution
+    from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = [
     "LASTING",
@@ -63,9 +65,11 @@ __all__ = [
     "called_by",
     "caller_of",
     "execution_pages",
+    "messages_to",
     "missing",
     "new_event",
     "notify",
+    "notify_acted",
     "pages",
     "refuse_callers",
     "refuse_rejected",
@@ -299,6 +303,12 @@ def pages(read: Callable[[K, int], Sequence[T]], start: K, key: Callable[[T], K]
         after = key(page[-1])
 
 
+def messages_to(view: ReadingTransaction, workflow_id: str) -> list[WorkflowMessage]:
+    """Every message to an execution that is stored, in order."""
+    found = pages(view.mailbox(workflow_id).messages, 0, lambda message: message.number)
+    return [message for page in found for message in page]
+
+
 def stored_pages(
     backend: Backend,
     read: Callable[[ReadingTransaction, K, int], Sequence[T]],
@@ -465,11 +475,23 @@ class Observer(Protocol):
     def carried(self) -> str | None:
         """The `traceparent` (W3C Trace Context) that an execution carries which the calling code starts."""
 
+    def acted(self, execution: EventExecution) -> None:
+        """An action of an event handler was carried out, or could not be: its record, once it is kept."""
+
     def working(self, task: Task) -> AbstractContextManager[object]:
         """Around the function that carries out a task, in its thread or coroutine."""
 
     def headers(self) -> Mapping[str, str]:
         """What a request carries that the calling function makes."""
+
+
+def notify_acted(execution: EventExecution, observers: Sequence[Observer], failures: FailureLog) -> None:
+    """Have observers see the record of an action of an event handler; what one raises is logged."""
+    for observer in tuple(observers):
+        try:
+            observer.acted(execution)
+        except Exception as error:
+            failures.listener(execution, error)
 
 
 def notify(decision: Decision, listeners: Sequence[Listener], observers: Sequence[Observer], failures: FailureLog) -> None:

@@ -23,7 +23,7 @@ from conductorlite.engine.payloads import PayloadStore
 from conductorlite.engine.polling import GLANCE_MS, Asker, Polling
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.registry import Registry
-from conductorlite.engine.reports import Reports, Secrecy
+from conductorlite.engine.reports import Reports, Secrecy, cut_result, kept_result
 from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.turn_types import Listener, status_of
@@ -38,10 +38,12 @@ from conductorlite.model.errors import (
     ExecutionArchived,
     ExecutionNotFound,
     InvalidInput,
+    PayloadTooLarge,
     StorageError,
     TaskNotFound,
 )
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskResult, Workflow
+from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span, as_map, as_text, member_of, printable, to_span
 from conductorlite.model.threads import clean_up
@@ -51,7 +53,10 @@ from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, Reading
 from conductorlite.store.tables import ExecutionFilter
 
 if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage, signal_topic, signal_value
     from conductorlite.store.search import SearchResult, WorkflowSummary
+else:
+    signal_topic, signal_value = functions("conductorlite.model.mailbox", "signal_topic", "signal_value")
 
 __all__ = ["Verbs"]
 
@@ -267,14 +272,19 @@ class Verbs(Nouns):
         task: str | None = None,
         status: TaskStatus = TaskStatus.COMPLETED,
         reason: str | None = None,
-    ) -> Task:
+    ) -> Task | None:
         """Report on a task of a running execution without holding its lease, and return it as stored afterwards.
 
         `task` is a task id or a reference: the printed one (`x__2`), or the definition's for its first open round. Without it the
         first open WAIT or HUMAN of the execution is meant, else that of the first of its sub-workflows that has one, depth first.
-        `output` is merged into what the task has put out so far. `status` is one a worker may report. Raises ExecutionNotFound,
-        TaskNotFound when no such task is open, InvalidInput, Conflict when the execution has ended or has no slot to begin with,
-        and Parked. Source of the rule: Conductor's `signalTask`, which finds no HUMAN.
+        `output` is merged into what the task has put out so far. `status` is one a worker may report.
+
+        A signal to a WAIT or HUMAN that the execution has not come to, and can still come to, is kept for it, and None is returned:
+        the task receives it when it begins. Such a `task` is a reference of the definition, or the printed one of a round.
+
+        Raises ExecutionNotFound, TaskNotFound when no such task is open or can still begin, InvalidInput, Conflict when the
+        execution has ended or has no slot to begin with, MailboxFull, and Parked. Source of the rule: Conductor's `signalTask`,
+        which finds no HUMAN and keeps nothing.
         """
         row = self.core.control.row(workflow_id)
         if row.status.terminal:
@@ -282,9 +292,13 @@ class Verbs(Nouns):
         for _ in range(_SIGNAL_TRIES):
             with self._backend.reading() as view:
                 found = blocking_task(view, workflow_id) if task is None else open_task(view, workflow_id, task)
+            if found is None and task is None:
+                raise TaskNotFound(
+                    f"{workflow_id}: there is no WAIT or HUMAN task that waits; name the `task` to have the signal kept for it"
+                )
             if found is None:
-                wanted = "WAIT or HUMAN task that waits" if task is None else f"open task {task!r}"
-                raise TaskNotFound(f"{workflow_id}: there is no {wanted}")
+                self._keep_signal(workflow_id, str(task), status, output, reason)
+                return None
             result = TaskResult(
                 workflow_id=found.workflow_id,
                 task_id=found.task_id,
@@ -301,6 +315,21 @@ class Verbs(Nouns):
             if reply is None or reply.outcome is Outcome.DONE:
                 return self.tasks.get(found.task_id)
         raise Conflict(f"{workflow_id}: what waits changes faster than it can be answered")
+
+    def _keep_signal(
+        self, workflow_id: str, ref: str, status: TaskStatus, output: Mapping[str, Any] | None, reason: str | None
+    ) -> None:
+        """Have a signal kept for a task that has not begun; raises as `signal` does."""
+        given = TaskResult(workflow_id=workflow_id, task_id="", status=status, output_data={}, reason=reason)
+        said = signal_value(cut_result(kept_result(given)), {} if output is None else as_map(output, "output"))
+        self._send_event(workflow_id, signal_topic(ref), said, self.core.control.new_id(), ref=ref, new=True)
+
+    def _send_event(self, workflow_id: str, topic: str, value: Any, key: str, **more: Any) -> None:
+        payload = Payload.of(value, where="value")
+        problem = self._turns.bounds.barriers.refusal("task_output", payload)
+        if problem is not None:
+            raise PayloadTooLarge(f"{workflow_id}: {problem}")
+        self.core.control.verb(workflow_id, EventKind.SEND, {"topic": topic, "key": key, "value": value, **more})
 
     def transaction(self) -> AbstractContextManager[OwnTransaction]:
         """See `Engine.transaction`."""
@@ -333,6 +362,10 @@ class Verbs(Nouns):
         With `task` (a reference) it is about that task: where it stands, or why it never ran.
         """
         return self.core.queries.explain(workflow_id, task)
+
+    def messages(self, workflow_id: str) -> list[WorkflowMessage]:
+        """The messages to an execution, received ones too, in their order, also of an archived one; raises ExecutionNotFound."""
+        return self.core.queries.messages(workflow_id)
 
     def executions(
         self,

@@ -23,6 +23,7 @@ from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, MissingExtra, StorageError
 from conductorlite.model.executions import HistoryKind, Task, Workflow
+from conductorlite.model.handlers import EventExecution
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.threads import carried
 from conductorlite.runtime.aio import AsyncEngine
@@ -125,6 +126,7 @@ class _Telemetry:
         self._attempts = meter.create_histogram("conductorlite.task.duration", "s", "From when an attempt was scheduled to its end")
         self._processed = meter.create_histogram("messaging.process.duration", "s", "How long a worker's function took")
         self._waited = meter.create_histogram("conductorlite.queue.wait", "s", "From when a task was due to when a worker took it")
+        self._actions = meter.create_counter("conductorlite.event.actions", "{action}", "Actions of event handlers, by status")
         meter.create_observable_gauge("conductorlite.queue.depth", [self._depths], "{task}", "Tasks that wait for a worker")
         meter.create_observable_counter("conductorlite.turn.fenced_out", [self._fenced], "{turn}", "Turns that came second")
         meter.create_observable_gauge("conductorlite.index.lag", [self._lag], "{execution}", "Changes the index does not know yet")
@@ -171,6 +173,11 @@ class _Telemetry:
             ended = clock.now()
             span.end(ended * _MS)
             self._processed.record(max(0, ended - begun) / 1000, queue | problem)
+
+    def acted(self, execution: EventExecution) -> None:
+        """Count an action of an event handler."""
+        named = {"event_handler": execution.name, "status": str(execution.status)}
+        self._actions.add(1, named if execution.action is None else {**named, "action": str(execution.action)})
 
     def committed(self, decision: Decision) -> None:
         """Spans of what a turn has ended, and what it counts."""

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.model.executions import HistoryEvent, Task, TaskLog, Workflow
 from conductorlite.model.limits import LimitChange
+
+if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = [
     "ADDRESS",
@@ -65,6 +68,7 @@ class EventKind(StrEnum):
     VARIABLES = "VARIABLES"
     APPEND = "APPEND"
     MIGRATE = "MIGRATE"
+    SEND = "SEND"
     POLL = "POLL"
     REPORT = "REPORT"
     EXTEND_LEASE = "EXTEND_LEASE"
@@ -199,6 +203,10 @@ class Outcome(StrEnum):
     CONFLICT = "CONFLICT"
     #: The verb names a task that is not there; nothing changed.
     MISSING = "MISSING"
+    #: The execution has ended, and takes no message; nothing changed.
+    ENDED = "ENDED"
+    #: The mailbox of the execution is full; nothing changed.
+    FULL = "FULL"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -275,6 +283,8 @@ class Decision:
     limits: tuple[LimitChange, ...] = ()
     #: Lines for the logs of its tasks, whose scripts have printed them.
     printed: tuple[TaskLog, ...] = ()
+    #: Messages to the execution, new ones and those that are changed, by their numbers.
+    messages: tuple[WorkflowMessage, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -292,4 +302,5 @@ class Decision:
             or self.release_held
             or self.outgoing
             or self.limits
+            or self.messages
         )

@@ -28,6 +28,7 @@ from conductorlite.model.decisions import EventKind
 from conductorlite.model.definitions import Semantics, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, TaskLog, Workflow
+from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.scalars import whole_seconds
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus, shown_status
 
@@ -184,7 +185,10 @@ def _nodes(definition: WorkflowDef | None) -> dict[str, WorkflowTask]:
 ARCHIVE_FORMAT: Final = "conductorlite/archive"
 ARCHIVE_VERSION: Final = 1
 
-R = TypeVar("R", Workflow, Task, HistoryEvent, TaskLog)
+R = TypeVar("R", Workflow, Task, HistoryEvent, TaskLog, WorkflowMessage)
+
+#: The rows that an archive holds.
+_ROWS: Final = (Workflow, Task, HistoryEvent, TaskLog, WorkflowMessage)
 
 #: Cells of a row that `Engine.get` fills.
 _FILLED: Final = frozenset({"tasks", "definition", "made"})
@@ -195,7 +199,7 @@ def _statuses(kind: Callable[[str], object]) -> Callable[[Any], Any]:
 
 
 #: Types of fields as they are written. Not `field.type`: another library may have resolved that in this process.
-_TYPES: Final[Mapping[type, Mapping[str, Any]]] = {kind: kind.__annotations__ for kind in (Workflow, Task, HistoryEvent, TaskLog)}
+_TYPES: Final[Mapping[type, Mapping[str, Any]]] = {kind: kind.__annotations__ for kind in _ROWS}
 
 #: How a cell is made of JSON again, by the type of its field.
 _READ: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -219,10 +223,15 @@ class Unpacked:
     history: tuple[HistoryEvent, ...]
     logs: tuple[TaskLog, ...]
     definitions: Mapping[str, str]
+    messages: tuple[WorkflowMessage, ...] = ()
 
 
 def archive_text(
-    workflow: Workflow, history: Sequence[HistoryEvent], logs: Sequence[TaskLog], definitions: Mapping[str, str]
+    workflow: Workflow,
+    history: Sequence[HistoryEvent],
+    logs: Sequence[TaskLog],
+    definitions: Mapping[str, str],
+    messages: Sequence[WorkflowMessage],
 ) -> str:
     """The JSON text of an execution with its tasks; every payload must be there."""
     document = {
@@ -233,6 +242,7 @@ def archive_text(
         "history": [_cells(line) for line in history],
         "logs": [_cells(entry) for entry in logs],
         "definitions": dict(definitions),
+        **({"messages": [_cells(message) for message in messages]} if messages else {}),
     }
     return canonical(document, bounded=False)
 
@@ -249,12 +259,13 @@ def unpacked(document: bytes) -> Unpacked:
             history=tuple(_row(HistoryEvent, cells) for cells in said["history"]),
             logs=tuple(_row(TaskLog, cells) for cells in said["logs"]),
             definitions=said["definitions"],
+            messages=tuple(_row(WorkflowMessage, cells) for cells in said.get("messages", ())),
         )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageCorrupt(f"an archived execution cannot be read: {error}") from error
 
 
-def _cells(row: Workflow | Task | HistoryEvent | TaskLog) -> dict[str, Any]:
+def _cells(row: Workflow | Task | HistoryEvent | TaskLog | WorkflowMessage) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in attrs.fields(type(row)):
         value = getattr(row, field.name)

@@ -189,6 +189,14 @@ class KeyTaken(AlreadyExists):
         super().__init__(text)
 
 
+class ExecutionEnded(Conflict):
+    """The execution has ended, and takes no message: nothing was kept."""
+
+
+class MailboxFull(Conflict):
+    """An execution keeps 1,000 messages that no task of it has received, and no more: nothing was kept; send it again later."""
+
+
 class LimitReached(Conflict):
     """A limit on executions has all its slots in use, and its policy is REJECT: nothing was started."""
 

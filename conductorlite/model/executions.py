@@ -47,6 +47,7 @@ class HistoryKind(StrEnum):
     REPORT = "REPORT"
     POSTPONED = "POSTPONED"
     CLOCK = "CLOCK"
+    MESSAGE = "MESSAGE"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -62,7 +63,8 @@ class HistoryEvent:
     status; `status` is what was reported and `payload` what the attempt has put out so far. POSTPONED: a deadline that no
     definition wrote, named by `status`, came due with `number` ms of driven time left, and was dated again. CLOCK: with SET the
     clock was set by `number` ms (below 0: back), and what counts elapsed time was dated again: only there do instants go back; with
-    SUSPENDED the process that held the attempt did not run for `number` ms, by which its deadlines were moved.
+    SUSPENDED the process that held the attempt did not run for `number` ms, by which its deadlines were moved. MESSAGE: message
+    `number` was sent to the execution; `payload` is its value, and the cause says its topic and its key.
 
     `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
     `kind` and what the lines do not say of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
@@ -169,7 +171,7 @@ ReasonKind = Literal[
     "RUNNING", "PAUSED", "PARKED", "ENDED", "ARCHIVED",
     "HELD", "NOT_DRIVEN", "PUT_ASIDE", "CLOCK", "RUN_AGAIN", "MIGRATED", "COMPENSATING", "COMPENSATED", "RETRYABLE", "MORE",
     "WORKER", "WITH_WORKER", "SLOT", "RETRY", "DELAY", "TIME", "COMPLETION", "TASKS", "ROUND", "SUB_WORKFLOW",
-    "DEADLINE", "FAILED", "SKIPPED", "NEVER_RAN", "NULL",
+    "DEADLINE", "FAILED", "SKIPPED", "NEVER_RAN", "NULL", "MESSAGES", "EVENT_HANDLER",
 ]  # fmt: skip
 
 
@@ -427,6 +429,9 @@ class Workflow(_Documents, InNotebook):
     open: int = 0
     #: References that were skipped before the flow has come to them.
     skips: int = 0
+    #: Messages sent to it so far, and those of them that no task has received.
+    message_seq: int = 0
+    unreceived: int = 0
     #: Tasks whose failure was permitted until the end.
     permitted_failures: int = 0
     #: Being compensated: the status it will end with.

@@ -23,7 +23,7 @@ from conductorlite.model.clock import Clock
 from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, TaskDef, WorkflowDef
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
-from conductorlite.model.handlers import EventExecution, EventHandler
+from conductorlite.model.handlers import EventHandler
 from conductorlite.model.pickling import StaysHere
 from conductorlite.model.schedules import OverlapPolicy, Schedule, ScheduleExecution, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from conductorlite.engine.definitions import Definitions
     from conductorlite.engine.events import Events
     from conductorlite.engine.schedules import Schedules
+    from conductorlite.model.handlers import EventExecution
+    from conductorlite.model.mailbox import WorkflowMessage
     from conductorlite.plan.grafts import RunProgress
     from conductorlite.runtime.bridge import Bridge
     from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
@@ -110,7 +112,7 @@ class AsyncRun(StaysHere, Generic[R]):
         """`Run.progress`, awaited."""
         return await self._engine._bridge.call(self._run.progress)
 
-    async def signal(self, output: Mapping[str, Any] | None = None, *, task: str | None = None) -> Task:
+    async def signal(self, output: Mapping[str, Any] | None = None, *, task: str | None = None) -> Task | None:
         """`Run.signal`, awaited."""
         return await self._engine._bridge.call(self._run.signal, output, task=task)
 
@@ -604,7 +606,7 @@ class AsyncEngine(StaysHere):
         task: str | None = None,
         status: TaskStatus = TaskStatus.COMPLETED,
         reason: str | None = None,
-    ) -> Task:
+    ) -> Task | None:
         """`Engine.signal`, awaited."""
         return await self._bridge.call(self._engine.signal, workflow_id, output, task=task, status=status, reason=reason)
 
@@ -623,6 +625,10 @@ class AsyncEngine(StaysHere):
     async def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
         """`Engine.explain`, awaited."""
         return await self._bridge.call(self._engine.explain, workflow_id, task)
+
+    async def messages(self, workflow_id: str) -> list[WorkflowMessage]:
+        """`Engine.messages`, awaited."""
+        return await self._bridge.call(self._engine.messages, workflow_id)
 
     async def executions(
         self,

@@ -100,8 +100,8 @@ class Run(StaysHere, InNotebook, Generic[R]):
         """
         return self._engine.core.queries.progress(self.workflow_id)
 
-    def signal(self, output: Mapping[str, Any] | None = None, *, task: str | None = None) -> Task:
-        """Complete a WAIT or HUMAN that is open; see `Engine.signal`."""
+    def signal(self, output: Mapping[str, Any] | None = None, *, task: str | None = None) -> Task | None:
+        """Complete a WAIT or HUMAN that is open, or have the signal kept for one to come; see `Engine.signal`."""
         return self._engine.signal(self.workflow_id, output, task=task)
 
     def pause(self) -> None:

@@ -27,10 +27,11 @@ from conductorlite.store.tables import (
 
 if TYPE_CHECKING:
     from conductorlite.model.handlers import EventExecution
+    from conductorlite.model.mailbox import WorkflowMessage
     from conductorlite.store.documents import Document
     from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary
 
-__all__ = ["DocumentWrites", "IndexReads", "OwnIndex", "ReadingTransaction", "WritingTransaction"]
+__all__ = ["DocumentWrites", "IndexReads", "Mailbox", "OwnIndex", "ReadingTransaction", "WritingTransaction"]
 
 
 class IndexReads(Protocol):
@@ -73,6 +74,19 @@ class OwnIndex(IndexReads, DocumentWrites, Protocol):
         """Of which form it is; the reader of its feed: one of another form is begun again."""
 
 
+class Mailbox(Protocol):
+    """The messages to one execution as a view sees them. Decisions write them; they go with the execution."""
+
+    def message(self, topic: str, key: str) -> WorkflowMessage | None:
+        """The message of a topic with that key, or None."""
+
+    def unreceived(self, topic: str, limit: int) -> Sequence[WorkflowMessage]:
+        """The first messages of a topic that no task has received, in order of their numbers."""
+
+    def messages(self, after: int, limit: int) -> Sequence[WorkflowMessage]:
+        """A page of all messages, in order of their numbers, which are greater than `after`."""
+
+
 class ReadingTransaction(Protocol):
     """One consistent view of the store."""
 
@@ -111,6 +125,9 @@ class ReadingTransaction(Protocol):
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         """What workers logged for an attempt, in order of arrival."""
+
+    def mailbox(self, workflow_id: str) -> Mailbox:
+        """The messages to an execution."""
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
         """Events of one inbox that are due at `now` and not held, in inbox order, `stored` set."""

@@ -166,7 +166,7 @@ class WorkflowCoverage:
             self._look(turns, decision)
             announce(turns, decision)
 
-        def signaled(engine: Verbs, workflow_id: str, *given: Any, **options: Any) -> Task:
+        def signaled(engine: Verbs, workflow_id: str, *given: Any, **options: Any) -> Task | None:
             try:
                 return signal(engine, workflow_id, *given, **options)
             except (TaskNotFound, Conflict):

@@ -12,6 +12,7 @@ from conductorlite.model.decisions import Embedding, Event
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.limits import Limit, Line, Member
+from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.plan.compile import Plan
 
 __all__ = ["NotRecorded", "RecordingReader", "ReplayReader", "RowsReader"]
@@ -38,6 +39,7 @@ class RowsReader:
         *,
         payloads: Iterable[Payload] = (),
         inbox: Sequence[Event] = (),
+        messages: Sequence[WorkflowMessage] = (),
         limits: Mapping[str, Line] = _NONE,
         members: Iterable[Member] = (),
         polls: Mapping[str, Mapping[str, int]] = _NONE,
@@ -49,6 +51,7 @@ class RowsReader:
         self._tasks = dict(tasks)
         self._payloads = {payload.digest: payload for payload in payloads}
         self._inbox = tuple(inbox)
+        self._messages = tuple(messages)
         self._limits = dict(limits)
         self._members = {(member.key, member.holder): member for member in members}
         self._polls = dict(polls)
@@ -94,6 +97,18 @@ class RowsReader:
     def inbox(self) -> Sequence[Event]:
         """See `Reader.inbox`."""
         return self._inbox
+
+    def message(self, topic: str, key: str) -> WorkflowMessage | None:
+        """See `Reader.message`."""
+        return next((one for one in self._messages if (one.topic, one.key) == (topic, key)), None)
+
+    def unreceived(self, topic: str, limit: int) -> Sequence[WorkflowMessage]:
+        """See `Reader.unreceived`."""
+        return [one for one in self._messages if one.topic == topic and one.receiver is None][:limit]
+
+    def messages(self) -> Sequence[WorkflowMessage]:
+        """See `Reader.messages`."""
+        return self._messages
 
     def left(self, event: Event) -> int:
         """0: every timeout counts by the clock."""
@@ -182,6 +197,18 @@ class _Answers:
     def inbox(self) -> Sequence[Event]:
         """See `Reader.inbox`."""
         return self._answer(("inbox",), lambda reader: tuple(reader.inbox()))
+
+    def message(self, topic: str, key: str) -> WorkflowMessage | None:
+        """See `Reader.message`."""
+        return self._answer(("message", topic, key), lambda reader: reader.message(topic, key))
+
+    def unreceived(self, topic: str, limit: int) -> Sequence[WorkflowMessage]:
+        """See `Reader.unreceived`."""
+        return self._answer(("unreceived", topic, limit), lambda reader: tuple(reader.unreceived(topic, limit)))
+
+    def messages(self) -> Sequence[WorkflowMessage]:
+        """See `Reader.messages`."""
+        return self._answer(("messages",), lambda reader: tuple(reader.messages()))
 
     def left(self, event: Event) -> int:
         """See `Reader.left`."""

@@ -94,6 +94,8 @@ def reenacted(engine: Engine, workflow_id: str, step: ReplayStep, definitions: M
         fields["data"] = {"by": line.number or 0}
     elif kind in (EventKind.TERMINATE, EventKind.RETRY):
         fields["data"] = _said(cause)
+    elif kind is EventKind.SEND:
+        fields["data"] = {**_said(cause), "value": None if line.payload is None else line.payload.fresh()}
     else:
         fields["data"] = _verb(kind, step, definitions)
     return Event(
@@ -332,8 +334,9 @@ def _export_history(document: Any, where: str) -> tuple[HistoryEvent, ...]:
 #: What a cause may say, and of which type.
 _CAUSE: Final[Mapping[str, type]] = {
     **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason", "why"), str),
+    **dict.fromkeys(("topic", "key", "ref"), str),
     **dict.fromkeys(("at", "clock", "callback"), int),
-    **dict.fromkeys(("same", "resume", "parent", "existing", "delay"), bool),
+    **dict.fromkeys(("same", "resume", "parent", "existing", "delay", "posted"), bool),
     **dict.fromkeys(("used", "slots", "cut", "errors"), list),
 }
 

@@ -93,11 +93,6 @@ def test_no_verb_for_files() -> None:
     assert [name for name in SAID if re.search(r"(^|_)files?(_|$)|upload|download", name)] == []
 
 
-def test_no_verb_for_messages_to_an_execution() -> None:
-    """Nobody sends an execution a message by its id: event handlers have names of events."""
-    assert [name for name in SAID if re.search(r"send|message_to|messages$|inbox", name)] == []
-
-
 def test_no_server() -> None:
     """No module but those of the room `server` imports what could listen; no verb speaks of health, versions or codes of one."""
     assert sorted(_imported() & SERVERS) == []

@@ -109,7 +109,7 @@ def test_the_last_round_is_meant(bench: Bench) -> None:
 
 
 def test_what_is_not_there_is_told(bench: Bench) -> None:
-    """A task, an execution that does not exist, or has ended, is an `error` in the record, which is COMPLETED."""
+    """A task, an execution that does not exist, or has ended, is an `error` in the record, which is FAILED."""
     run = bench.start(flow(wait("w")))
     bench.engine.terminate(run.workflow_id)
     actions = [
@@ -125,10 +125,10 @@ def test_what_is_not_there_is_told(bench: Bench) -> None:
     ]
     bench.engine.events.register(handler(*actions))
     done = bench.engine.events.publish(EVENT, {"wf": run.workflow_id})
-    assert {str(one.status) for one in done} == {"COMPLETED"}
+    assert {str(one.status) for one in done} == {"FAILED"}
     assert [one.output_data["error"] for one in done] == [
         "task 'w' is CANCELED already",
-        f"no task found with reference name nobody, task id None, workflow id {run.workflow_id}",
+        f"no task 'nobody' of workflow {run.workflow_id} is open: a TERMINATED workflow comes to no task any more",
         "no task found with reference name None, task id nobody, workflow id None",
         "no task found with reference name w, task id None, workflow id None",
         "no workflow found with the id nobody",

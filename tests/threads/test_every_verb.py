@@ -178,6 +178,9 @@ class Hears:
     def carried(self) -> None:
         """It has no trace."""
 
+    def acted(self, _: object) -> None:
+        """No event handler acts."""
+
 
 @pytest.mark.parametrize("kind", ["listeners", "observers"])
 def test_who_listens_hears_every_commit_while_others_come_and_go(kind: str) -> None:

@@ -1,4 +1,4 @@
-"""A turn's events: timers, messages to workers, held events, the rest of a cut turn, answers.
+"""A turn's events: timers, messages to workers and to the execution, held events, the rest of a cut turn, answers.
 
 A timer of a timeout that no definition sets carries its length, for it counts only time in which the store was driven.
 """
@@ -6,13 +6,17 @@ A timer of a timeout that no definition sets carries its length, for it counts o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.view import Item, View
 from conductorlite.model.attrs import changed, new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import FIELDS, Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.executions import Task
+
+if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = ["REPLIES", "TIMEOUTS", "Mailboxes", "counted"]
 
@@ -27,6 +31,8 @@ def counted(event: Event) -> Mapping[str, Any] | None:
 
 #: The answers that say no more.
 REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
+
+_number: Final = attrgetter("number")
 
 #: A report that is refused frees no worker.
 _REFUSED: Final = frozenset({Outcome.STALE, Outcome.CONFLICT})
@@ -204,6 +210,34 @@ class Mailboxes(View):
         for event_id, event in self._timers.items():
             if event.held:
                 self._timers[event_id] = changed(event, held=False, due_at=max(event.due_at, self.clock))
+
+    # -- messages to the execution -------------------------------------------------------------------------------------
+
+    def put_message(self, message: WorkflowMessage) -> None:
+        """Keep a message, or what has become of one."""
+        if self.messages is None:
+            self.messages = {}
+        self.messages[message.number] = message
+
+    def sent_message(self, topic: str, key: str) -> WorkflowMessage | None:
+        """The message of a topic with that key; None when none was sent."""
+        if not self.workflow.message_seq:
+            return None
+        own = (message for message in (self.messages or {}).values() if (message.topic, message.key) == (topic, key))
+        return next(own, None) or self.reader.message(topic, key)
+
+    def unreceived_messages(self, topic: str, limit: int) -> list[WorkflowMessage]:
+        """The first messages of a topic that no task has received, in order."""
+        own = self.messages or {}
+        found = [message for message in self.reader.unreceived(topic, limit + len(own)) if message.number not in own]
+        found += [message for message in own.values() if message.topic == topic and message.receiver is None]
+        return sorted(found, key=_number)[:limit]
+
+    def all_messages(self) -> list[WorkflowMessage]:
+        """Every message, in order."""
+        return sorted(
+            ({message.number: message for message in self.reader.messages()} | (self.messages or {})).values(), key=_number
+        )
 
     def reply(self, event: Event, outcome: Outcome, message: str = "") -> None:
         """Answer an event."""

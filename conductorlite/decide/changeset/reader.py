@@ -11,7 +11,7 @@ are refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
@@ -22,6 +22,9 @@ from conductorlite.model.executions import HistoryKind, Task, Workflow
 from conductorlite.model.limits import Line, Member
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Plan
+
+if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = ["Barriers", "PayloadField", "Reader"]
 
@@ -188,6 +191,15 @@ class Reader(Protocol):
 
     def inbox(self) -> Sequence[Event]:
         """Every event in the inbox, held and future ones too, in inbox order."""
+
+    def message(self, topic: str, key: str) -> WorkflowMessage | None:
+        """The message of a topic with that key, or None."""
+
+    def unreceived(self, topic: str, limit: int) -> Sequence[WorkflowMessage]:
+        """The first messages of a topic that no task has received, in order."""
+
+    def messages(self) -> Sequence[WorkflowMessage]:
+        """Every message to the execution, in order."""
 
     def left(self, event: Event) -> int:
         """How much driven time is left of a default timeout that is due, ms; 0 for what counts by the clock."""

@@ -570,6 +570,7 @@ class Changeset(Admissions):
             replies=self.replies,
             limits=self.limit_changes() if self._limits else (),
             printed=self.printed,
+            messages=tuple(self.messages.values()) if self.messages else (),
         )
 
 

@@ -23,6 +23,7 @@ from conductorlite.plan.compile import Node, Plan
 
 if TYPE_CHECKING:
     from conductorlite.language import printing, processes
+    from conductorlite.model.mailbox import WorkflowMessage
 else:
     printing = module("conductorlite.language.printing")
     processes = module("conductorlite.language.processes")
@@ -86,6 +87,8 @@ class View:
     ended_by = ""
     #: Inputs that replace what would be rendered, by printed reference.
     given: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    #: Messages to the execution as the turn has made or changed them, by their numbers.
+    messages: dict[int, WorkflowMessage] | None = None
     #: Lengths of default timeouts that are dated again, by the ids of their timers, ms.
     _lengths: Mapping[str, int] = MappingProxyType({})
     _renamed: tuple[Renamed, ...] = ()

@@ -89,6 +89,7 @@ def schedule_wait(changeset: Changeset, node: Node, iterations: tuple[int, ...],
         wait_until=until,
     )
     start_deadlines(changeset, node, task, previous)
+    _receive(changeset, ref)
 
 
 def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
@@ -104,6 +105,13 @@ def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...]
         input=changeset.payload(values),
     )
     start_deadlines(changeset, node, task, previous)
+    _receive(changeset, ref)
+
+
+def _receive(changeset: Changeset, ref: str) -> None:
+    """Have a task that has begun receive what was sent before, when its row is settled."""
+    if changeset.workflow.unreceived:
+        changeset.queue.append(("receive", ref))
 
 
 def wait_until(values: Mapping[str, object], now: int) -> int | None:

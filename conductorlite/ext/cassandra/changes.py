@@ -37,7 +37,7 @@ from conductorlite.model.executions import HistoryEvent, Task
 from conductorlite.model.handlers import EventExecution
 from conductorlite.store.ports import WritingTransaction
 from conductorlite.store.sqlite.history import history_rows
-from conductorlite.store.sqlite.rows import event_row
+from conductorlite.store.sqlite.rows import event_row, mail_row
 from conductorlite.store.tables import FeedKind, ScheduleRow
 
 __all__ = ["SplitWrites"]
@@ -387,6 +387,11 @@ class _Made:
         self._journal(decision.history)
         for one in decision.externals:
             self.new["far", one.digest] = json.dumps([one.digest, one.size, one.key])
+        for message in decision.messages:
+            number = f"{message.number:010d}"
+            self.new["mail", number] = json.dumps(mail_row(message), ensure_ascii=False)
+            self.new["mailkey", f"{message.topic}\x1f{message.key}"] = number
+            self.new["unreceived", f"{message.topic}\x1f{number}"] = "" if message.receiver is None else None
         for change in decision.limits:
             self.new |= {("slot", f"{change.limit.key}\x1f{holder}"): None for holder in change.gone}
             mine = (member for member in change.put if member.workflow_id == self._id)

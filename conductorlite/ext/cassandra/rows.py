@@ -26,9 +26,10 @@ from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Message
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
+from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.store.sqlite.history import history_of
-from conductorlite.store.sqlite.rows import stored_text
+from conductorlite.store.sqlite.rows import mail_of, stored_text
 from conductorlite.store.tables import ExecutionFilter, Size, Sizes
 
 __all__ = ["HELD", "NEVER", "Memory", "SplitReads", "held_queue", "task_key"]
@@ -81,6 +82,32 @@ class Memory:
     def forget(self, workflow_id: str) -> None:
         """Know nothing of it any more."""
         self._known.pop(workflow_id, None)
+
+
+class SplitMailbox:
+    """The messages to one execution. What stands under a topic that a message has no more is not found by it."""
+
+    def __init__(self, reads: SplitReads, workflow_id: str) -> None:
+        self._reads, self._id = reads, workflow_id
+
+    def message(self, topic: str, key: str) -> WorkflowMessage | None:
+        place = ("mailkey", f"{topic}\x1f{key}")
+        cell = self._reads._cells(self._id, [place]).get(place)
+        found = () if cell is None else self._of([cell.text or ""])
+        return next((message for message in found if (message.topic, message.key) == (topic, key)), None)
+
+    def unreceived(self, topic: str, limit: int) -> Sequence[WorkflowMessage]:
+        cells = self._reads._range(self._id, "unreceived", topic)
+        found = self._of([cell.key.rpartition("\x1f")[2] for cell in cells])
+        return [message for message in found if message.topic == topic and message.receiver is None][:limit]
+
+    def messages(self, after: int, limit: int) -> Sequence[WorkflowMessage]:
+        cells = self._reads._range(self._id, "mail", begin=f"{after + 1:010d}")
+        return [mail_of(tuple(json.loads(cell.text or ""))) for cell in cells[:limit]]
+
+    def _of(self, numbers: Sequence[str]) -> list[WorkflowMessage]:
+        cells = self._reads._cells(self._id, [("mail", number) for number in numbers])
+        return [mail_of(tuple(json.loads(cells["mail", number].text or ""))) for number in numbers if ("mail", number) in cells]
 
 
 class SplitReads:
@@ -319,6 +346,10 @@ class SplitReads:
         cells = self._range(workflow_id, "line", begin=f"{after + 1:010d}")
         return [line for cell in cells for line in history_of(tuple(json.loads(cell.text or ""))) if line.n > after]
 
+    def mailbox(self, workflow_id: str) -> SplitMailbox:
+        """The messages to an execution."""
+        return SplitMailbox(self, workflow_id)
+
     def sizes(self) -> Sizes:
         """How much there is; reads everything."""
         found = self._view.sizes()
@@ -328,6 +359,7 @@ class SplitReads:
             row, held = self.workflow(workflow_id), 0
             texts = [Asked(workflow_id=workflow_id, shard=shard, entity="text") for shard in range(1, SHARDS + 1)]
             cells = {"tasks": self._range(workflow_id, "task"), "history": self._range(workflow_id, "line")}
+            cells["mailbox"] = self._range(workflow_id, "mail")
             cells["texts"] = list(self._read(texts).values())
             for kind, found_cells in cells.items():
                 size = sum(len((cell.text or "").encode()) for cell in found_cells)

@@ -206,6 +206,16 @@ DROP INDEX tasks_failed;
 CREATE INDEX tasks_failed ON tasks (execution, seq) WHERE retried = 0 AND status BETWEEN 5 AND 7;
 """
 
+#: Messages to executions are kept.
+_V4: Final = """
+CREATE TABLE mailbox (
+    workflow_id text NOT NULL, number bigint NOT NULL, topic text NOT NULL, receiver text, received_at bigint,
+    key text NOT NULL, sent_at bigint NOT NULL, value text NOT NULL, PRIMARY KEY (workflow_id, number)
+);
+CREATE UNIQUE INDEX mailbox_key ON mailbox (workflow_id, topic, key);
+CREATE INDEX mailbox_unreceived ON mailbox (workflow_id, topic, number) WHERE receiver IS NULL;
+"""
+
 #: A column that is a text.
 _TEXT: Final = re.compile(r"\btext\b(?=( NOT NULL)?( PRIMARY KEY| UNIQUE)?[,\n)])")
 
@@ -218,7 +228,7 @@ def _texts(script: str) -> list[str]:
 
 
 #: What takes a store from version n to n + 1.
-MIGRATIONS: Final = (_texts(_V1), _texts(_V2), _texts(_V3))
+MIGRATIONS: Final = (_texts(_V1), _texts(_V2), _texts(_V3), _texts(_V4))
 
 #: The version this conductorlite writes.
 VERSION: Final = len(MIGRATIONS)

@@ -207,11 +207,12 @@ def update_by_reference(
     body: Json = NO_BODY,
     workerid: str | None = None,
 ) -> str | None:
-    """Report on the open task of a reference; its id, nothing if there is none."""
+    """Report on the open task of a reference; its id, nothing if there is none. For a task to come the report may be kept."""
     try:
-        return engine.signal(workflow_id, checked_output(body), task=task_ref_name, status=status_of(status)).task_id
+        reported = engine.signal(workflow_id, checked_output(body), task=task_ref_name, status=status_of(status))
     except (TaskNotFound, ExecutionNotFound, Conflict):
         return None
+    return None if reported is None else reported.task_id
 
 
 def update_by_reference_sync(
@@ -223,8 +224,10 @@ def update_by_reference_sync(
     workerid: str | None = None,
 ) -> Json:
     """Report on the open task of a reference; the execution afterwards."""
-    if update_by_reference(engine, workflow_id, task_ref_name, status, body) is None:
-        raise Refused(404, f"Found no running task {task_ref_name} of workflow {workflow_id} to update")
+    try:
+        engine.signal(workflow_id, checked_output(body), task=task_ref_name, status=status_of(status))
+    except (TaskNotFound, ExecutionNotFound, Conflict):
+        raise Refused(404, f"Found no running task {task_ref_name} of workflow {workflow_id} to update") from None
     return execution(engine, workflow_id)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
@@ -21,6 +21,9 @@ from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.store.memory.rows import BaseReads, BaseWrites, DueKey, Execution, Ordered, unpacked
 from conductorlite.store.memory.tables import TableReads
 from conductorlite.store.tables import ExecutionFilter, HolderRow, Life, OwnerRow, RelayItem
+
+if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = ["LimitReads", "LimitWrites", "MemoryPresence", "MemoryReads"]
 
@@ -60,6 +63,24 @@ class MemoryPresence:
     def _end(self, life: Life) -> None:
         if self._present.get(self.place) is Life.ALIVE:
             self._present[self.place] = life
+
+
+class MemoryMailbox:
+    """The messages to one execution."""
+
+    def __init__(self, execution: Execution) -> None:
+        self._execution = execution
+
+    def message(self, topic: str, key: str) -> WorkflowMessage | None:
+        return self._execution.mailbox.get(self._execution.mail_keys.get((topic, key), 0))
+
+    def unreceived(self, topic: str, limit: int) -> Sequence[WorkflowMessage]:
+        found = self._execution.unreceived.get(topic, ())
+        return [self._execution.mailbox[number] for (number,) in islice(found, limit)]
+
+    def messages(self, after: int, limit: int) -> Sequence[WorkflowMessage]:
+        mailbox = self._execution.mailbox
+        return [mailbox[number] for number in sorted(number for number in mailbox if number > after)[:limit]]
 
 
 class LimitReads(BaseReads):
@@ -334,6 +355,9 @@ class MemoryReads(LimitReads, TableReads):
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         return list(self._store.logs.get(task_id, ()))
+
+    def mailbox(self, workflow_id: str) -> MemoryMailbox:
+        return MemoryMailbox(self._of(workflow_id))
 
     def workflow_ids(self, status: WorkflowStatus | None, after: str, limit: int) -> Sequence[str]:
         ids = self._store.ids if status is None else self._store.by_status.get(status.value)

@@ -21,6 +21,9 @@ from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
 from conductorlite.store.tables import Archived, EventPlace, Feed, FeedKind, HolderRow, RelayItem, ScheduleRow
 
+if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage
+
 __all__ = ["ADDED", "APPENDED", "DISCARDED", "MISSING", "DueKey", "Execution", "KeptLine", "Ordered", "Store", "packed", "unpacked"]
 
 #: Keys per block; a full block is cut in two.
@@ -216,6 +219,10 @@ class Execution:
         self.offered: dict[str, Message] = {}
         #: Ids of the tasks with log lines.
         self.logged: dict[str, bool] = {}
+        #: Messages to the execution by number, their numbers by topic and key, and of each topic those not received.
+        self.mailbox: dict[int, WorkflowMessage] = {}
+        self.mail_keys: dict[tuple[str, str], int] = {}
+        self.unreceived: dict[str, Ordered[tuple[int]]] = {}
 
 
 class Store:

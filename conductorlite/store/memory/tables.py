@@ -143,7 +143,7 @@ class TableReads(BaseReads):
     def sizes(self) -> Sizes:
         store = self._store
         logs = {task_id: _size((entry.text,) for entry in entries) for task_id, entries in store.logs.items()}
-        kinds = dict.fromkeys(("executions", "tasks", "history", "texts", "logs", "events"), Size(0, 0))
+        kinds = dict.fromkeys(("executions", "tasks", "history", "texts", "logs", "events", "mailbox"), Size(0, 0))
         own: dict[tuple[str, str], Size] = {}
         for workflow_id, execution in store.executions.items():
             found = _kinds(execution, logs)
@@ -329,6 +329,7 @@ def _kinds(execution: Execution, logs: dict[str, Size]) -> dict[str, Size]:
         "texts": _size((text,) for text in execution.texts.values()),
         "logs": Size(sum(size.rows for size in logged), sum(size.bytes for size in logged)),
         "events": _size((event.data,) for event in execution.inbox.values()),
+        "mailbox": _size((message.value,) for message in execution.mailbox.values()),
     }
 
 

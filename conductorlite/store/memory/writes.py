@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
@@ -18,6 +18,9 @@ from conductorlite.store.memory.rows import ADDED, APPENDED, DISCARDED, MISSING,
 from conductorlite.store.memory.tables import TableWrites
 from conductorlite.store.ports import OwnRows
 from conductorlite.store.tables import RelayItem
+
+if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = ["MemoryWrites"]
 
@@ -181,11 +184,27 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
                 store.put(execution.texts, text.digest, text.text)
         if decision.externals:
             self._keep_externals(execution.workflow_id, decision.externals)
+        for message in decision.messages:
+            self._put_mail(execution, message)
         lines = execution.history
         if lines and decision.history and decision.history[0].n <= lines[-1][0]:
             raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: line {decision.history[0].n} exists")
         store.note((lines, len(lines), APPENDED))
         lines.extend(packed(decision.history))
+
+    def _put_mail(self, execution: Execution, message: WorkflowMessage) -> None:
+        store, number = self._store, message.number
+        old, place = execution.mailbox.get(number), (message.topic, message.key)
+        if execution.mail_keys.get(place, number) != number:
+            raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: two messages of {place} exist")
+        if old is not None:
+            store.drop(execution.mail_keys, (old.topic, old.key))
+        if old is not None and old.receiver is None:
+            store.discard(execution.unreceived[old.topic], (number,))
+        store.put(execution.mailbox, number, changed(message, value=message.value.stored()))
+        store.put(execution.mail_keys, place, number)
+        if message.receiver is None:
+            store.add(_ordered(execution.unreceived, message.topic), (number,))
 
     def _drop_task(self, execution: Execution, ref: str) -> None:
         store = self._store

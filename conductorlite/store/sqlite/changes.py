@@ -84,7 +84,14 @@ def _when(event: Event) -> tuple[int, str, tuple[int, int, str, int], str]:
 def _is_plain(decision: Decision) -> bool:
     """Whether a decision begins an execution, and compares nothing but its id."""
     row = decision.workflow
-    changes = decision.updated or decision.dropped or decision.renamed or decision.limits or decision.outgoing.removed
+    changes = (
+        decision.updated
+        or decision.dropped
+        or decision.renamed
+        or decision.limits
+        or decision.outgoing.removed
+        or decision.messages
+    )
     return decision.created and row.idempotency_key is None and not changes
 
 

@@ -25,7 +25,7 @@ __all__ = ["GroupRows", "GroupWrites"]
 
 def _is_usual(decision: Decision) -> bool:
     """Whether a decision changes rows of tasks, timers, messages and lines of the journal, and nothing else."""
-    more = decision.dropped or decision.renamed or decision.texts or decision.externals or decision.limits
+    more = decision.dropped or decision.renamed or decision.texts or decision.externals or decision.limits or decision.messages
     return not (more or decision.created or decision.release_held or decision.outgoing.posted)
 
 

@@ -398,8 +398,18 @@ DROP INDEX tasks_live;
 CREATE INDEX tasks_live ON tasks (holder, execution, task_id) WHERE live = 1 OR holder <> '';
 """
 
+#: Messages to executions are kept.
+V12: Final = """
+CREATE TABLE mailbox (
+    workflow_id TEXT NOT NULL, number INTEGER NOT NULL, topic TEXT NOT NULL, receiver TEXT, received_at INTEGER,
+    key TEXT NOT NULL, sent_at INTEGER NOT NULL, value TEXT NOT NULL, PRIMARY KEY (workflow_id, number)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX mailbox_key ON mailbox (workflow_id, topic, key);
+CREATE INDEX mailbox_unreceived ON mailbox (workflow_id, topic, number) WHERE receiver IS NULL;
+"""
+
 #: What takes a store from schema n to n + 1.
-MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11)
+MIGRATIONS: Final = (V1, V2, V3, V4, V5, V6, V7, V8, V9, V10, V11, V12)
 
 #: How cells of older schemas are written since the seventh.
 OF_OLD: Final[dict[str, Callable[..., str | bytes | int]]] = {

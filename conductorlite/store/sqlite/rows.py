@@ -18,7 +18,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
@@ -29,8 +29,12 @@ from conductorlite.model.errors import ConductorliteError, InvalidInput, Storage
 from conductorlite.model.executions import PollData, Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
+if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage
+
 __all__ = [
     "EVENT_COLUMNS",
+    "MAILBOX_COLUMNS",
     "MESSAGE_COLUMNS",
     "NULL",
     "STATUS",
@@ -45,6 +49,8 @@ __all__ = [
     "event_of",
     "event_row",
     "inbox_row",
+    "mail_of",
+    "mail_row",
     "message_of",
     "message_row",
     "packed_hex",
@@ -414,6 +420,42 @@ def message_of(row: Row) -> Message:
         task_id=task_id,
         due_at=due_at,
         priority=priority,
+    )
+
+
+MAILBOX_COLUMNS: Final = ("workflow_id", "number", "topic", "receiver", "received_at", "key", "sent_at", "value")
+
+
+def mail_row(message: WorkflowMessage) -> Row:
+    """Cells in the order of MAILBOX_COLUMNS."""
+    return (
+        message.workflow_id,
+        message.number,
+        message.topic,
+        message.receiver,
+        message.received_at,
+        message.key,
+        message.sent_at,
+        message.value.cell,
+    )
+
+
+@readable
+def mail_of(row: Row) -> WorkflowMessage:
+    """The message to an execution of a row in the order of MAILBOX_COLUMNS."""
+    workflow_id, number, topic, receiver, received_at, key, sent_at, value = row
+    _numbers(number, sent_at, 0 if received_at is None else received_at)
+    from conductorlite.model.mailbox import WorkflowMessage
+
+    return WorkflowMessage(
+        workflow_id=workflow_id,
+        number=number,
+        topic=topic,
+        key=key,
+        value=payload_of(value),
+        sent_at=sent_at,
+        receiver=receiver,
+        received_at=received_at,
     )
 
 

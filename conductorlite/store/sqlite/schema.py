@@ -34,10 +34,10 @@ __all__ = ["APPLICATION_ID", "SCHEMA", "VERSION", "migrate", "refuse_newer"]
 #: admissions, `unpolled` is a JSON list of the lanes that a line passes over. `event_executions`: its primary key is what makes an
 #: action happen once. `schedules`: `text` is what is wanted, `progress` how far it has come; their events are in the inbox of
 #: `address`. `driven`: a row for each stretch in which a driver of an owner (empty: shared) drove, epoch ms. `holders`: `place` is
-#: where the presence of a holder is seen, `lease_until` until when it counts as alive where that cannot be looked at. `feeds` has
-#: a row for each index, `indexed` the fence each execution had then and whether it was `live`, `pending` what has to be indexed
-#: besides. The tables of the store's own index come with the first search. Its text is exactly what
-#: `migrations` leave.
+#: where the presence of a holder is seen, `lease_until` until when it counts as alive where that cannot be looked at. `feeds` has a
+#: row for each index, `indexed` the fence each execution had then and whether it was `live`, `pending` what has to be indexed
+#: besides. `mailbox`: messages to executions; `receiver` is the reference of the task that has received one. The tables of the
+#: store's own index come with the first search. Its text is exactly what `migrations` leave.
 SCHEMA: Final = """
 CREATE TABLE workflows (
     execution INTEGER PRIMARY KEY, workflow_id TEXT NOT NULL UNIQUE, head INTEGER NOT NULL, name TEXT NOT NULL,
@@ -98,6 +98,12 @@ CREATE TABLE task_logs (
 ) STRICT;
 CREATE INDEX task_logs_task ON task_logs (task_id, n);
 CREATE INDEX task_logs_workflow ON task_logs (workflow_id);
+CREATE TABLE mailbox (
+    workflow_id TEXT NOT NULL, number INTEGER NOT NULL, topic TEXT NOT NULL, receiver TEXT, received_at INTEGER,
+    key TEXT NOT NULL, sent_at INTEGER NOT NULL, value TEXT NOT NULL, PRIMARY KEY (workflow_id, number)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX mailbox_key ON mailbox (workflow_id, topic, key);
+CREATE INDEX mailbox_unreceived ON mailbox (workflow_id, topic, number) WHERE receiver IS NULL;
 
 CREATE TABLE task_defs (name TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL) STRICT;
 CREATE TABLE workflow_defs (
@@ -185,7 +191,7 @@ CREATE INDEX pending_feed ON pending (feed, workflow_id);
 APPLICATION_ID: Final = 0x434C5445
 
 #: The schema this conductorlite writes.
-VERSION: Final = 11
+VERSION: Final = 12
 
 
 def migrate(connection: sqlite3.Connection, path: str) -> None:

@@ -41,6 +41,7 @@ _LATEST: Final = 253_402_300_799_999
 #: Where instants are stored that no execution is asked for: table, key, columns.
 _INSTANTS: Final = (
     ("task_logs", "n", ("at",)),
+    ("mailbox", "workflow_id", ("sent_at", "received_at")),
     ("polls", "task_type", ("polled_at",)),
     ("driven", "owner", ("since", "until")),
     ("holders", "holder", ("lease_until",)),
@@ -68,6 +69,9 @@ _FAULTS: Final = {
     "log lines of another execution's task": (
         "SELECT n, t.workflow_id, task_id FROM task_logs AS t JOIN workflows AS w ON w.workflow_id = t.workflow_id"
         " WHERE substr(task_id, 1, 8) <> printf('%08x', w.head)"
+    ),
+    "messages to an execution that is not stored": (
+        f"SELECT workflow_id, number FROM mailbox AS t WHERE {_GONE.format('workflow_id', 'workflow_id')}"
     ),
     "documents of an execution that is not stored": (
         f"SELECT workflow_id, digest FROM external_payloads AS t WHERE {_GONE.format('workflow_id', 'workflow_id')}"

@@ -16,6 +16,7 @@ from typing import Any, Final
 from conductorlite.model import attrs
 from conductorlite.store.sqlite.rows import (
     EVENT_COLUMNS,
+    MAILBOX_COLUMNS,
     MESSAGE_COLUMNS,
     TASK_COLUMNS,
     TASK_FIXED,
@@ -218,6 +219,14 @@ LINES: Final = "SELECT execution, created_at, journal FROM workflows WHERE journ
 INSERT_LOG: Final = "INSERT INTO task_logs (workflow_id, task_id, at, text) VALUES (?, ?, ?, ?)"
 LOGS: Final = "SELECT task_id, at, text FROM task_logs WHERE task_id = ? ORDER BY n"
 
+# -- messages to executions --------------------------------------------------------------------------------------------
+
+_MAIL: Final = ", ".join(MAILBOX_COLUMNS)
+PUT_MAIL: Final = replacing("mailbox", MAILBOX_COLUMNS, ("workflow_id", "number"))
+MAIL: Final = f"SELECT {_MAIL} FROM mailbox WHERE workflow_id = ? AND topic = ? AND key = ?"
+UNRECEIVED: Final = f"SELECT {_MAIL} FROM mailbox WHERE workflow_id = ? AND topic = ? AND receiver IS NULL ORDER BY number LIMIT ?"
+MAILBOX: Final = f"SELECT {_MAIL} FROM mailbox WHERE workflow_id = ? AND number > ? ORDER BY number LIMIT ?"
+
 # -- inbox -------------------------------------------------------------------------------------------------------------
 
 _EVENT_KEYS: Final = ("workflow_id", "event_id")
@@ -391,7 +400,7 @@ REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'r
 #: Everything of one execution: what is found by its id, its row, which has its number, and what is found by that.
 REMOVE: Final = tuple(
     f"DELETE FROM {table} WHERE workflow_id = ?"
-    for table in ("idempotency_keys", "inbox", "messages", "task_logs", "limit_members")
+    for table in ("idempotency_keys", "inbox", "messages", "task_logs", "mailbox", "limit_members")
 )
 #: The highest fence of what was removed: one that comes back under its id has a higher one.
 REMOVED: Final = (

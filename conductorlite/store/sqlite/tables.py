@@ -105,6 +105,7 @@ _KINDS: Final = {
     "texts": ("texts", ("text",)),
     "logs": ("task_logs", ("text",)),
     "events": ("inbox", ("data",)),
+    "mailbox": ("mailbox", ("value",)),
     "messages": ("messages", ()),
     "definitions": ("definitions", ("text",)),
     "archive": ("archive", ("document",)),
@@ -115,7 +116,7 @@ _KINDS: Final = {
 _ROWS: Final = {"history": "coalesce(sum(1 + length(r.lines) - length(replace(r.lines, '\x1e', ''))), 0)"}
 
 #: Kinds of rows that belong to an execution.
-_OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events")
+_OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events", "mailbox")
 #: How the execution of a row is found, where not by its id.
 _OF_ROW: Final = dict.fromkeys(("executions", "tasks", "texts"), "w.execution = r.execution") | {
     "history": "w.execution = r.place >> 28"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
@@ -25,6 +25,8 @@ from conductorlite.store.sqlite.rows import (
     event_of,
     event_row,
     inbox_row,
+    mail_of,
+    mail_row,
     message_of,
     message_row,
     packed_hex,
@@ -38,6 +40,9 @@ from conductorlite.store.sqlite.rows import (
 )
 from conductorlite.store.sqlite.tables import REMOVE_EXTERNALS, FeedReads, TableReads, TableWrites
 from conductorlite.store.tables import ExecutionFilter, RelayItem
+
+if TYPE_CHECKING:
+    from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = ["OVERREAD", "RowReads", "RowWrites", "in_order"]
 
@@ -55,6 +60,23 @@ _HEAD: Final = pattern("[0-9a-f]{8}")
 def in_order(events: Iterable[Event]) -> list[Event]:
     """Events as an inbox is read."""
     return sorted(events, key=lambda event: (event.order, event.event_id))
+
+
+class RowMailbox:
+    """The messages to one execution; valid until the block of its view ends."""
+
+    def __init__(self, view: LimitReads, workflow_id: str) -> None:
+        self._execute, self._id = view._execute, workflow_id
+
+    def message(self, topic: str, key: str) -> WorkflowMessage | None:
+        row = self._execute(sql.MAIL, (self._id, topic, key)).fetchone()
+        return None if row is None else mail_of(row)
+
+    def unreceived(self, topic: str, limit: int) -> Sequence[WorkflowMessage]:
+        return [mail_of(row) for row in self._execute(sql.UNRECEIVED, (self._id, topic, limit))]
+
+    def messages(self, after: int, limit: int) -> Sequence[WorkflowMessage]:
+        return [mail_of(row) for row in self._execute(sql.MAILBOX, (self._id, after, limit))]
 
 
 class RowReads(LimitReads, TableReads, FeedReads):
@@ -128,6 +150,9 @@ class RowReads(LimitReads, TableReads, FeedReads):
     def logs(self, task_id: str) -> Sequence[TaskLog]:
         rows = self._execute(sql.LOGS, (task_id,))
         return [TaskLog(task_id=task, at=at, text=text) for task, at, text in rows]
+
+    def mailbox(self, workflow_id: str) -> RowMailbox:
+        return RowMailbox(self, workflow_id)
 
     def workflow_ids(self, status: WorkflowStatus | None, after: str, limit: int) -> Sequence[str]:
         if status is None:
@@ -327,6 +352,8 @@ class RowWrites(RowReads, LimitWrites, TableWrites):
             self._executemany(sql.RENAME_TASK, names)
         if decision.texts or decision.externals:
             self._texts(decision, execution)
+        if decision.messages:
+            self._executemany(sql.PUT_MAIL, map(mail_row, decision.messages))
         self._journal(decision, execution)
 
     def _journal(self, decision: Decision, execution: int) -> None:

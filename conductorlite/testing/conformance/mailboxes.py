@@ -1,4 +1,4 @@
-"""The part of the suite about inboxes and queues.
+"""The part of the suite about inboxes and queues, and about messages to executions.
 
 The part of the suite about event handlers, and the records that make their actions happen once.
 
@@ -13,14 +13,75 @@ import pytest
 
 from conductorlite.model.canonical import INLINE_LIMIT, Payload
 from conductorlite.model.decisions import Decision, EventKind, Outgoing
-from conductorlite.model.errors import AlreadyExists, InvariantBroken
+from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken
 from conductorlite.model.handlers import EventExecution, EventStatus
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, Capability
-from conductorlite.testing.conformance.samples import MANY, dump, event, large, line, message, settle, started, task, workflow
+from conductorlite.testing.conformance.samples import (
+    MANY,
+    dump,
+    event,
+    large,
+    line,
+    mail,
+    message,
+    settle,
+    started,
+    task,
+    workflow,
+)
 
-__all__ = ["EventConformance", "LineConformance", "MailboxConformance"]
+__all__ = ["EventConformance", "LineConformance", "MailboxConformance", "MessageConformance"]
+
+
+class MessageConformance:
+    """Messages to executions: written by decisions, found by topic and key, and in order while nobody has received them."""
+
+    def test_messages_are_kept_in_order(self, backend: Backend) -> None:
+        """Of each topic those not received come first by number; a page of all begins after a number; of others nothing."""
+        sent = (mail(1), mail(2, topic="other"), mail(3, key="k1", topic="a\x1fb"), mail(4), mail(10))
+        started(backend, "v", messages=(mail(1, "v", value=Payload.of("theirs")),))
+        started(backend, messages=sent)
+        with backend.reading() as view:
+            box = view.mailbox("w")
+            assert list(box.messages(0, 9)) == list(sent)
+            assert [one.number for one in box.messages(1, 2)] == [2, 3]
+            assert [one.number for one in box.unreceived("news", 9)] == [1, 4, 10]
+            assert [one.number for one in box.unreceived("news", 2)] == [1, 4]
+            assert list(box.unreceived("nothing", 9)) == []
+            assert box.message("news", "k4") == sent[3]
+            assert box.message("a\x1fb", "k1") == sent[2]
+            assert (box.message("news", "k2"), box.message("nothing", "k1")) == (None, None)
+            assert [one.value.value for one in view.mailbox("v").messages(0, 9)] == ["theirs"]
+            assert list(view.mailbox("nobody").messages(0, 9)) == []
+
+    def test_messages_change_and_go_with_their_execution(self, backend: Backend) -> None:
+        """Received, given back, of another topic; a large value is kept apart; what is fenced out changes none."""
+        big = large("m")
+        row = started(backend, messages=(mail(1, value=big), mail(2)), texts=(big,))
+        received = mail(1, value=big.stored(), receiver="a", received_at=9)
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=row, messages=(received, mail(3))))
+        with backend.reading() as view:
+            assert list(view.mailbox("w").messages(0, 9)) == [received, mail(2), mail(3)]
+            assert [one.number for one in view.mailbox("w").unreceived("news", 9)] == [2, 3]
+            assert view.payloads("w", [big.digest]) == {big.digest: big}
+            now = view.workflow("w")
+        assert now is not None
+        with pytest.raises(FencedOut), backend.writing() as tx:
+            tx.apply(Decision(workflow=row, messages=(mail(2, receiver="b", received_at=9),)))
+        with backend.writing() as tx:
+            tx.apply(Decision(workflow=now, messages=(mail(1, value=big), mail(2, topic="other"))))
+        with backend.reading() as view:
+            box = view.mailbox("w")
+            assert [one.number for one in box.unreceived("news", 9)] == [1, 3]
+            assert [one.number for one in box.unreceived("other", 9)] == [2]
+            assert (box.message("news", "k2"), box.message("other", "k2")) == (None, mail(2, topic="other"))
+        with backend.writing() as tx:
+            tx.remove("w")
+        with backend.reading() as view:
+            assert list(view.mailbox("w").messages(0, 9)) == []
 
 
 def _member(holder: str, state: MemberState, **changes: Any) -> Member:

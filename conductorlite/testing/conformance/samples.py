@@ -7,11 +7,12 @@ from typing import Any, Final
 from conductorlite.model.canonical import INLINE_LIMIT, Payload, attempt_head
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
+from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
-__all__ = ["MANY", "dump", "event", "large", "line", "message", "settle", "started", "task", "task_id", "workflow"]
+__all__ = ["MANY", "dump", "event", "large", "line", "mail", "message", "settle", "started", "task", "task_id", "workflow"]
 
 #: More rows than any test stores at once.
 MANY: Final = 1000
@@ -61,6 +62,12 @@ def message(ref: str = "a", due_at: int = 0, workflow_id: str = "w", **changes: 
     """A small message in queue `charge`."""
     fields: dict[str, Any] = {"queue": "charge", "attempt": 0, "generation": 0, "task_id": f"{workflow_id}/{ref}"}
     return Message(workflow_id=workflow_id, ref=ref, due_at=due_at, **(fields | changes))
+
+
+def mail(number: int, workflow_id: str = "w", **changes: Any) -> WorkflowMessage:
+    """A small message to an execution."""
+    fields: dict[str, Any] = {"topic": "news", "key": f"k{number}", "value": Payload.of({"n": number}), "sent_at": number}
+    return WorkflowMessage(workflow_id=workflow_id, number=number, **(fields | changes))
 
 
 def large(event: str = "x") -> Payload:
@@ -118,6 +125,7 @@ def dump(view: ReadingTransaction) -> dict[str, str]:
         found[f"{workflow_id} last"] = [sorted(rows, key=lambda row: (row.ref, row.attempt)) for rows in listed]
         found[f"{workflow_id} by id"] = [view.task_by_id(task.task_id) for task in attempts]
         found[f"{workflow_id} keys"] = [view.message((workflow_id, ref)) for ref in sorted(refs)]
+        found[f"{workflow_id} mailbox"] = view.mailbox(workflow_id).messages(0, MANY)
         found[f"{workflow_id} logs"] = [view.logs(task.task_id) for task in attempts]
     return {key: repr(value) for key, value in found.items()}
 

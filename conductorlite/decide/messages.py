@@ -1,0 +1,186 @@
+"""Messages to an execution: kept in its mailbox, received by a task of it.
+
+A message gets its number in the turn that keeps it. It goes to the open task of its topic that began first; while there is none it
+is kept, and the first task of its topic that begins receives it, in the commit in which that task completes. Each message is
+received once; `rerun` and `restart` give back what the tasks that they take back have received.
+
+A signal that comes before its WAIT or HUMAN is a message to that task. It is kept as long as the execution can still come to the
+task. Source of the rules: our own; Conductor has a queue for each workflow, from which PULL_WORKFLOW_MESSAGES takes, and no early
+signals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.reports import take_report
+from conductorlite.model.attrs import changed
+from conductorlite.model.decisions import Event, Outcome
+from conductorlite.model.executions import HistoryKind, Task, Workflow, printed_ref
+from conductorlite.model.later import functions
+from conductorlite.model.mailbox import MAX_MESSAGES, WorkflowMessage, signal_topic
+from conductorlite.model.statuses import TaskStatus
+from conductorlite.plan.compile import Node, Plan, split_ref
+
+if TYPE_CHECKING:
+    from conductorlite.plan.migration import Place, following, starts_of
+else:
+    following, starts_of = functions("conductorlite.plan.migration", "following", "starts_of")
+
+__all__ = ["SIGNALED", "give_back", "on_send", "receive", "rename_receivers", "why_unreachable"]
+
+#: Types of the tasks for which a signal that comes early is kept; a DYNAMIC may stand for one.
+SIGNALED: Final = frozenset({"WAIT", "HUMAN", "DYNAMIC"})
+
+
+def on_send(changeset: Changeset, event: Event) -> None:
+    """Keep a message, and have the task receive it that waits for one of its topic, if there is one.
+
+    What was posted, and so acknowledged, is kept whatever has become of the execution since.
+    """
+    said = changeset.value(event.data)
+    topic, key, ref = said["topic"], said["key"], said.get("ref")
+    value = changeset.payload(said["value"])
+    known = None if said.get("new") else changeset.sent_message(topic, key)
+    if known is not None and known.value == value:
+        changeset.reply(event, Outcome.IGNORED, f"it is message {known.number}, which was sent before")
+    elif known is not None:
+        text = f"message {known.number} of topic {topic!r} has the key {key!r} and another value"
+        changeset.reply(event, Outcome.CONFLICT, text)
+    elif said.get("posted") or _is_taken(changeset, event, ref):
+        _keep(changeset, topic, key, value)
+        for task in _receivers(changeset, ref):
+            receive(changeset, task.ref)
+
+
+def _is_taken(changeset: Changeset, event: Event, ref: str | None) -> bool:
+    """Whether a message can be kept; if it cannot, the event is answered."""
+    row = changeset.workflow
+    if row.status.terminal:
+        changeset.reply(event, Outcome.ENDED, f"a {row.status} workflow takes no message")
+        return False
+    if row.unreceived >= MAX_MESSAGES:
+        text = f"{row.unreceived} messages are kept for tasks that have not received them, and no more than {MAX_MESSAGES} can be"
+        changeset.reply(event, Outcome.FULL, text)
+        return False
+    if ref is None or any(True for _ in _receivers(changeset, ref)):
+        return True
+    changeset.reader.prefetch(everything=True)
+    why = why_unreachable(row, changeset.everything(), changeset.plan_of, ref)
+    if why is not None:
+        changeset.reply(event, Outcome.MISSING, f"there is no open task {ref!r}: {why}")
+    return why is None
+
+
+def _keep(changeset: Changeset, topic: str, key: str, value: Any) -> None:
+    row = changeset.workflow
+    number = row.message_seq + 1
+    changeset.journal(HistoryKind.MESSAGE, "SENT", number=number, payload=value)
+    changeset.change(message_seq=number, unreceived=row.unreceived + 1)
+    changeset.put_message(
+        WorkflowMessage(workflow_id=row.workflow_id, number=number, topic=topic, key=key, value=value, sent_at=changeset.now)
+    )
+
+
+def _receivers(changeset: Changeset, ref: str | None) -> Iterator[Task]:
+    """The open tasks that a signal is for, in the order in which they began."""
+    if changeset.workflow.status.terminal:
+        return
+    for task in changeset.all_live():
+        if ref in (task.ref, task.base_ref) and task.task_type in SIGNALED and not task.status.terminal:
+            yield task
+
+
+def receive(changeset: Changeset, ref: str) -> None:
+    """Have a task that has begun take what is kept for it, the lowest number first, until it has ended."""
+    task = changeset.task(ref)
+    if task is None or task.status is not TaskStatus.IN_PROGRESS or changeset.workflow.rate_limited:
+        return
+    topics = {signal_topic(task.ref), signal_topic(task.base_ref)}
+    while changeset.workflow.unreceived and not task.status.terminal:
+        found = [message for topic in topics for message in changeset.unreceived_messages(topic, 1)]
+        if not found:
+            return
+        message = min(found, key=lambda one: one.number)
+        _take(changeset, task, [message])
+        take_report(changeset, task, changeset.value(message.value))
+        task = changeset.known(ref)
+
+
+def _take(changeset: Changeset, task: Task, messages: Iterable[WorkflowMessage]) -> None:
+    """Note that a task has received messages."""
+    for message in messages:
+        changeset.put_message(changed(message, receiver=task.ref, received_at=changeset.now))
+        changeset.change(unreceived=changeset.workflow.unreceived - 1)
+
+
+def give_back(changeset: Changeset, refs: Collection[str]) -> None:
+    """Keep again what tasks have received that are taken back; they, or others, receive it again in its order."""
+    for message in changeset.all_messages() if changeset.workflow.message_seq else ():
+        if message.receiver in refs:
+            changeset.put_message(changed(message, receiver=None, received_at=None))
+            changeset.change(unreceived=changeset.workflow.unreceived + 1)
+
+
+def rename_receivers(changeset: Changeset, renamed: Mapping[str, str], refs: Mapping[str, str]) -> None:
+    """Have messages name the tasks of an execution that moves to another definition as that does."""
+    for message in changeset.all_messages():
+        changes: dict[str, str] = {}
+        if message.receiver is not None and message.receiver in renamed:
+            changes["receiver"] = renamed[message.receiver]
+        ref = message.signal_to
+        if ref is not None:
+            base, at = split_ref(changeset.plan, ref)
+            if base in refs:
+                changes["topic"] = signal_topic(printed_ref(refs[base], at))
+        if changes:
+            changeset.put_message(changed(message, **changes))
+
+
+def _is_to_come(node: Node, wanted: tuple[int, ...], rounds: tuple[int, ...] | None, begun: Mapping[str, Task]) -> bool:
+    """Whether a task that the flow may come to, in these rounds or (None) in later ones, is the wanted one, and has not begun."""
+    if rounds is not None:
+        return wanted in ((), rounds) and printed_ref(node.ref, rounds) not in begun
+    loop = begun.get(printed_ref(node.loops[-1], wanted[:-1])) if wanted and len(wanted) == len(node.loops) else None
+    return not wanted or loop is None or wanted[-1] > loop.round
+
+
+def why_unreachable(
+    workflow: Workflow,
+    rows: Sequence[Task],
+    plan_of: Callable[[Sequence[str]], Plan],
+    ref: str,
+    pending: Iterable[Place] = (),
+) -> str | None:
+    """Why no signal to a task can be kept: the execution does not come to it any more. None when it may.
+
+    `ref` is a reference of the definition or a printed one, `rows` are the last attempts, and `pending` is what a cut turn has
+    still to schedule.
+    """
+    if workflow.status.terminal:
+        return f"a {workflow.status} workflow comes to no task any more"
+    if workflow.compensating is not None:
+        return "the workflow is being compensated, and comes to no further task of its flow"
+    begun = {row.ref: row for row in rows}
+    why = f"the definition has no task {ref!r}"
+    for grafts in dict.fromkeys([(), *(row.grafts for row in rows if row.live)]):
+        plan = plan_of(grafts)
+        base, at = split_ref(plan, ref)
+        node = plan.nodes.get(base)
+        if node is None:
+            continue
+        kind = node.task.type
+        if kind not in SIGNALED:
+            return f"{base!r} is a task of type {kind}, and an early signal is kept for a WAIT or HUMAN only"
+        starts = [*pending, *([] if rows else [(plan.first, ())])]
+        for row in rows:
+            if row.live and row.base_ref in plan.nodes:
+                starts += starts_of(plan, plan.nodes[row.base_ref], row, begun)
+        for place, rounds in following(plan, starts):
+            if place == base and _is_to_come(node, at, rounds, begun):
+                return None
+        ended = begun.get(ref)
+        why = f"{ref!r} is {ended.status} already" if ended is not None else f"the flow does not come to {ref!r} any more"
+    return why
