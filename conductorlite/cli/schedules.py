@@ -164,6 +164,8 @@ def _when(wanted: WorkflowSchedule) -> str:
         return f"once at {instant(wanted.at)}"
     if wanted.interval_ms is not None:
         return f"every {wanted.interval_ms / 1000:g} s"
+    if wanted.trigger is not None:
+        return canonical(wanted.trigger)
     crons = wanted.cron_schedules or ()
     texts = [f"{one.cron_expression} ({one.zone_id})" for one in crons] or [f"{wanted.cron_expression} ({wanted.zone_id})"]
     return ", ".join(texts)

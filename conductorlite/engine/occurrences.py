@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from conductorlite.language.cron import crons_of, latest, next_after
+from conductorlite.language.schedules import crons_of, latest, next_after
 from conductorlite.model import attrs
 from conductorlite.model.schedules import Backfill, OverlapPolicy, Progress, ScheduledRun, ScheduleOutcome, WorkflowSchedule
 

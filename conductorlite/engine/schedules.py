@@ -19,7 +19,7 @@ from conductorlite.engine.occurrences import ScheduleStep, id_of, input_of, note
 from conductorlite.engine.schedule_records import RECORDS, page_of_records, remove_records, write_records
 from conductorlite.engine.turn_types import ExtraWrite, stored_pages
 from conductorlite.engine.turns import Turns
-from conductorlite.language.cron import following, next_after, problems
+from conductorlite.language.schedules import following, next_after, problems
 from conductorlite.model import attrs
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Event, EventKind, address_of

@@ -15,6 +15,7 @@ from conductorlite.model.canonical import canonical, parse, present
 from conductorlite.model.codec import Definition
 from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.model.texts import Milliseconds, to_instant, to_ms
+from conductorlite.model.triggers import trigger_document
 
 __all__ = [
     "Backfill",
@@ -68,6 +69,10 @@ def _span(value: Milliseconds | None) -> int | None:
     return None if value is None else to_ms(value)
 
 
+def _trigger(value: Any) -> Mapping[str, Any] | None:
+    return None if value is None else trigger_document(value)
+
+
 def _zone(value: str | None) -> str:
     return value or "UTC"
 
@@ -89,8 +94,9 @@ class WorkflowSchedule(Definition):
     """When a workflow is to be started, again and again or once.
 
     When: exactly one of `cron_expression` (six fields as Spring reads them, or five as cron does) in `zone_id`, several
-    `cron_schedules`, an `interval_ms` (counted from `schedule_start_time`, else from 1970-01-01T00:00Z), and one instant `at`;
-    only from `schedule_start_time` to `schedule_end_time`, both included.
+    `cron_schedules`, an `interval_ms` (counted from `schedule_start_time`, else from 1970-01-01T00:00Z), one instant `at`, and a
+    `trigger` of APScheduler 3, which is stored by its fields; only from `schedule_start_time` to `schedule_end_time`, both
+    included.
 
     After downtime the last instant that was missed is made up for, with `run_catchup_schedule_instances` each of them, in
     order; none that is more than `misfire_grace_ms` late (None: however late). `overlap_policy` says what happens while an
@@ -108,6 +114,7 @@ class WorkflowSchedule(Definition):
     cron_schedules: Sequence[CronSchedule] = attrs.field(default=(), converter=_schedules)
     interval_ms: int | None = attrs.field(default=None, converter=_span)
     at: int | None = attrs.field(default=None, converter=_instant)
+    trigger: Mapping[str, Any] | None = attrs.field(default=None, converter=_trigger)
     schedule_start_time: int | None = attrs.field(default=None, converter=_instant)
     schedule_end_time: int | None = attrs.field(default=None, converter=_instant)
     run_catchup_schedule_instances: bool = False

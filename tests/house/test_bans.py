@@ -17,7 +17,7 @@ IMPURE = frozenset(
 
 #: The only files that import a third party.
 IMPORTERS = {
-    "apscheduler": {"language/cron.py"},
+    "apscheduler": {"language/triggers.py"},
     "attrs": {"model/attrs.py"},
     "cattrs": {"runtime/values.py"},
     "click": {"cli"},
@@ -58,7 +58,6 @@ DOORS = {
     ("model/schedules.py", "conductorlite"),
     ("model/texts.py", "difflib"),
     ("language/conditions.py", "conductorlite"),
-    ("language/cron.py", "apscheduler"),
     ("language/schemas.py", "jsonschema"),
     ("language/schemas.py", "referencing"),
 }

@@ -35,7 +35,7 @@ LATER = [
     "zoneinfo",
     "conductorlite.cli", "conductorlite.ext", "conductorlite.flows", "conductorlite.pages", "conductorlite.testing",
     "conductorlite.runtime.aio", "conductorlite.engine.admin", "conductorlite.engine.explain", "conductorlite.engine.invariants",
-    "conductorlite.engine.schedules", "conductorlite.engine.search", "conductorlite.language.cron",
+    "conductorlite.engine.schedules", "conductorlite.engine.search", "conductorlite.language.triggers",
 ]  # fmt: skip
 
 

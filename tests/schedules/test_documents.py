@@ -48,6 +48,7 @@ WHOLE: dict[str, Any] = {
     "cronSchedules": [{"cronExpression": "0 0 9 * * *", "zoneId": "Asia/Tokyo"}, {"cronExpression": "@daily"}],
     "intervalSeconds": 1.5,
     "at": 5,
+    "trigger": {"type": "cron", "hour": "9", "timezone": "UTC"},
     "scheduleStartTime": 6,
     "scheduleEndTime": 7,
     "runCatchupScheduleInstances": True,
@@ -148,7 +149,7 @@ def test_from_a_file_and_from_broken_text(tmp_path: Path) -> None:
 
 def test_where_a_schedule_stands_is_a_document() -> None:
     """As Conductor answers it: the schedule, and beside it what the server knows."""
-    nothing_else = {"cron_schedules": (), "interval_ms": None, "at": None, "schedule_start_time": None}
+    nothing_else = {"cron_schedules": (), "interval_ms": None, "at": None, "trigger": None, "schedule_start_time": None}
     with Engine() as engine:
         saved = engine.schedules.save(attrs.evolve(WorkflowSchedule.from_json(WHOLE), **nothing_else, schedule_end_time=10**12))
         document = saved.to_json()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import CronSchedule, StartWorkflowRequest, WorkflowSchedule
-from conductorlite.language.cron import following, latest, next_after, problems
+from conductorlite.language.schedules import following, latest, next_after, problems
 
 T0 = 1_900_000_000_000
 REQUEST = StartWorkflowRequest(name="w")

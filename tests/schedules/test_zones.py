@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductorlite import StartWorkflowRequest, WorkflowSchedule
-from conductorlite.language.cron import following
+from conductorlite.language.schedules import following
 
 ZONES = ("America/New_York", "Europe/Berlin", "Australia/Lord_Howe")
 
