@@ -25,6 +25,7 @@ __all__ = [
     "LOOP_DELIMITER",
     "MAX_KEY",
     "NAMED_BY_INPUT",
+    "PYTHON_KEY",
     "CacheConfig",
     "IdempotencyStrategy",
     "JoinMode",
@@ -52,6 +53,9 @@ DEFINITION_HASH: Final = "conductorlite:definitionHash"
 
 #: Says in a SUB_WORKFLOW that a DYNAMIC has become: what it starts is named by its input.
 NAMED_BY_INPUT: Final = "conductorlite:namedByInput"
+
+#: The entry of inputParameters that holds an expression of Python beside the JavaScript made of it: no name, and so of no value.
+PYTHON_KEY: Final = "@python"
 
 #: Longest idempotency key, in characters.
 MAX_KEY: Final = 255

@@ -122,6 +122,9 @@ class InvalidExpression(ConductorliteError):
 class ExpressionFailed(ConductorliteError):
     """A condition could not be evaluated on the values it was given."""
 
+    #: Of an expression of Python, the type of the exception that it raised.
+    error_types: tuple[str, ...] = ()
+
 
 class MissingExtra(ConductorliteError, ImportError):
     """An optional dependency is needed; the message names the pip command that installs it."""

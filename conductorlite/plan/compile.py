@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any, Final
 from conductorlite.language.conditions import Condition, broken_condition, compile_condition
 from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
+from conductorlite.language.values import Json
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
 from conductorlite.model.canonical import parse
 from conductorlite.model.codec import structured
-from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import PYTHON_KEY, SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidDefinition, InvalidExpression, InvalidInput, Problem
 from conductorlite.model.executions import Task
 from conductorlite.model.later import functions, pattern
@@ -38,12 +39,14 @@ from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.threads import Cache
 from conductorlite.plan.findings import find_predecessors
-from conductorlite.plan.tree import OPERATOR_TYPES, Route, TreePosition, merges_template
+from conductorlite.plan.tree import EXPRESSED, OPERATOR_TYPES, Route, TreePosition, is_expressed, merges_template
 from conductorlite.plan.validate import checked, enforced, misshapen, refuse_errors
 
 if TYPE_CHECKING:
+    from conductorlite.language.expressions.condition import compile_stored
     from conductorlite.language.schemas import SchemaCheck, compile_schema
 else:
+    (compile_stored,) = functions("conductorlite.language.expressions.condition", "compile_stored")
     (compile_schema,) = functions("conductorlite.language.schemas", "compile_schema")
 
 __all__ = ["Ahead", "Node", "Plan", "compile_plan", "known_plan", "runs_foreign_code", "split_ref"]
@@ -65,7 +68,7 @@ def runs_foreign_code(definition: WorkflowDef, nodes: Iterable[Node], *, checked
 
 def _foreign(node: Node) -> bool:
     task = node.task
-    if task.type in _SCRIPTS:
+    if task.type in _SCRIPTS and node.condition is None:
         return True
     scripted = node.condition is not None and node.condition.foreign
     merged = None if task.task_definition is None else task.task_definition.input_template
@@ -447,13 +450,22 @@ def _of_operator(task: WorkflowTask, previous: str | None, successor: str | None
 
 #: Types whose input holds fields of the task.
 _NAMING: Final = frozenset({TaskType.EVENT, TaskType.HTTP})
+#: Entries of the input of a stored expression that are no values.
+_NO_VALUES: Final = (PYTHON_KEY, "evaluatorType", "expression")
 
 
 def _inputs(task: WorkflowTask) -> Mapping[str, Any]:
-    """The input's templates. As Conductor's mappers do, fields of the task replace entries of the same name."""
-    if task.type not in _NAMING:
+    """The input's templates. As Conductor's mappers do, fields of the task replace entries of the same name.
+
+    Of a stored expression the input has the values alone: neither its text nor its JavaScript is stored with each attempt.
+    """
+    if task.type not in _NAMING and not is_expressed(task):
         return task.input_parameters
     inputs = dict(task.input_parameters)
+    if task.type in EXPRESSED:
+        for name in _NO_VALUES:
+            inputs.pop(name, None)
+        return inputs
     if task.type == TaskType.EVENT:
         inputs["sink"] = task.sink
     inputs["asyncComplete"] = task.async_complete
@@ -465,6 +477,8 @@ def _head(tasks: Sequence[WorkflowTask]) -> str | None:
 
 
 def _condition(task: WorkflowTask) -> Condition | None:
+    if is_expressed(task):
+        return _stored(task.input_parameters[PYTHON_KEY])
     if task.type == TaskType.SWITCH:
         kind, text = task.evaluator_type or "value-param", task.expression or ""
     elif task.type == TaskType.DECISION and (task.case_expression or "").strip():
@@ -479,6 +493,13 @@ def _condition(task: WorkflowTask) -> Condition | None:
         return compile_condition(text, kind)
     except InvalidExpression as error:
         return broken_condition(text, str(error))  # of a definition that was let in nevertheless
+
+
+def _stored(entry: Json) -> Condition:
+    try:
+        return compile_stored(entry)
+    except InvalidExpression as error:
+        return broken_condition(str(entry)[:200], str(error))
 
 
 def _params(task: WorkflowTask) -> Template | None:

@@ -17,6 +17,7 @@ from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.later import pattern
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.grafts import unfolded
+from conductorlite.plan.tree import python_of
 
 __all__ = ["kind_and_subject", "mermaid", "state_in_words"]
 
@@ -149,7 +150,8 @@ class _Chart:
         if task.type == TaskType.DO_WHILE:
             over = task.items if (task.items or "").strip() else None
             parts += [f"for each of {_safe(over)}"] if over is not None else []
-            parts += [f"while {_safe(task.loop_condition)}"] if (task.loop_condition or "").strip() else []
+            condition = python_of(task) or task.loop_condition or ""
+            parts += [f"while {_safe(condition)}"] if condition.strip() else []
         if self.workflow is not None:
             rows = self.rows.pop(task.task_reference_name, [])
             parts.append(state_in_words(rows))
@@ -191,7 +193,7 @@ def kind_and_subject(task: WorkflowTask) -> tuple[str, str]:
         if task.sub_workflow_param.version is not None:
             about = f"{about} v{task.sub_workflow_param.version}"
     elif task.type in (TaskType.SWITCH, TaskType.DECISION):
-        about = task.expression or task.case_expression or task.case_value_param
+        about = python_of(task) or task.expression or task.case_expression or task.case_value_param
     return task.type, about or ""
 
 

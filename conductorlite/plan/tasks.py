@@ -6,7 +6,7 @@ undo a task.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -37,14 +37,16 @@ from conductorlite.plan.findings import (
     input_value,
     is_expression,
 )
-from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, branches
+from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, is_expressed, tasks_inside
 
 if TYPE_CHECKING:
     from conductorlite.language.durations import parse_duration, parse_until
     from conductorlite.language.jq import compile_jq, need_jq
+    from conductorlite.plan.expressions import check_stored_expression
 else:
     parse_duration, parse_until = functions("conductorlite.language.durations", "parse_duration", "parse_until")
     compile_jq, need_jq = functions("conductorlite.language.jq", "compile_jq", "need_jq")
+    (check_stored_expression,) = functions("conductorlite.plan.expressions", "check_stored_expression")
 
 __all__ = [
     "check_compensation",
@@ -327,6 +329,8 @@ def check_switch(node: TreePosition, scope: Scope, findings: Findings) -> None:
         findings.error(f"{path}.evaluatorType", f"{evaluator[:60]!r} is not one of {', '.join(known)}")
     if expression is None or not expression.strip():
         findings.error(f"{path}.expression", "is missing: SWITCH needs an expression")
+    elif is_expressed(task):
+        check_stored_expression(node, findings)
     elif evaluator is not None and evaluator in EVALUATORS:
         findings.tried(f"{path}.expression", compile_condition, expression, evaluator)
     if evaluator == "value-param" and expression is not None and expression.strip():
@@ -341,6 +345,9 @@ def check_switch(node: TreePosition, scope: Scope, findings: Findings) -> None:
 def check_inline(node: TreePosition, scope: Scope, findings: Findings) -> None:
     """An INLINE has a script in its input, of a language that is known, that compiles where it is all there already."""
     path = f"{node.path}.inputParameters"
+    if is_expressed(node.task):
+        check_stored_expression(node, findings)
+        return
     script = _script_of(node, "expression", "an expression", findings)
     evaluator = input_value(node.task, "evaluatorType")
     evaluator = "javascript" if evaluator is None else evaluator
@@ -379,6 +386,8 @@ def check_loop(node: TreePosition, scope: Scope, findings: Findings) -> None:
         findings.error(f"{path}.loopCondition", "is missing: DO_WHILE needs a condition or items")
     elif condition is not None and not condition.strip() and not listed:
         findings.warn(f"{path}.loopCondition", "is blank, which is false: the body runs once")
+    elif is_expressed(task):
+        check_stored_expression(node, findings)
     elif condition is not None and condition.strip():
         evaluator = task.evaluator_type or "javascript"
         outcome = "the loop fails after its first round"
@@ -392,7 +401,7 @@ def check_loop(node: TreePosition, scope: Scope, findings: Findings) -> None:
 
 def _check_names_read(node: TreePosition, read: frozenset[str], findings: Findings) -> None:
     task = node.task
-    inside = list(_body(task))
+    inside = list(tasks_inside(task))
     if any(each.type == TaskType.FORK_JOIN_DYNAMIC for each in inside):
         # The references of its branches exist only at run time.
         return
@@ -403,15 +412,6 @@ def _check_names_read(node: TreePosition, read: frozenset[str], findings: Findin
     for name in sorted(read - known):
         message = f"reads $.{name}, which is no input parameter, no task of the body, and not the loop itself"
         findings.warn(f"{node.path}.loopCondition", message)
-
-
-def _body(loop: WorkflowTask) -> Iterator[WorkflowTask]:
-    stack = list(loop.loop_over)
-    while stack:
-        task = stack.pop()
-        yield task
-        for _, _, tasks in branches(task):
-            stack.extend(tasks)
 
 
 #: By type; types that are not here, users' own among them, demand nothing.

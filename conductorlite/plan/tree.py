@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.attrs import new
-from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import PYTHON_KEY, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import MAX_NESTING, step_path
 
 __all__ = [
     "CHOOSES",
+    "EXPRESSED",
     "LEVEL",
     "OPERATOR_TYPES",
     "SHIPPED_TYPES",
@@ -27,10 +28,13 @@ __all__ = [
     "branches",
     "changed_branches",
     "holds_tasks",
+    "is_expressed",
     "levels",
     "merges_template",
     "other_case",
     "positions",
+    "python_of",
+    "tasks_inside",
     "walk",
     "where_parted",
 ]
@@ -43,6 +47,9 @@ _MERGES: Final = frozenset({TaskType.DO_WHILE, TaskType.INLINE, TaskType.LAMBDA,
 
 #: Types that go on with one of their cases.
 CHOOSES: Final = frozenset({TaskType.SWITCH, TaskType.DECISION})
+
+#: Types that may hold an expression of Python beside the JavaScript made of it, see `language.expressions`.
+EXPRESSED: Final = frozenset({TaskType.INLINE, TaskType.SWITCH, TaskType.DO_WHILE})
 
 #: Task types the decider carries out itself; every other type is a worker's.
 OPERATOR_TYPES: Final = frozenset(
@@ -67,6 +74,18 @@ OPERATOR_TYPES: Final = frozenset(
         TaskType.JSON_JQ_TRANSFORM,
     }
 )
+
+
+def is_expressed(task: WorkflowTask) -> bool:
+    """Whether a task decides, or computes, by an expression of Python that is stored beside its JavaScript."""
+    return task.type in EXPRESSED and PYTHON_KEY in task.input_parameters
+
+
+def python_of(task: WorkflowTask) -> str | None:
+    """The Python by which a task decides or computes, for people to read; None when it has none."""
+    entry = task.input_parameters[PYTHON_KEY] if is_expressed(task) else None
+    text = entry.get("text") if isinstance(entry, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def merges_template(task: WorkflowTask) -> bool:
@@ -207,6 +226,16 @@ def branches(task: WorkflowTask) -> Iterator[tuple[Branch, str, Sequence[Workflo
         yield new[Branch](ref=ref, kind="branch", key=index), f".forkTasks[{index}]", tasks
     if task.loop_over:
         yield Branch(ref=ref, kind="body"), ".loopOver", task.loop_over
+
+
+def tasks_inside(task: WorkflowTask) -> Iterator[WorkflowTask]:
+    """Every task inside a task, at any depth, in no order."""
+    stack = [inner for _, _, tasks in branches(task) for inner in tasks]
+    while stack:
+        inner = stack.pop()
+        yield inner
+        for _, _, tasks in branches(inner):
+            stack.extend(tasks)
 
 
 def changed_branches(task: WorkflowTask, change: Callable[[Sequence[WorkflowTask]], Sequence[WorkflowTask]]) -> dict[str, Any]:

@@ -55,8 +55,9 @@ def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
         again = _again(changeset, node, loop, items)
     except (ExpressionFailed, InvalidInput) as error:
         changeset.strict = False
-        reason = f"Unable to evaluate condition {node.task.loop_condition}, exception {error}"
-        _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason)
+        raised = error.error_types if isinstance(error, ExpressionFailed) else ()
+        reason = str(error) if raised else f"Unable to evaluate condition {node.task.loop_condition}, exception {error}"
+        _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason, raised)
         return
     finally:
         changeset.strict = False
@@ -95,14 +96,14 @@ def round_output(number: int) -> Payload:
     return kept
 
 
-def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None) -> None:
+def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None, raised: tuple[str, ...] = ()) -> None:
     """End a loop with what its rounds put out; more than can be kept fails it for good."""
     try:
         output = changeset.payload({"iteration": 0}) if loop.round == 0 else loop_payload(changeset, loop)
     except InvalidInput as error:
         changeset.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
     else:
-        changeset.close(loop, status, output=output, reason=reason)
+        changeset.close(loop, status, output=output, reason=reason, error_types=raised)
 
 
 def with_rounds(changeset: Changeset, loop: Task) -> Task:

@@ -8,6 +8,9 @@ SWITCH, DECISION: the result is compared as text; a missing value is the text `n
 nothing, the default is for keys that are absent; in a DECISION the default is for empty cases too. An expression that fails fails
 the task, which is never retried by itself. Source of the rules: Conductor's `SwitchTaskMapper`, `DecisionTaskMapper`.
 
+INLINE, SWITCH: an expression of Python that stands beside its JavaScript (`language.expressions`) is answered here and now, by its
+values alone. What it raises is the reason, and its type is recorded as that of a worker's exception is.
+
 INLINE, LAMBDA: the answer is kept as `result`. The script is part of the input, so `${…}` in it is filled in before; the rest of
 the input is what it reads. An INLINE whose script fails has failed for good, unless it ran out of time; a LAMBDA, whose script is
 the body of a function, may always be retried. Source of the rules: Conductor's `Inline.execute`, `Lambda.execute`.
@@ -56,10 +59,18 @@ _program: Final = lru_cache(maxsize=_KEPT)(compile_jq)
 def schedule_inline(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Evaluate, and create the row, already over."""
 
+    condition = node.condition
+
     def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
         return {"result": _evaluate(values, changeset.now, task_id)}
 
-    settle_at_once(changeset, node, iterations, previous, evaluate, lambda error: isinstance(error, ScriptTimedOut))
+    def ask(values: dict[str, Any], task_id: str) -> dict[str, Json]:
+        return {"result": changeset.answer(condition, values, task_id)} if condition is not None else {}
+
+    if condition is not None:
+        settle_at_once(changeset, node, iterations, previous, ask, lambda error: False, scripted=False)
+    else:
+        settle_at_once(changeset, node, iterations, previous, evaluate, lambda error: isinstance(error, ScriptTimedOut))
 
 
 def schedule_lambda(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
@@ -78,19 +89,25 @@ def settle_at_once(
     previous: Task | None,
     evaluate: Callable[[dict[str, Any], str], dict[str, Json]],
     retriable: Callable[[Exception], bool],
+    *,
+    scripted: bool = True,
 ) -> None:
     """Create a row that is over already, with what `evaluate` makes of its input and id as output.
 
-    An expression that fails fails the task, with its words as the reason and as `error`; `retriable` says whether for good.
+    An expression that fails fails the task, with its words as the reason and as `error`; `retriable` says whether for good. What a
+    script answers is asked once and kept; without `scripted` nothing but the values decides what `evaluate` gives.
     """
     ref = printed_ref(node.ref, iterations)
     task_id = changeset.task_id(ref, 0 if previous is None else previous.attempt + 1)
     values = rendered(changeset, node, iterations, task_id)
     reason: str | None = None
+    raised: tuple[str, ...] = ()
     status = TaskStatus.COMPLETED
     try:
-        output = changeset.payload(changeset.evaluated(task_id, values, lambda: evaluate(values, task_id)))
+        found = changeset.evaluated(task_id, values, lambda: evaluate(values, task_id)) if scripted else evaluate(values, task_id)
+        output = changeset.payload(found)
     except (ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra) as error:
+        raised = error.error_types if isinstance(error, ExpressionFailed) else ()
         status = TaskStatus.FAILED if retriable(error) else TaskStatus.FAILED_WITH_TERMINAL_ERROR
         reason = str(error)
         output = changeset.payload({"error": reason})
@@ -102,6 +119,7 @@ def settle_at_once(
         input=changeset.payload(values),
         output=output,
         reason=reason,
+        error_types=raised,
     )
 
 
@@ -193,7 +211,8 @@ def _case(
             TaskStatus.FAILED,
             previous=previous,
             input=changeset.payload(values),
-            reason=f"{node.task.type} expression {script!r} failed: {error}",
+            reason=str(error) if error.error_types else f"{node.task.type} expression {script!r} failed: {error}",
+            error_types=error.error_types,
         )
         return None
 
