@@ -50,6 +50,7 @@ _ROWS: Final = """
 `restart`             | E       C       C       done    done    done    done    C       done    P      E       A
 `rerun`               | E       done    C       done    done    done    done    done    done    P      E       A
 `rerun`, from a task  | E       done    C       done    done    done    done    C       C       P      E       A
+`fork`, `plan_fork`   | E       answer  answer  answer  answer  answer  answer  C       C       answer  E       A
 `skip_task`           | E       done    C       C       C       C       C       C       C       P      E       A
 `signal`              | E       done    done    C       C       C       C       T       C       P      E       A
 `update_variables`    | E       done    done    C       C       C       C       done    C       P      E       A

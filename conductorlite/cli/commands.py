@@ -21,7 +21,7 @@ __all__ = ["complete", "page", "program", "run_command"]
 #: The commands, where they are and what they are together there, in the order of the page.
 _COMMANDS: Final = {
     ("driving", "STARTING"): "run start",
-    ("operations", "CHANGING"): "retry restart rerun skip signal set-variables pause resume terminate remove sweep-payloads",
+    ("operations", "CHANGING"): "retry restart rerun fork skip signal set-variables pause resume terminate remove sweep-payloads",
     ("queries", "LOOKING"): "list show history logs watch export explain agenda limits check diagram to-python",
     ("maintenance", "VALIDATING"): "validate",
     ("driving", "DRIVING"): "worker drive copy",
@@ -130,7 +130,8 @@ _JSON = """
 | `run` | Conductor's Workflow without `tasks` and `workflowDefinition` |
 | `show` | Conductor's Workflow with both; instants epoch ms (0: not yet), spans seconds, nulls left out |
 | `list` | `totalHits` (counted up to 1,000 past `--limit`), `results`: Conductor's WorkflowSummary less input and output |
-| `start`, `retry`, `restart`, `rerun`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
+| `start`, `retry`, `restart`, `rerun`, `fork`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
+| `fork --dry-run` | `workflowId`, `at`, `kept`, `again`, `dropped`, `shared`: ids of executions by reference |
 | `remove` | `workflowId`, `removed` |
 | `sweep-payloads` | `deleted`, `found` |
 | these with several ids | `bulkSuccessfulResults`: a list of such documents, and `bulkErrorResults`: messages by id |

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from conductorlite.cli.output import instant, iso, one_line
+from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, load_attribute, read_definition, read_workers
 from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
@@ -49,8 +49,7 @@ def diff(setting: Setting, old: str, new: str) -> Exit:
     if setting.json:
         setting.screen.document(_diff_document(found))
     else:
-        for line in str(found).split("\n"):
-            setting.screen.text(_kept(line))
+        setting.screen.lines(str(found))
     return Exit.FAILED if found else Exit.OK
 
 
@@ -83,8 +82,7 @@ def migrate(setting: Setting, workflow_id: str | None, name: str | None, from_ve
         setting.screen.document({key: _plan_document(plan) for key, plan in found.items()})
     else:
         for plan in found.values():
-            for line in str(plan).split("\n"):
-                setting.screen.text(_kept(line))
+            setting.screen.lines(str(plan))
     if name is not None:
         stuck = sum(isinstance(plan, str) or plan.blocked for plan in found.values())
         setting.screen.note(f"{len(found) - stuck} of {len(found)} {'can be moved' if dry_run else 'moved'}")
@@ -107,11 +105,6 @@ def _refs(pairs: tuple[str, ...]) -> dict[str, str]:
             raise click.UsageError(f"--map gives {old!r} twice")
         refs[old] = new
     return refs
-
-
-def _kept(line: str) -> str:
-    """A line with its indentation, and nothing a terminal would obey."""
-    return " " * (len(line) - len(line.lstrip(" "))) + one_line(line.lstrip(" ")) + "\n"
 
 
 def _diff_document(found: DefinitionDiff) -> dict[str, Any]:

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from conductorlite.cli.output import instant
-from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, read_event_handler, read_input, read_json
+from conductorlite.cli.shared import (
+    Exit,
+    Setting,
+    command_options,
+    exit_code,
+    read_definition,
+    read_event_handler,
+    read_input,
+    read_json,
+)
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
 from conductorlite.runtime.engine import Engine
@@ -145,6 +154,41 @@ def rerun(setting: Setting, workflow_ids: tuple[str, ...], from_task: str | None
         correlation_id=correlation_id,
     )
     return _change(setting, verb, workflow_ids)
+
+
+@click.command("fork")
+@_ID
+@click.option("--at", metavar="TASK", required=True, help="A reference, such as x or x__2, or a task id.")
+@_json("input", "Another input for the workflow.")
+@_TASK_INPUT
+@click.option("--definition", metavar="FILE", help="Another definition, on which the new execution goes on.")
+@click.option("--id", "new_id", metavar="ID", help="The id of the new execution (default: one that nobody has).")
+@click.option("--correlation-id", metavar="TEXT", help="Another correlation id.")
+@click.option("--idempotency-key", metavar="KEY", help="A key of the new execution.")
+@click.option("--dry-run", is_flag=True, help="Say what would be kept and what would run, and change nothing.")
+@command_options()
+def fork(setting: Setting, workflow_id: str, at: str, definition: str | None, new_id: str | None, dry_run: bool,
+         correlation_id: str | None, idempotency_key: str | None, input: str | None, task_input: str | None) -> None:  # fmt: skip
+    """Start a new execution from a task of an old one, which stays as it is.
+
+    The new one has the old one's input, variables and what was done before the task, and goes on from there.
+    """
+    other = None if definition is None else read_definition(definition)
+    given: dict[str, Any] = {"input": _given(input), "task_input": _given(task_input), "definition": other}
+    with setting.engine() as engine:
+        plan = engine.plan_fork(workflow_id, at=at, **given)
+        if dry_run:
+            names = {"workflowId": plan.workflow_id, "at": plan.at, "kept": list(plan.kept), "again": list(plan.again)}
+            if setting.json:
+                setting.screen.document({**names, "dropped": list(plan.dropped), "shared": dict(plan.shared)})
+            else:
+                setting.screen.lines(str(plan))
+            return
+        run = engine.fork(
+            workflow_id, at=at, new_id=new_id, correlation_id=correlation_id, idempotency_key=idempotency_key, **given
+        )
+        status = str(run.status)
+    setting.screen.answer({"workflowId": run.workflow_id, "status": status}, f"{run.workflow_id} is {status}")
 
 
 @click.command("pause")
@@ -292,4 +336,4 @@ def _change(
 
 
 #: The commands of this module, in the order of the help.
-CHANGING = (retry, restart, rerun, skip, signal, set_variables, pause, resume, terminate, remove, sweep_payloads)
+CHANGING = (retry, restart, rerun, fork, skip, signal, set_variables, pause, resume, terminate, remove, sweep_payloads)

@@ -145,6 +145,11 @@ class Screen:
         """Lines of our own making, as they are."""
         click.echo(text, nl=False)
 
+    def lines(self, text: str) -> None:
+        """Lines that may hold a user's text, each with its indentation, and nothing that a terminal would obey."""
+        for line in text.split("\n"):
+            self.text(" " * (len(line) - len(line.lstrip(" "))) + one_line(line.lstrip(" ")) + "\n")
+
     def note(self, text: str) -> None:
         """A remark beside the answer, on stderr."""
         click.echo(one_line(text), err=True)

@@ -69,12 +69,14 @@ from conductorlite.plan.compile import Plan
 
 if TYPE_CHECKING:
     from conductorlite.decide.elapsed import on_clock_set, on_suspended
+    from conductorlite.decide.forks import on_fork
     from conductorlite.decide.messages import on_send, receive
     from conductorlite.decide.reruns import on_rerun, on_restart
     from conductorlite.decide.retries import on_child_reopened, on_retry
 else:
     on_clock_set, on_suspended = functions("conductorlite.decide.elapsed", "on_clock_set", "on_suspended")
     on_send, receive = functions("conductorlite.decide.messages", "on_send", "receive")
+    (on_fork,) = functions("conductorlite.decide.forks", "on_fork")
     on_rerun, on_restart = functions("conductorlite.decide.reruns", "on_rerun", "on_restart")
     on_child_reopened, on_retry = functions("conductorlite.decide.retries", "on_child_reopened", "on_retry")
 
@@ -91,6 +93,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Changeset, Event], None]]] = {
     EventKind.RETRY: on_retry,
     EventKind.RESTART: on_restart,
     EventKind.RERUN: on_rerun,
+    EventKind.FORK: on_fork,
     EventKind.SKIP: on_skip,
     EventKind.VARIABLES: on_variables,
     EventKind.APPEND: on_append,
@@ -301,7 +304,7 @@ def cause_of(changeset: Changeset, event: Event) -> str | None:
     if event.sender:
         cause |= {"from": event.sender, "id": event.event_id}
     names = _ORIGIN.get(kind, _NOWHERE)
-    if kind is EventKind.START:
+    if kind is EventKind.START or kind is EventKind.FORK:
         cause |= {"definition": row.definition_hash}
         cause |= {} if row.correlation_id is None else {"correlationId": row.correlation_id}
         names = {} if event.sender else names

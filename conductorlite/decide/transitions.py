@@ -26,6 +26,7 @@ __all__ = [
     "attempt_id",
     "begin_attempt",
     "cancel_attempt",
+    "copy_attempt",
     "delay_of_retry",
     "drop_default_timeout",
     "drop_response_timeout",
@@ -195,6 +196,22 @@ def move_instants(row: Any, by: int, *, wait: bool) -> None:
     move_deadlines(row, by)
     if wait and row.wait_until is not None:
         row.wait_until += by
+
+
+def copy_attempt(row: Any, workflow: Workflow) -> None:
+    """Make a row that another execution's was copied to one of this execution: what belongs to the other one alone goes.
+
+    An execution below stays named only where it ended well; one that is open begins again, so that a WAIT waits its whole length.
+    """
+    if not row.status.terminal:
+        row.wait_until = None
+    if not row.status.successful:
+        row.sub_workflow_id = None
+    row.task_id = attempt_id(workflow, row.ref, row.attempt, 0)
+    row.retried_task_id = attempt_id(workflow, row.ref, row.attempt - 1, 0) if row.attempt else None
+    row.generation, row.lease, row.holder, row.deaths = 0, 0, None, 0
+    row.open, row.waiting, row.limit_key, row.compensation_next = 0, 0, None, None
+    row.total_timeout_at = row.timeout_at = row.poll_timeout_at = row.response_timeout_at = None
 
 
 # ---------------------------------------------------------------------- executions

@@ -303,13 +303,13 @@ class _Journal:
         self.amiss: list[str] = []
         self._reopened = False
         for line in history:
-            if line.kind is HistoryKind.TASK:
+            if line.kind is HistoryKind.TASK or (line.kind is HistoryKind.COPIED and line.ref is not None):
                 self._task(line)
             else:
                 self._read(line)
 
     def _read(self, line: HistoryEvent) -> None:
-        if line.kind is HistoryKind.WORKFLOW:
+        if line.kind in (HistoryKind.WORKFLOW, HistoryKind.COPIED):
             self._workflow(WorkflowStatus(line.status), line.n)
         elif line.kind is HistoryKind.VERB or line.status == "DROPPED":
             gone = set(line.dropped)

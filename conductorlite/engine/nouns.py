@@ -9,12 +9,12 @@ from conductorlite.engine.clock_watch import ClockWatch
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.driven_time import Driven
-from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.payloads import PayloadSweep, location
 from conductorlite.engine.polling import Polling
 from conductorlite.engine.queries import Limits, Queries, queue_sizes
 from conductorlite.engine.reports import Reports
+from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.model import attrs
 from conductorlite.model.decisions import name_at
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from conductorlite.engine.admin import Admin
     from conductorlite.engine.definitions import Definitions
     from conductorlite.engine.events import Events
+    from conductorlite.engine.forks import Forks
     from conductorlite.engine.schedules import Schedules, Timetable
     from conductorlite.engine.search import Search
     from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
@@ -40,7 +41,7 @@ __all__ = ["Core", "Nouns", "Payloads", "Tasks", "wake_schedule"]
 class Core:
     """What an engine is made of, for its driver and the test kit; programs need none of it."""
 
-    turns: GroupTurns
+    turns: StartTurns
     control: Control
     queries: Queries
     reports: Reports
@@ -50,6 +51,13 @@ class Core:
     clock_watch: ClockWatch
     config: EngineConfig
     index: IndexDAO | None
+
+    @cached_property
+    def forks(self) -> Forks:
+        """What begins executions with the rows of others."""
+        from conductorlite.engine.forks import Forks
+
+        return Forks(self.turns, self.config, self.control, self.queries)
 
     @cached_property
     def timetable(self) -> Timetable:

@@ -79,6 +79,8 @@ class _Journal:
         self.begun: HistoryEvent | None = None
         self.status: HistoryEvent | None = None
         self.migrated = self.verbs = False
+        #: Attempts that another execution has made: what they were there is in none of these lines.
+        self.copied: set[tuple[str | None, int | None]] = set()
         #: When first attempts were scheduled, as their lines say.
         self.first: dict[str | None, set[int]] = {}
         #: The numbers of lines at which the clock was set, and by how much.
@@ -88,7 +90,9 @@ class _Journal:
                 self._task(line)
             elif line.kind is HistoryKind.REPORT and (reported := self.attempts.get((line.ref, line.attempt))) is not None:
                 reported.so_far = line.payload
-            elif line.kind is HistoryKind.WORKFLOW:
+            elif line.kind is HistoryKind.COPIED and line.ref is not None:
+                self.copied.add((line.ref, line.attempt))
+            elif line.kind in (HistoryKind.WORKFLOW, HistoryKind.COPIED):
                 self.verbs |= self.status is not None and WorkflowStatus(self.status.status).terminal  # it was reopened
                 self.begun, self.status = self.begun or line, line
             elif line.kind is HistoryKind.CLOCK and line.status == "SET":
@@ -101,6 +105,10 @@ class _Journal:
             if line.kind is HistoryKind.VERB or line.status == "DROPPED":
                 gone = {*line.dropped}
                 self.attempts = {key: one for key, one in self.attempts.items() if key[0] not in gone}
+                self.copied = {key for key in self.copied if key[0] not in gone}
+                if line.status == "FORK" and line.payload is not None:
+                    # It may have been copied to another definition than its rows were made from.
+                    self.migrated = line.payload.value["origin"]["definitionHash"] is not None
                 self.verbs |= line.kind is HistoryKind.VERB
 
     def moved_since(self, n: int) -> int:
@@ -122,7 +130,7 @@ class _Journal:
             before = self.attempts.get((line.ref, (line.attempt or 0) - 1))
             one = self.attempts[key] = _Attempt(last=line, scheduled={line.at})
             one.first_moved = 0 if before is None else before.first_moved
-            waited = True
+            waited, one.reopened = True, key in self.copied
         elif waited:
             one.scheduled.add(line.at)
         if waited and not line.attempt:
@@ -426,8 +434,11 @@ def families_agree(view: ReadingTransaction, audit: ExecutionAudit) -> Iterator[
     if named not in (None, workflow.workflow_id):
         yield f"{ref!r} of {parent!r}, which has started it, names {named!r}"
     moved = any(line.kind is HistoryKind.MIGRATED for line in audit.history)
+    copied = {(line.ref, line.attempt) for line in audit.history if line.kind is HistoryKind.COPIED}
     for task in audit.last.values():
         child = None if task.sub_workflow_id is None else view.workflow(task.sub_workflow_id)
+        if (task.ref, task.attempt) in copied and task.status.terminal:
+            continue  # the execution that it was copied from has started the child
         if child is not None and child.parent_workflow_id != workflow.workflow_id and child.idempotency_key is None:
             yield f"{task.ref} has started {child.workflow_id!r}, which names the parent {child.parent_workflow_id!r}"
         elif child is not None and child.parent_ref != task.ref and child.idempotency_key is None and not moved:

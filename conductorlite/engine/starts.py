@@ -149,16 +149,26 @@ class StartTurns(GroupTurns):
             taken = TurnResult(decision=decision, replies=decision.replies)
             self._run_follow_ups(first.event.workflow_id, [first.event], taken)
 
-    def _decided_first(self, first: _First) -> Decision:
+    def decided(self, events: Sequence[Event], started: Start) -> Decision:
+        """What the first turn of an execution would decide over events; nothing is stored.
+
+        Raises LimitReached, InvariantBroken and StorageErrors.
+        """
+        return self._first_decision(events, TurnMemo(started))
+
+    def _first_decision(self, events: Sequence[Event], memo: TurnMemo) -> Decision:
         while True:
             try:
-                _, decision = self._read_and_decide(first.event.workflow_id, [first.event], first.memo)
+                _, decision = self._read_and_decide(events[0].workflow_id, events, memo)
                 break
             except PayloadsRequired as far:
-                self.fetch(first.memo, far.externals)
+                self.fetch(memo, far.externals)
             finally:
-                self._leaving(first.memo)
-        decision = _begun(decision, first)
+                self._leaving(memo)
+        return _begun(decision, events[0].workflow_id, memo)
+
+    def _decided_first(self, first: _First) -> Decision:
+        decision = self._first_decision([first.event], first.memo)
         if not decision.outgoing.put:  # it waits, and nothing is kept of it
             first.memo.known = None
         return self.store_payloads(decision, first.memo)
@@ -170,7 +180,7 @@ class StartTurns(GroupTurns):
         with self.backend.writing() as tx:
             for first in firsts:
                 _, turn = self.prepared(tx, first.event.workflow_id, [first.event], first.memo)
-                decision = _begun(None if turn is None else self.decide(turn), first)
+                decision = _begun(None if turn is None else self.decide(turn), first.event.workflow_id, first.memo)
                 decision = self.store_payloads(decision, first.memo, tx)
                 tx.apply(self._before_apply(tx, decision, first.memo))
                 self._write_extras(tx, decision, first.memo)
@@ -178,8 +188,8 @@ class StartTurns(GroupTurns):
         return decisions
 
 
-def _begun(decision: Decision | None, first: _First) -> Decision:
-    refuse_rejected(decision, first.memo.started)
+def _begun(decision: Decision | None, workflow_id: str, memo: TurnMemo) -> Decision:
+    refuse_rejected(decision, memo.started)
     if decision is None:
-        raise InvariantBroken(f"{first.event.workflow_id}: its first turn decides nothing")
+        raise InvariantBroken(f"{workflow_id}: its first turn decides nothing")
     return decision

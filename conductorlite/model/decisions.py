@@ -64,6 +64,8 @@ class EventKind(StrEnum):
     RETRY = "RETRY"
     RESTART = "RESTART"
     RERUN = "RERUN"
+    # the first of an execution that begins as a copy of another one
+    FORK = "FORK"
     SKIP = "SKIP"
     VARIABLES = "VARIABLES"
     APPEND = "APPEND"

@@ -43,6 +43,8 @@ __all__ = [
     "definitions_in",
     "export_to_json",
     "history_line_to_json",
+    "task_from_cells",
+    "task_to_cells",
     "task_to_json",
     "unpacked",
     "workflow_to_json",
@@ -263,6 +265,23 @@ def unpacked(document: bytes) -> Unpacked:
         )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
         raise StorageCorrupt(f"an archived execution cannot be read: {error}") from error
+
+
+_DOCUMENTS: Final = ("input", "output")
+
+
+def task_to_cells(task: Task) -> dict[str, Any]:
+    """An attempt as JSON that `task_from_cells` reads: what is as by default is left out. Its documents must have their texts.
+
+    They are values, not texts, so that a mask finds their fields.
+    """
+    cells = _cells(task)
+    return {**cells, **{name: getattr(task, name).value for name in _DOCUMENTS if name in cells}}
+
+
+def task_from_cells(cells: Mapping[str, Any]) -> Task:
+    """An attempt of what `task_to_cells` has written; raises ValueError, KeyError or TypeError for what cannot be one."""
+    return _row(Task, {**cells, **{name: Payload.of(cells[name], bounded=False).text for name in _DOCUMENTS if name in cells}})
 
 
 def _cells(row: Workflow | Task | HistoryEvent | TaskLog | WorkflowMessage) -> dict[str, Any]:

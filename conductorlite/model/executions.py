@@ -48,6 +48,11 @@ class HistoryKind(StrEnum):
     POSTPONED = "POSTPONED"
     CLOCK = "CLOCK"
     MESSAGE = "MESSAGE"
+    COPIED = "COPIED"
+
+
+#: Kinds that `words` says, for the status alone would mislead.
+_SAID: Final = frozenset({HistoryKind.ALERT, HistoryKind.CLOCK, HistoryKind.COPIED})
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -64,7 +69,8 @@ class HistoryEvent:
     definition wrote, named by `status`, came due with `number` ms of driven time left, and was dated again. CLOCK: with SET the
     clock was set by `number` ms (below 0: back), and what counts elapsed time was dated again: only there do instants go back; with
     SUSPENDED the process that held the attempt did not run for `number` ms, by which its deadlines were moved. MESSAGE: message
-    `number` was sent to the execution; `payload` is its value, and the cause says its topic and its key.
+    `number` was sent to the execution; `payload` is its value, and the cause says its topic and its key. COPIED: the attempt, or
+    without a `ref` the workflow, stood at `status` when it was copied from the execution that VERB FORK names.
 
     `cause` is JSON that says what came from outside the execution and led to this line and to those after it without one: its
     `kind` and what the lines do not say of it (`worker`, `callback`, `reason` …), or `from` which execution it came; None when
@@ -93,7 +99,7 @@ class HistoryEvent:
         what = f"{self.ref}#{self.attempt}" if self.attempt else self.ref or "workflow"
         status = f"round {self.number}" if self.kind is HistoryKind.ROUND else self.status
         compensation = self.kind is HistoryKind.COMPENSATION and self.ref is None
-        kind = f"{self.kind} " if self.kind in (HistoryKind.ALERT, HistoryKind.CLOCK) or compensation else ""
+        kind = f"{self.kind} " if self.kind in _SAID or compensation else ""
         return f"{what}  {kind}{status}: {self.reason}" if self.reason else f"{what}  {kind}{status}"
 
     @property

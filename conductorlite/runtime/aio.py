@@ -31,7 +31,7 @@ from conductorlite.model.texts import Instant, Span
 from conductorlite.model.threads import replaces
 from conductorlite.plan.migration import MigrationPlan
 from conductorlite.runtime.engine import Engine, Run, Transaction
-from conductorlite.runtime.registry import HasWorkers, Runnable, Startable
+from conductorlite.runtime.registry import HasId, HasWorkers, Runnable, Startable
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
 from conductorlite.store.tables import Sizes
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from conductorlite.engine.admin import Admin
     from conductorlite.engine.definitions import Definitions
     from conductorlite.engine.events import Events
+    from conductorlite.engine.forks import ForkPlan
     from conductorlite.engine.schedules import Schedules
     from conductorlite.model.handlers import EventExecution
     from conductorlite.model.mailbox import WorkflowMessage
@@ -131,6 +132,32 @@ class AsyncRun(StaysHere, Generic[R]):
     async def retry(self, *, resume_subworkflow_tasks: bool = False) -> None:
         """`Run.retry`, awaited."""
         await self._engine._bridge.call(self._run.retry, resume_subworkflow_tasks=resume_subworkflow_tasks)
+
+    async def fork(
+        self,
+        *,
+        at: str,
+        input: Mapping[str, Any] | None = None,
+        task_input: Mapping[str, Any] | None = None,
+        definition: WorkflowDef | None = None,
+        new_id: str | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncRun[R]:
+        """`Run.fork`, awaited."""
+        return AsyncRun(
+            self._engine,
+            await self._engine._bridge.call(
+                self._run.fork,
+                at=at,
+                input=input,
+                task_input=task_input,
+                definition=definition,
+                new_id=new_id,
+                correlation_id=correlation_id,
+                idempotency_key=idempotency_key,
+            ),
+        )
 
     async def page(self) -> str:
         """`Run.page`, awaited."""
@@ -746,6 +773,48 @@ class AsyncEngine(StaysHere):
     ) -> list[str]:
         """`Engine.start_many`, awaited."""
         return await self._bridge.call(self._engine.start_many, workflow, inputs, version=version, priority=priority)
+
+    async def fork(
+        self,
+        execution: str | HasId,
+        *,
+        at: str,
+        input: Mapping[str, Any] | None = None,
+        task_input: Mapping[str, Any] | None = None,
+        definition: WorkflowDef | None = None,
+        new_id: str | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> AsyncRun[dict[str, Any]]:
+        """`Engine.fork`, awaited; the handle's `result` is awaited too."""
+        return AsyncRun(
+            self,
+            await self._bridge.call(
+                self._engine.fork,
+                execution,
+                at=at,
+                input=input,
+                task_input=task_input,
+                definition=definition,
+                new_id=new_id,
+                correlation_id=correlation_id,
+                idempotency_key=idempotency_key,
+            ),
+        )
+
+    async def plan_fork(
+        self,
+        execution: str | HasId,
+        *,
+        at: str,
+        input: Mapping[str, Any] | None = None,
+        task_input: Mapping[str, Any] | None = None,
+        definition: WorkflowDef | None = None,
+    ) -> ForkPlan:
+        """`Engine.plan_fork`, awaited."""
+        return await self._bridge.call(
+            self._engine.plan_fork, execution, at=at, input=input, task_input=task_input, definition=definition
+        )
 
     async def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
         """`Engine.register`, awaited."""

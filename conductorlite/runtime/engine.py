@@ -24,12 +24,13 @@ from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
 from conductorlite.model.threads import clean_up
 from conductorlite.runtime.loop import Driver, output_of, wait_until
-from conductorlite.runtime.registry import HasWorkers, Runnable, Startable, all_workers
+from conductorlite.runtime.registry import HasId, HasWorkers, Runnable, Startable, all_workers, id_of
 from conductorlite.runtime.signals import Leaving
 from conductorlite.store.places import on_queue
 from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
 
 if TYPE_CHECKING:
+    from conductorlite.engine.forks import ForkPlan
     from conductorlite.plan.grafts import RunProgress
 
 __all__ = ["Engine", "Run", "Transaction"]
@@ -119,6 +120,30 @@ class Run(StaysHere, InNotebook, Generic[R]):
     def retry(self, *, resume_subworkflow_tasks: bool = False) -> None:
         """Reopen it where it failed; see `Engine.retry`."""
         self._engine.retry(self.workflow_id, resume_subworkflow_tasks=resume_subworkflow_tasks)
+
+    def fork(
+        self,
+        *,
+        at: str,
+        input: Mapping[str, Any] | None = None,
+        task_input: Mapping[str, Any] | None = None,
+        definition: WorkflowDef | None = None,
+        new_id: str | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run[R]:
+        """Start a new execution from a step of this one; see `Engine.fork`."""
+        made = self._engine.fork(
+            self.workflow_id,
+            at=at,
+            input=input,
+            task_input=task_input,
+            definition=definition,
+            new_id=new_id,
+            correlation_id=correlation_id,
+            idempotency_key=idempotency_key,
+        )
+        return Run(self._engine, made.workflow_id, self._read)
 
     def page(self) -> str:
         """The execution as one HTML page, as `Engine.admin.page` makes it, read now."""
@@ -371,6 +396,70 @@ class Engine(Verbs, InNotebook):
         started = self.core.control.start_many(request, inputs, self.clock.now())
         self._news.log()
         return started
+
+    def fork(
+        self,
+        execution: str | HasId,
+        *,
+        at: str,
+        input: Mapping[str, Any] | None = None,
+        task_input: Mapping[str, Any] | None = None,
+        definition: WorkflowDef | None = None,
+        new_id: str | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Run[dict[str, Any]]:
+        """Start a new execution from a step of an old one, which stays as it is; returns a handle on the new one.
+
+        `execution` is an id or a handle, of one in any status. The new one has the old one's input, variables and tasks up to `at`,
+        a reference or a task id as for `rerun`, and goes on from that task by the rules of `rerun`: what is open beside it begins
+        again, what failed there is tried again. Attempts have ids of their own; executions below that ended well are
+        shared, and none of them is written to. Idempotency key, slots, leases, timers and logs are not copied. `input` replaces the
+        workflow's input, `task_input` the task's, `correlation_id` the correlation id, `definition` the definition: in that what
+        goes on must have its place, as for `definitions.migrate`. `new_id` is the new execution's id. `plan_fork` says what it will
+        do. Raises ExecutionNotFound (ExecutionArchived), TaskNotFound, InvalidInput, InvalidDefinition, PayloadLost, AlreadyExists,
+        KeyTaken, LimitReached, and Conflict (the flow has not come to the task, the definition has no place for it, the
+        execution was compensated); then nothing is stored.
+        """
+        forked, _ = self.core.forks.fork(
+            id_of(execution),
+            at,
+            input=input,
+            task_input=task_input,
+            definition=definition,
+            new_id=new_id,
+            correlation_id=correlation_id,
+            idempotency_key=idempotency_key,
+            dry_run=False,
+        )
+        self._news.log()
+        return Run(self, forked)
+
+    def plan_fork(
+        self,
+        execution: str | HasId,
+        *,
+        at: str,
+        input: Mapping[str, Any] | None = None,
+        task_input: Mapping[str, Any] | None = None,
+        definition: WorkflowDef | None = None,
+    ) -> ForkPlan:
+        """What `fork` of an execution would do: which tasks the new one would have, and which would run; nothing is stored.
+
+        Raises as `fork` does.
+        """
+        _, plan = self.core.forks.fork(
+            id_of(execution),
+            at,
+            input=input,
+            task_input=task_input,
+            definition=definition,
+            new_id=None,
+            correlation_id=None,
+            idempotency_key=None,
+            dry_run=True,
+        )
+        return plan
 
     def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
         """Register workflow and task definitions, all or none; warnings are logged, as are tasks that no worker here serves.

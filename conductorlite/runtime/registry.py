@@ -33,7 +33,8 @@ else:
     is_record, reader = functions("conductorlite.runtime.values", "is_record", "reader")
 
 __all__ = [
-    "HasWorkers", "Runnable", "Signature", "Startable", "Worker", "Workers", "all_workers", "checked_type", "own_name", "signature",
+    "HasId", "HasWorkers", "Runnable", "Signature", "Startable", "Worker", "Workers", "all_workers", "checked_type", "id_of",
+    "own_name", "signature",
 ]  # fmt: skip
 
 #: Flags of code, as in `inspect`; the last one is of generators of both kinds.
@@ -70,6 +71,17 @@ class Runnable(Protocol[P, R_co]):
     @property
     def alone(self) -> Startable[P, R_co]:
         """The task as an execution of its own."""
+
+
+class HasId(Protocol):
+    """A handle on an execution, of any engine."""
+
+    workflow_id: str
+
+
+def id_of(execution: str | HasId) -> str:
+    """The id of an execution that is given by that or by a handle."""
+    return execution if isinstance(execution, str) else execution.workflow_id
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -230,9 +230,10 @@ def export_from_json(document: Mapping[str, Any] | str | bytes) -> Exported:
         row = _export_row(one, where)
         if row.workflow_id in executions:
             raise InvalidInput(f"{where}.workflowId: {row.workflow_id!r} is there twice")
-        executions[row.workflow_id] = row
         histories[row.workflow_id] = _export_history(one, where)
         _check_known(row, histories[row.workflow_id], definitions, where)
+        variables = parse(definitions[row.definition_hash]).get("variables") or {}
+        executions[row.workflow_id] = attrs.evolve(row, variables=Payload.of(variables, bounded=False))
     workflow_id = _typed(whole, "workflowId", str, "$")
     if next(iter(executions), None) != workflow_id:
         raise InvalidInput(f"$.workflowId: {workflow_id!r} is not the first of the executions")

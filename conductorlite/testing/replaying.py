@@ -237,7 +237,7 @@ class _Player:
             sender = step.cause.get("from")
             if step.cause.get("kind") is None or sender in self.exported.executions:
                 continue
-            if step.cause["kind"] == EventKind.START:
+            if step.cause["kind"] in (EventKind.START, EventKind.FORK):
                 started = Start(workflow=self.exported.executions[workflow_id])
             event = reenacted(self.engine, workflow_id, step, self.exported.definitions)
             if event is not None and sender and step is turn[0]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -14,7 +14,7 @@ from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, ConductorliteError, Conflict, LimitReached, NotFound, StaleLease, StorageBusy
-from conductorlite.model.executions import Task, TaskResult, Workflow
+from conductorlite.model.executions import HistoryKind, Task, TaskResult, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.locks import InProcessLock
@@ -41,6 +41,15 @@ _MANY: Final = 100_000
 _EXECUTIONS: Final = 6
 
 _VERBS: Final = ("pause", "resume", "terminate", "retry", "restart", "rerun", "resume", "retry")
+
+
+#: What the ids of forks begin with.
+_FORK: Final = "fork of "
+
+
+def _copied(engine: Engine, workflow_id: str) -> Collection[tuple[str | None, int | None]]:
+    """References and numbers of the attempts that were copied from another execution."""
+    return {(line.ref, line.attempt) for line in engine.history(workflow_id) if line.kind is HistoryKind.COPIED}
 
 
 class _Clock(VirtualClock):
@@ -355,8 +364,10 @@ class World:
     def _rerun_from(self, machine: _Machine, a: int, b: int) -> None:
         if one := self._any(machine, a):
             refs = sorted({task.ref for task in machine.engine.get(one).tasks})
-            if refs:
+            if refs and b % 4:
                 self._ask(machine, lambda engine: engine.rerun(one, from_task=refs[b % len(refs)]))
+            elif refs:
+                self._ask(machine, lambda engine: engine.fork(one, at=refs[b // 4 % len(refs)], new_id=_FORK + one))
 
     def _signal(self, machine: _Machine, a: int, b: int) -> None:
         """To what waits for a person or another program."""
@@ -396,7 +407,10 @@ class World:
         for number, machine in enumerate(self._machines):
             found += [f"engine {number + 1}: {wrong}" for wrong in machine.waiting.shown_otherwise(stored)]
         for workflow_id in engine.admin.workflow_ids():
+            copied = _copied(engine, workflow_id) if workflow_id.startswith(_FORK) else ()
             for task in engine.get(workflow_id).tasks:
+                if (task.ref, task.attempt) in copied:
+                    continue  # the execution that it was copied from took the report
                 # What was never with a worker puts out what others have.
                 said = task.output_data.get("said") if task.status is TaskStatus.COMPLETED and task.poll_count else None
                 if isinstance(said, int) and said in self._reports:

@@ -130,6 +130,8 @@ _BODIES: Final = {
     "run = await self._bridge.call(self._engine._begun, workflow, args, options, once=True)\n"
     "return await AsyncRun(self, run).result(timeout)",
     "Engine.run_task": "return AsyncRun(self, await CALL)",
+    "Engine.fork": "return AsyncRun(self, await CALL)",
+    "Run.fork": "return AsyncRun(self._engine, await CALL)",
     "Engine.run": "return AsyncRun(self, await CALL)",
     "Engine.update_task": "update, polling = self._engine.update_task, self._engine.core.polling\n"
     "if poll is None:\n"
@@ -155,6 +157,7 @@ _BODIES: Final = {
 _WORDS: Final = {
     "Engine.start": "; the handle's `result` is awaited too",
     "Engine.run_task": "; the handle's `result` is awaited too",
+    "Engine.fork": "; the handle's `result` is awaited too",
     "Engine.update_task": "; canceled, it gives back what it has polled",
     "Engine.poll": "; no thread waits meanwhile. Canceled, it gives back what it has taken",
     "Engine.result": "; see `AsyncRun.result`",

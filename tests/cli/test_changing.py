@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from cli_kit import Shell
 
@@ -67,6 +69,22 @@ def test_restart_and_rerun(two: Shell) -> None:
     assert two("show", "a", "--json").json["workflowVersion"] == 2
 
 
+def test_fork(two: Shell) -> None:
+    """What would be done, then it: the old one stays, the new one has a definition and an input of its own."""
+    two("signal", "a")
+    planned = two("fork", "a", "--at", "g", "--dry-run")
+    assert (planned.code, planned.out) == (0, "a from g\n  kept: w\n  again: g\n")
+    asked = two("fork", "a", "--at", "g", "--dry-run", "--json").json
+    assert asked == {"workflowId": "a", "at": "g", "kept": ["w"], "again": ["g"], "dropped": [], "shared": {}}
+    given = ("--task-input", '{"name": "Bo"}', "--correlation-id", "c9", "--idempotency-key", "k")
+    assert two("fork", "a", "--at", "g", "--id", "new", *given, "--json").json == {"workflowId": "new", "status": "RUNNING"}
+    assert (statuses(two, "a"), two("show", "new", "--json").json["correlationId"]) == ({"w": "COMPLETED", "g": "SCHEDULED"}, "c9")
+    assert two("run", "--id", "new", "--workers", "crew:workers", "--json").json["output"]["text"] == "Hello, Bo!"
+    (two.folder / "other.json").write_text(json.dumps({**TWO.to_json(), "version": 2}), encoding="utf-8")
+    assert two("fork", "a", "--at", "w", "--id", "other", "--definition", "other.json").out == "other is RUNNING\n"
+    assert two("show", "other", "--json").json["workflowVersion"] == 2
+
+
 def test_what_does_not_fit(two: Shell) -> None:
     """No such task, a status that does not fit, options that do not go together: one line and a code."""
     for arguments, code, text in (
@@ -74,6 +92,9 @@ def test_what_does_not_fit(two: Shell) -> None:
         (("restart", "a"), 4, "cannot be restarted"),
         (("rerun", "a", "--task-input", "{}"), 2, "--task-input needs --from"),
         (("rerun", "a", "--input", "[1]"), 2, ""),
+        (("fork", "a"), 2, "--at"),
+        (("fork", "a", "--at", "nothing"), 3, "no task 'nothing'"),
+        (("fork", "a", "--at", "w", "--id", "b"), 4, "exists already"),
         (("signal", "a", "--status", "done"), 2, "--status"),
         (("skip", "a", "w"), 4, "has been scheduled already"),
         (("skip", "a", "nothing"), 3, "no task 'nothing'"),

@@ -184,8 +184,24 @@ def undoing(engine: Engine) -> None:
     once(engine, "RERUN", lambda: engine.rerun(IT))
 
 
+def forking(engine: Engine) -> None:
+    """Fork a running execution in a loop's round, in a branch with what is open beside it, and a fork of it."""
+    branches = [below("c", "inner", work("i")), work("x")], [loop("l", work("y"))]
+    start_once(engine, of(work("a"), *static("f", "j", *branches), GATE), workflow_id=IT)
+    for origin, new, at in ((IT, "one", "y__2"), (IT, "two", "x"), ("one", "three", "a")):
+        engine.run_until_idle()
+        if new not in engine.admin.workflow_ids():
+            engine.fork(origin, at=at, new_id=new)
+    for one in (IT, "one", "two", "three"):
+        engine.run_until_idle()
+        if engine.status(one) is WorkflowStatus.RUNNING:
+            engine.signal(one, {"yes": True}, task="gate")
+    engine.run_until_idle()
+
+
 SCENARIOS = {
-    one.__name__: one for one in (holding, rerunning, restarting, family_retrying, family_rerunning, made_at_run_time, undoing)
+    one.__name__: one
+    for one in (holding, rerunning, restarting, family_retrying, family_rerunning, made_at_run_time, undoing, forking)
 }
 
 ENDS = {
@@ -196,6 +212,7 @@ ENDS = {
     "family_rerunning": ["COMPLETED"] * 8,
     "made_at_run_time": ["COMPLETED"],
     "undoing": ["COMPLETED"] * 3,
+    "forking": ["COMPLETED"] * 6,
 }
 
 

@@ -179,6 +179,7 @@ VERBS: dict[str, Callable[[Scene], str]] = {
     "`restart`": changes(lambda x: x.engine.restart(x.one)),
     "`rerun`": changes(lambda x: x.engine.rerun(x.one)),
     "`rerun`, from a task": changes(lambda x: x.engine.rerun(x.one, from_task="a")),
+    "`fork`, `plan_fork`": answers(lambda x: (x.engine.plan_fork(x.one, at="a"), x.engine.fork(x.one, at="a"))),
     "`skip_task`": changes(lambda x: x.engine.skip_task(x.one, "z")),
     "`signal`": changes(lambda x: x.engine.signal(x.one)),
     "`update_variables`": changes(lambda x: x.engine.update_variables(x.one, {"x": 1})),

@@ -164,6 +164,14 @@ def test_flows_are_searched_like_definitions() -> None:
     assert explored.problems == ()
 
 
+def test_forks_are_searched_too() -> None:
+    """A new execution from a step, at any moment, beside the old one; no law breaks, and each comes to its end."""
+    alone = explore(hello, {"name": "Ada"}, may={"greet": [{"text": "hi"}, "fails_always"]})
+    forked = explore(hello, {"name": "Ada"}, may={"greet": [{"text": "hi"}, "fails_always"]}, verbs=["fork from greet"])
+    assert (alone.exhausted, forked.exhausted, forked.problems) == (True, True, ())
+    assert forked.schedules > alone.schedules
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

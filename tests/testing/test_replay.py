@@ -327,3 +327,16 @@ def test_an_unknown_execution() -> None:
     """An execution that is not there cannot be exported."""
     with pytest.raises(ExecutionNotFound, match="'nowhere'"):
         Engine().admin.export("nowhere")
+
+
+def test_the_variables_of_a_definition() -> None:
+    """An execution begins with them, in its replay as well."""
+    life = Life(simple("a", retry_count=0), engine=None)
+    definition = WorkflowDef(
+        name="v", tasks=[simple("b", retry_count=0)], variables={"v": 1}, output_parameters={"v": "${workflow.variables.v}"}
+    )
+    life.engine.start(definition, workflow_id="v")
+    life.report(life.take("b"), "FAILED", reason="no")
+    replayed = replay(life.engine.admin.export("v"))
+    assert replayed.engine.get("v").output_data == {"v": 1}
+    replayed.engine.close()

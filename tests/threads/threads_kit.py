@@ -31,6 +31,12 @@ DRIVING: Final = frozenset({"tick", "settle", "advance", "run_until_idle", "run_
 PATIENCE: Final = "60s"
 
 
+@task
+def echo(me: str) -> str:
+    """A task alone."""
+    return me
+
+
 class Recorder:
     """An engine, or a service of one, that notes which of its verbs are called."""
 
@@ -142,6 +148,12 @@ def use_executions(engine: Any, me: str) -> Counter[str]:
     ended["TERMINATED"] += 1
     answer = engine.start_and_wait("instant", {"me": me}, timeout=PATIENCE)
     assert answer == {"result": me}
+    alone = engine.run_task(echo, me).workflow_id
+    assert engine.result(alone, PATIENCE) == {"result": me}
+    assert engine.plan_fork(alone, at="echo").again == ("echo",)
+    assert engine.result(engine.fork(alone, at="echo").workflow_id, PATIENCE) == {"result": me}
+    assert engine.messages(alone) == []
+    ended["COMPLETED"] += 2
     heard: list[str] = []
     stop = engine.listen(lambda workflow, _: heard.append(workflow.workflow_id))
     last = engine.start("instant", {"me": me}, correlation_id=me).workflow_id
@@ -149,7 +161,7 @@ def use_executions(engine: Any, me: str) -> Counter[str]:
     assert last in heard
     ended["COMPLETED"] += 2
     assert [row.workflow_id for row in engine.executions(name=name, correlation_id=me)] == [first]
-    assert engine.search(f"workflowType = '{name}'").total_hits == sum(ended.values()) - 2
+    assert engine.search(f"workflowType = '{name}'").total_hits == sum(ended.values()) - 4
     assert engine.tasks.search(f"workflowType = '{name}'").total_hits
     assert engine.tasks.search_workflows(f"workflowType = '{name}'").total_hits
     assert any(poll.queue_name == f"work-{me}" for poll in engine.tasks.poll_data())

@@ -186,6 +186,24 @@ class Changeset(Admissions):
         task: Task = row
         return task
 
+    def adopt(self, row: Task) -> None:
+        """Add an attempt that was copied from another execution, and journal it as such; it is not counted."""
+        self.inserted[row.ref, row.attempt] = self.last[row.ref] = row
+        self.newest[row.base_ref] = row.ref
+        for digest in row.grafts:
+            self._use(digest)
+        self.keep(row.input)
+        self.keep(row.output)
+        self.journal(HistoryKind.COPIED, row.status, ref=row.ref, attempt=row.attempt, reason=row.reason, payload=row.output)
+        if row.round:
+            self.journal(HistoryKind.ROUND, row.status, ref=row.ref, attempt=row.attempt, number=row.round)
+
+    def end_copy(self, status: WorkflowStatus, reason: str) -> None:
+        """End an execution that is a copy as the other one has ended: nothing follows, and nobody is notified of it."""
+        end_workflow(self._row, reason, self.now)
+        self._row.status = status
+        self.journal(HistoryKind.COPIED, status, reason=reason)
+
     def _begin(self, task: Task, status: TaskStatus, input: Payload, fields: dict[str, Any]) -> Task:
         """Begin an attempt whose row stands there already, for its delay is over."""
         row, before = self.opened(task)
@@ -476,6 +494,8 @@ class Changeset(Admissions):
         for place, row in self.updated.items():
             self._date_timers(row, self._as_read[place])
         for row in self.inserted.values():
+            if row.status.terminal:
+                continue  # it has no deadline
             self._date_timers(row, self.plan.nodes[row.base_ref].blank if not row.grafts else self.node(row).blank)
 
     def _date_timers(self, row: Task, read: Task) -> None:

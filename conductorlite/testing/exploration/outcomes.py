@@ -24,7 +24,7 @@ __all__ = ["OUTCOMES", "Outcome", "check_names", "outcomes_of", "verb_fits", "ve
 
 _OF_CHILDREN: Final = ("pause", "resume", "terminate", "retry", "restart")
 _VERBS: Final = (*_OF_CHILDREN, "rerun")
-_OF_TASKS: Final = ("rerun from", "skip")
+_OF_TASKS: Final = ("rerun from", "fork from", "skip")
 
 
 #: What runs tasks that no definition names.
@@ -167,4 +167,6 @@ def verb_fits(verb: str, *, over: bool, paused: bool) -> bool:
         return over
     if name.startswith("rerun"):
         return not paused
+    if name == "fork from":
+        return True
     return not over and (name == "resume") == paused if name in ("pause", "resume") else not over

@@ -282,7 +282,7 @@ class Sandbox:
     def _target(self, verb: str) -> str | None:
         """The execution that a verb is used on: the first one, or the last child that a task has begun."""
         _, ref = verb_parts(verb)
-        if not ref or verb.startswith(("rerun", "skip")):
+        if not ref or verb.startswith(("rerun", "fork", "skip")):
             return ROOT
         begun = [
             one.sub_workflow_id for owner in self._owners(ref) for one in self._tasks(owner, ref) if one.sub_workflow_id is not None
@@ -413,6 +413,8 @@ class Sandbox:
         with suppress(*_REFUSED):
             if name == "rerun from":
                 self.engine.rerun(ROOT, from_task=ref)
+            elif name == "fork from":
+                self.engine.fork(ROOT, at=ref)
             elif name == "skip":
                 self.engine.skip_task(ROOT, ref)
             else:

@@ -71,11 +71,11 @@ def explore(
     `may` says what calls of a task may come to, by reference or task type: a list of outputs, of functions of a `RunState` that
     give one, and of names (`OUTCOMES`, "takes 2h"), the ordinary one first; `others` of every other task. `signals` says what a
     WAIT or HUMAN is sent, by reference: a list of outputs, and "never", "twice", "after REF" for one that cannot come before
-    another task is done. `verbs` ("pause", "terminate", "retry", "restart", "rerun", "rerun from REF", "skip REF", "terminate REF"
-    of a child) are used once each, at any moment; `messages`, a payload by event, or a list of them and of "after REF", come once
-    each to the event handlers that `setup` registers, at the latest when nothing else is left to do. Effects of `idempotent` tasks
-    happen once however often they are tried. So many `executions` are started; `setup(engine)` may register or schedule more, then
-    a search ends `until` a length of virtual time.
+    another task is done. `verbs` ("pause", "terminate", "retry", "restart", "rerun", "rerun from REF", "fork from REF", "skip REF",
+    "terminate REF" of a child) are used once each, at any moment; `messages`, a payload by event, or a list of them and of
+    "after REF", come once each to the event handlers that `setup` registers, at the latest when nothing else is left to do. Effects
+    of `idempotent` tasks happen once however often they are tried. So many `executions` are started; `setup(engine)` may register
+    or schedule more, then a search ends `until` a length of virtual time.
 
     Looked for, besides the `invariants`: executions that can never end, and those that never come to rest in so many `steps`. At
     most so many `schedules` are tried, drawn by `seed`, until `enough` problems of different kinds were found. Raises

@@ -1,0 +1,218 @@
+"""New executions from a step of old ones: what `Engine.fork` stores, and what it would store.
+
+The rows of the origin are read in one view. Copies of them, and the verb that says from where they go on, are the first turn of the
+new execution (see `decide.forks`); nothing else is written, so the origin stays as it is. The turn is decided once before, on
+nothing, to see whether the copy can go on there: what is refused is not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from conductorlite.engine.causes import listed
+from conductorlite.engine.config import EngineConfig, Part
+from conductorlite.engine.control import Control
+from conductorlite.engine.keys import checked_key
+from conductorlite.engine.queries import Queries
+from conductorlite.engine.starts import StartTurns
+from conductorlite.engine.turn_types import Start, new_event
+from conductorlite.model import attrs
+from conductorlite.model.attrs import changed
+from conductorlite.model.canonical import Payload
+from conductorlite.model.decisions import Decision, Event, EventKind, Outcome, name_at
+from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.documents import task_to_cells
+from conductorlite.model.errors import Conflict, InvalidInput, TaskNotFound
+from conductorlite.model.executions import HistoryKind, Workflow
+from conductorlite.model.mailbox import WorkflowMessage
+from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import as_map, as_text
+from conductorlite.plan.migration import plan_between
+
+__all__ = ["ForkPlan", "Forks"]
+
+
+@attrs.frozen(kw_only=True, slots=True)
+class ForkPlan:
+    """What a fork of an execution does. `str()` says it in lines. References are printed ones, in order of scheduling."""
+
+    #: The execution that is copied.
+    workflow_id: str
+    #: The task from which the copy goes on.
+    at: str
+    #: Tasks that the new execution has as the old one had them.
+    kept: tuple[str, ...]
+    #: Tasks that it begins with: the one it was asked for, what was open or had failed beside it, and JOINs and loops around it.
+    again: tuple[str, ...]
+    #: Tasks of the old one that come after, which the new one has not.
+    dropped: tuple[str, ...]
+    #: Executions below the old one that both name: by the task that has started each.
+    shared: Mapping[str, str]
+
+    def __str__(self) -> str:
+        lines = [f"{self.workflow_id} from {self.at}"]
+        for word, refs in (("kept", self.kept), ("again", self.again), ("dropped", self.dropped)):
+            lines += [f"  {word}: {listed(refs)}"] if refs else []
+        lines += [f"  shared: {child} of {ref}" for ref, child in self.shared.items()]
+        return "\n".join(lines)
+
+
+class Forks(Part):
+    """Begins executions with the rows of others."""
+
+    def __init__(self, turns: StartTurns, config: EngineConfig, control: Control, queries: Queries) -> None:
+        super().__init__(turns, config)
+        self._starting = turns
+        self._control = control
+        self._queries = queries
+
+    def fork(
+        self,
+        workflow_id: str,
+        at: str,
+        *,
+        input: Mapping[str, Any] | None,
+        task_input: Mapping[str, Any] | None,
+        definition: WorkflowDef | None,
+        new_id: str | None,
+        correlation_id: str | None,
+        idempotency_key: str | None,
+        dry_run: bool,
+    ) -> tuple[str, ForkPlan]:
+        """The id of the new execution, and what was done; see `Engine.fork`."""
+        if new_id is not None and name_at(as_text(new_id, "new_id")) is not None:
+            raise InvalidInput(f"{new_id!r} is the inbox of a schedule, and no id for an execution")
+        if idempotency_key is not None:
+            checked_key(idempotency_key)
+        origin, messages = self._origin(workflow_id)
+        ref = self._ref(origin, as_text(at, "at"))
+        said = {
+            "ref": ref,
+            "input": None if input is None else as_map(input, "input"),
+            "taskInput": None if task_input is None else as_map(task_input, "task_input"),
+            "correlationId": None if correlation_id is None else as_text(correlation_id, "correlation_id"),
+        }
+        verb = {name: value for name, value in said.items() if value is not None}
+        Payload.of(verb, where="fork")
+        begins = self._begins(origin, new_id or self._control.new_id(), idempotency_key)
+        if definition is not None:
+            begins = self._moved(origin, messages, begins, definition, verb)
+        events = self._events(origin, messages, begins, verb)
+        plan = _plan_of(origin, ref, self._decided(origin, events, begins))
+        if not dry_run:
+            self._starting.run_turn(begins.workflow.workflow_id, events, started=begins)
+            self._turns.registry.now_stored(begins.definitions)
+        return begins.workflow.workflow_id, plan
+
+    def _origin(self, workflow_id: str) -> tuple[Workflow, list[WorkflowMessage]]:
+        """An execution, whole, and the messages that its tasks had received then."""
+        while True:
+            self._control.row(workflow_id)
+            origin = self._queries.get(workflow_id)
+            if not origin.message_seq:
+                return origin, []
+            messages = self._queries.messages(workflow_id)
+            if self._control.row(workflow_id).fence == origin.fence:  # else it has moved since
+                return origin, [message for message in messages if message.receiver is not None]
+
+    @staticmethod
+    def _ref(origin: Workflow, at: str) -> str:
+        """The printed reference that a task id or a reference stands for."""
+        return next((task.ref for task in origin.tasks if task.task_id == at), at)
+
+    def _begins(self, origin: Workflow, workflow_id: str, key: str | None) -> Start:
+        now = self._clock.now()
+        row = Workflow(
+            workflow_id=workflow_id,
+            name=origin.name,
+            version=origin.version,
+            definition_hash=origin.definition_hash,
+            semantics=origin.semantics,
+            decider_version=origin.decider_version,
+            seed=self._config.seed,
+            owner=self._owner,
+            created_at=now,
+            updated_at=now,
+            input=origin.input,
+            correlation_id=origin.correlation_id,
+            priority=origin.priority,
+            created_by=origin.created_by,
+            idempotency_key=key,
+            task_to_domain=origin.task_to_domain,
+        )
+        return Start(workflow=row)
+
+    def _events(self, origin: Workflow, messages: Iterable[WorkflowMessage], begins: Start, verb: Mapping[str, Any]) -> list[Event]:
+        """The two events of the first turn: a copy is made, and goes on."""
+        row = begins.workflow
+        moved = row.definition_hash != origin.definition_hash
+        about = {
+            "workflowId": origin.workflow_id,
+            "status": origin.status.value,
+            # Of the definition that the rows were made from, where the new execution has another one.
+            "definitionHash": origin.definition_hash if moved else None,
+        }
+        received = [
+            {
+                "topic": message.topic,
+                "key": message.key,
+                "value": message.value.value,
+                "sentAt": message.sent_at,
+                "receiver": message.receiver,
+                "receivedAt": message.received_at,
+            }
+            for message in messages
+        ]
+        tasks = [task_to_cells(task) for task in origin.tasks]
+        data = {"origin": about, "variables": origin.variables.value, "tasks": tasks, "messages": received}
+        event = changed(new_event(row.workflow_id, EventKind.FORK, row.created_at), data=Payload.of(data, bounded=False))
+        return [event, new_event(row.workflow_id, EventKind.RERUN, row.created_at, verb)]
+
+    def _decided(self, origin: Workflow, events: list[Event], begins: Start) -> Decision:
+        """What the first turn will decide; raises Conflict and TaskNotFound."""
+        decision = self._starting.decided(events, begins)
+        reply = decision.replies[events[-1].event_id]
+        if reply.outcome is Outcome.CONFLICT:
+            raise Conflict(f"{origin.workflow_id}: {reply.message}")
+        if reply.outcome is Outcome.MISSING:
+            raise TaskNotFound(f"{origin.workflow_id}: {reply.message}")
+        return decision
+
+    def _moved(
+        self,
+        origin: Workflow,
+        messages: Sequence[WorkflowMessage],
+        begins: Start,
+        definition: WorkflowDef,
+        verb: Mapping[str, Any],
+    ) -> Start:
+        """The beginning on another definition; raises Conflict when what the copy would go on with has no place in it."""
+        with self._backend.reading() as view:
+            target = self._turns.registry.embedded(view, definition, None)
+            plan = self._turns.plans.plan(view, begins.workflow)
+        decision = self._decided(origin, self._events(origin, messages, begins, verb), begins)
+        rows = [task for task in decision.inserted if not task.retried]
+        running = changed(decision.workflow, status=WorkflowStatus.RUNNING)
+        move = plan_between(running, rows, plan, target.plan)
+        if move.blocked:
+            raise Conflict(f"{origin.workflow_id}: {'; '.join(move.reasons)}")
+        row = changed(begins.workflow, definition_hash=target.digest, version=target.version)
+        return Start(workflow=row, definitions=self._turns.registry.not_stored(target))
+
+
+def _plan_of(origin: Workflow, at: str, decision: Decision) -> ForkPlan:
+    lines = decision.history
+    copied = {(line.ref, line.attempt): line for line in lines if line.kind is HistoryKind.COPIED}
+    changed_since = {(line.ref, line.attempt) for line in lines if line.kind is HistoryKind.TASK}
+    rows = sorted((task for task in decision.inserted if not task.retried), key=lambda task: (task.seq, task.ref))
+    again = {task.ref for task in rows if (task.ref, task.attempt) not in copied or (task.ref, task.attempt) in changed_since}
+    dropped = {ref for line in lines for ref in line.dropped}
+    return ForkPlan(
+        workflow_id=origin.workflow_id,
+        at=at,
+        kept=tuple(task.ref for task in rows if task.ref not in again),
+        again=tuple(task.ref for task in rows if task.ref in again),
+        dropped=tuple(task.ref for task in origin.tasks if task.ref in dropped and not task.retried and task.ref not in again),
+        shared={task.ref: task.sub_workflow_id for task in rows if task.sub_workflow_id is not None and task.ref not in again},
+    )
