@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductorlite.language.expressions.condition import StoredExpression, compile_stored, refuse_mismatch
+from conductorlite.language.expressions.condition import StoredExpression, compile_stored, not_portable, refuse_mismatch
 from conductorlite.model.definitions import PYTHON_KEY, TaskType
+from conductorlite.model.errors import InvalidExpression
 from conductorlite.plan.findings import Findings, has_input
 from conductorlite.plan.tree import TreePosition, tasks_inside
 
-__all__ = ["check_stored_expression"]
+__all__ = ["check_portable_expression", "check_stored_expression"]
 
 #: Kinds whose text is not the same in Python, in JavaScript and in Java.
 _NO_CASES: Final = frozenset({"dict", "float", "list", "tuple"})
@@ -31,6 +32,16 @@ def check_stored_expression(node: TreePosition, findings: Findings) -> None:
         findings.error(f"{path}.{PYTHON_KEY}", f"gives a {condition.kind}, which no case can be: give a str, a bool or an int")
     if task.type == TaskType.DO_WHILE:
         _check_loop(node, condition, findings)
+
+
+def check_portable_expression(node: TreePosition, findings: Findings) -> None:
+    """Add what of a task's expression a Conductor server answers otherwise; nothing of one that cannot be read."""
+    try:
+        condition = compile_stored(node.task.input_parameters[PYTHON_KEY])
+    except InvalidExpression:
+        return
+    for said in dict.fromkeys(not_portable(condition)):
+        findings.warn(f"{node.path}.inputParameters.{PYTHON_KEY}", said)
 
 
 def _check_javascript(node: TreePosition, condition: StoredExpression, findings: Findings) -> None:

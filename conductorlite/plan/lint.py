@@ -28,9 +28,10 @@ from conductorlite.model.policies import retry_delay, task_policy
 from conductorlite.model.scalars import DURATION_PROPERTIES, property_name, step_path
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean
+from conductorlite.plan.expressions import check_portable_expression
 from conductorlite.plan.findings import Findings, Scope, conditional_on, is_expression
 from conductorlite.plan.references import templates_of, texts_of
-from conductorlite.plan.tree import CHOOSES, OPERATOR_TYPES, Branch, TreePosition, branches, merges_template, walk
+from conductorlite.plan.tree import CHOOSES, OPERATOR_TYPES, Branch, TreePosition, branches, is_expressed, merges_template, walk
 from conductorlite.plan.validate import validate
 
 __all__ = ["Contract", "lint"]
@@ -69,7 +70,8 @@ def lint(
     """All problems of a definition that `validate` finds, and those that only show along its paths.
 
     `contracts` are those of the workers, by task type; `others` are the workflows that it may run by name. With `conductor` what a
-    Conductor server would silently ignore is an error. Raises nothing.
+    Conductor server would silently ignore is an error, and a warning says what of an expression of Python it answers otherwise.
+    Raises nothing.
     """
     known, workflows = contracts or {}, {**(others or {}), definition.name: definition}
 
@@ -473,6 +475,8 @@ def _check_conductor(scope: Scope, findings: Findings) -> None:
         for extra in task.extra:
             if extra != "workflowTaskType":
                 findings.error(step_path(node.path, extra), dropped)
+        if is_expressed(task):
+            check_portable_expression(node, findings)
         for place, script in _scripts(task):
             if isinstance(script, str) and _CONSOLE.search(script):
                 findings.error(

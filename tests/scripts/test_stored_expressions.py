@@ -27,6 +27,7 @@ from conductorlite.model.definitions import PYTHON_KEY
 from conductorlite.model.errors import TakesLong
 from conductorlite.plan.compile import compile_plan
 from conductorlite.plan.diagrams import mermaid
+from conductorlite.plan.lint import lint
 
 T0 = 1_900_000_000_000
 
@@ -275,6 +276,18 @@ def test_what_does_not_match_is_refused(task: WorkflowTask, path: str, message: 
     found = [problem for problem in refused.value.problems if message in problem.message]
     assert found, refused.value
     assert found[0].path.endswith(path) or path in found[0].path
+
+
+def test_lint_for_a_server_finds_what_is_not_portable() -> None:
+    """Constants that JavaScript does not have, and floats that are made; nothing of what is portable."""
+    task = inline("a", "[x + 2.0, 10 ** 3, 9007199254740993, float(x), 0.5, 2]", x=1)
+    found = lint(WorkflowDef(name="w", tasks=(task,)), conductor=True)
+    assert [problem.message for problem in found if PYTHON_KEY in problem.path] == [
+        "holds 9007199254740993, a whole number beyond 2^53, which fails on a Conductor server",
+        "calls float(), and a Conductor server has no float that is integral: float(2) is 2 there",
+        "holds 2.0, which is the whole number 2 on a Conductor server",
+    ]
+    assert not [problem for problem in lint(WorkflowDef(name="w", tasks=(task,))) if PYTHON_KEY in problem.path]
 
 
 def test_a_picture_shows_the_python() -> None:

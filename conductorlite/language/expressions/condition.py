@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ast
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
 from conductorlite.language.expressions.expression import CompiledExpression, compile_expression, javascript_of
 from conductorlite.language.expressions.fields import GENERATOR
 from conductorlite.language.expressions.keys import input_key
-from conductorlite.language.values import AtOnce, Json
+from conductorlite.language.values import SAFE_LIMIT, AtOnce, Json
 from conductorlite.model import attrs
 from conductorlite.model.definitions import PYTHON_KEY
 from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.scalars import shown
 
-__all__ = ["StoredExpression", "compile_stored", "refuse_mismatch"]
+__all__ = ["StoredExpression", "compile_stored", "not_portable", "refuse_mismatch"]
 
 #: Conditions that are kept, as many as expressions are.
 _KEPT: Final = 2_048
@@ -77,6 +79,18 @@ def _stored(text: str) -> StoredExpression:
 
 def _by_keys(compiled: CompiledExpression, keys: Mapping[str, str]) -> AtOnce:
     return lambda values: compiled.evaluate({name: values[key] for name, key in keys.items() if key in values})
+
+
+def not_portable(condition: StoredExpression) -> Iterator[str]:
+    """What of an expression a Conductor server answers otherwise, as far as the text shows."""
+    for node in ast.walk(compile_expression(condition.text).tree):
+        match node:
+            case ast.Constant(value=int(number)) if abs(number) > SAFE_LIMIT:
+                yield f"holds {shown(number)}, a whole number beyond 2^53, which fails on a Conductor server"
+            case ast.Constant(value=float(number)) if number.is_integer():
+                yield f"holds {number!r}, which is the whole number {number:.0f} on a Conductor server"
+            case ast.Call(func=ast.Name(id="float")):
+                yield "calls float(), and a Conductor server has no float that is integral: float(2) is 2 there"
 
 
 def refuse_mismatch(condition: StoredExpression, javascript: str) -> None:
