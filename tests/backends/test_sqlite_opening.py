@@ -174,7 +174,7 @@ def test_failed_migration_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     """A migration that breaks half-way leaves an empty file, which the next opening makes a store."""
     path = tmp_path / "store.db"
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "SCHEMA", schema.SCHEMA + "CREATE TABLE broken (;")
+        patch.setattr(migrations, "_STATEMENTS", (*migrations._STATEMENTS, "CREATE TABLE broken ("))
         with pytest.raises(Exception, match=r"store\.db"):
             SQLiteBackend(path)
     assert path.read_bytes() == b""
@@ -188,7 +188,8 @@ def test_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with old.writing() as tx:
         tx.post([event()])
     old.close()
-    monkeypatch.setattr(migrations, "MIGRATIONS", (*migrations.MIGRATIONS, "CREATE TABLE later (x INTEGER) STRICT;"))
+    later = ("later", lambda database: database.execute("CREATE TABLE later (x INTEGER) STRICT"))
+    monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, later))
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     new = SQLiteBackend(path)
     with new.reading() as view:
@@ -210,7 +211,9 @@ def test_every_field_has_a_column(tmp_path: Path) -> None:
     kept = {"alarm_at", "timers", "journal"}
     assert columns("workflows") == {*WORKFLOW_COLUMNS, "execution", "head", *kept}
     assert columns("workflows") < {field.name for field in attrs.fields(Workflow)} | {"execution", "head", "rest", *kept}
-    tables = backend._writer.execute("SELECT name, strict FROM pragma_table_list WHERE name NOT LIKE 'sqlite%'").fetchall()
+    tables = backend._writer.execute(
+        "SELECT name, strict FROM pragma_table_list WHERE type = 'table' AND name NOT LIKE '%sqlite%'"
+    ).fetchall()
     assert len(tables) > 9
     assert all(strict for _, strict in tables)
     backend.close()

@@ -24,6 +24,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.store.sqlite.migrations import STEPS
 from conductorlite.store.sqlite.schema import VERSION
 
 pytest.importorskip("jq", reason="one of the executions needs the extra jq")
@@ -101,6 +102,37 @@ def test_it_is_migrated_to_the_present_schema(schema: int, path: Path, tmp_path:
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_the_file_keeps_which_steps_ran(path: Path, tmp_path: Path) -> None:
+    """Each once, in order, as sqlite-utils keeps migrations: migrated or new, and when the store is opened again."""
+    names = [name for name, _ in STEPS]
+    assert len(names) == len(set(names)) == VERSION
+    for file in (path, tmp_path / "fresh.db", path):
+        SQLiteBackend(file).close()
+        with closing(sqlite3.connect(file)) as connection:
+            kept = connection.execute("SELECT migration_set, name FROM _sqlite_migrations ORDER BY id").fetchall()
+        assert kept == [("conductorlite", name) for name in names]
+
+
+def test_people_read_its_views(engine: Engine, path: Path) -> None:
+    """Statuses by name, instants, whole payloads: what the verbs answer."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
+        workflows = {row["workflow_id"]: row for row in connection.execute("SELECT * FROM conductor_workflows")}
+        tasks = {(row["workflow_id"], row["task_id"]): row for row in connection.execute("SELECT * FROM conductor_tasks")}
+    assert sorted(workflows) == sorted(engine.admin.workflow_ids())
+    for workflow_id, row in workflows.items():
+        found = engine.get(workflow_id)
+        assert (row["name"], row["status"], row["created_at"]) == (found.name, found.status, found.created_at)
+        assert (row["ended_at"] or 0, row["reason"]) == (found.ended_at, found.reason)
+        assert (json.loads(row["input"]), json.loads(row["output"])) == (found.input.fresh(), found.output.fresh())
+        for task in found.tasks:
+            seen = tasks.pop((workflow_id, task.task_id))
+            assert (seen["reference_task_name"], seen["attempt"], seen["name"]) == (task.ref, task.attempt, task.name)
+            assert (seen["status"], seen["started_at"] or 0, seen["ended_at"] or 0) == (task.status, task.started_at, task.ended_at)
+            assert (json.loads(seen["input"]), json.loads(seen["output"])) == (task.input.fresh(), task.output.fresh())
+    assert tasks == {}
 
 
 def test_it_stands_as_it_was_left(engine: Engine, schema: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from budgets import assert_within
 
 from conductorlite.model import attrs
+from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: Modules of ours that a first workflow imports; those of others, on the Python that imports most; methods that an import makes.
 OURS, OTHERS, METHODS = 118, 110, 7
@@ -41,8 +42,15 @@ LATER = [
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str]]:
-    """Modules imported with `Engine`, and until a first workflow in a new file is done."""
-    command = [sys.executable, "-c", FIRST, str(tmp_path_factory.mktemp("start") / "s.db")]
+    """Modules imported with `Engine`, and until a first workflow in a store that was made before is done."""
+    path = tmp_path_factory.mktemp("start") / "s.db"
+    SQLiteBackend(path).close()
+    return modules_of_a_first_workflow(path)
+
+
+def modules_of_a_first_workflow(path: Path) -> tuple[set[str], set[str]]:
+    """Modules that a program imports with `Engine`, and until its first workflow in a file is done."""
+    command = [sys.executable, "-c", FIRST, str(path)]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.splitlines()
     return set(printed[0].split()), set(printed[1].split())
 
@@ -51,6 +59,14 @@ def test_a_first_workflow_imports_what_it_needs(imported: tuple[set[str], set[st
     """Neither rooms nor libraries that a first workflow does not use are imported."""
     _, whole = imported
     assert [name for name in LATER if any(one == name or one.startswith(f"{name}.") for one in whole)] == []
+
+
+def test_a_new_store_is_made_by_sqlite_utils(tmp_path: Path) -> None:
+    """It runs the steps of the schema; nothing else is imported that is needed by those who ask for it."""
+    _, whole = modules_of_a_first_workflow(tmp_path / "new.db")
+    assert {name for name in LATER if name in whole and name.startswith("conductorlite")} == set()
+    assert "sqlite_utils" in whole
+    assert "apscheduler" not in whole
 
 
 def test_no_more_is_imported_than_before(imported: tuple[set[str], set[str]]) -> None:

@@ -44,10 +44,10 @@ _PRAGMAS: Final = frozenset(
 
 @cache
 def _ours() -> frozenset[str]:
-    """The tables of every schema, but for those that only migrations name; what the index is made of begins with `search_`."""
-    from conductorlite.store.sqlite.migrations import MIGRATIONS
+    """The tables and views of the schema; what the index is made of begins with `search_`."""
+    from conductorlite.store.sqlite.declarations import SCHEMA
 
-    return frozenset(re.findall(r"CREATE TABLE (\w+)", "".join(MIGRATIONS)))
+    return frozenset(re.findall(r"CREATE (?:TABLE|VIEW) (\w+)", SCHEMA))
 
 
 #: What an error of a statement of the application is known by.
