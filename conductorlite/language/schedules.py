@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from conductorlite.language.cron import parse_cron
-from conductorlite.language.triggers import next_instant, next_of, on_a_grid, zone_of
 from conductorlite.model.definitions import MAX_KEY
 from conductorlite.model.errors import InvalidExpression, InvalidInput, Problem
-from conductorlite.model.later import pattern
+from conductorlite.model.later import functions, pattern
 from conductorlite.model.scalars import is_integer
 from conductorlite.model.schedules import CronSchedule, WorkflowSchedule
+
+if TYPE_CHECKING:
+    from conductorlite.language.cron import parse_cron
+    from conductorlite.language.triggers import next_instant, next_of, on_a_grid, zone_of
+else:
+    # A program without schedules never imports APScheduler.
+    (parse_cron,) = functions("conductorlite.language.cron", "parse_cron")
+    next_instant, next_of, on_a_grid, zone_of = functions(
+        "conductorlite.language.triggers", "next_instant", "next_of", "on_a_grid", "zone_of"
+    )
 
 __all__ = ["crons_of", "following", "latest", "next_after", "problems"]
 

@@ -139,7 +139,8 @@ class Walls:
 
     def __init__(self, choices: Sequence[Sequence[Mapping[str, str]]], *, running: bool | None = None) -> None:
         triggers = [[_WallTrigger(end_date=_at(_END), timezone=UTC, **fields) for fields in choice] for choice in choices]
-        self._trigger = OrTrigger([_And(each) for each in triggers])
+        alternatives = [each[0] if len(each) == 1 else _And(each) for each in triggers]
+        self._trigger = alternatives[0] if len(alternatives) == 1 else OrTrigger(alternatives)
         times = [field for field in triggers[0][0].fields if field.name in ("hour", "minute", "second")]
         self.running = any(map(_runs, times)) if running is None else running
 
