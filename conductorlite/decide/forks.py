@@ -77,7 +77,7 @@ def _copy_message(changeset: Changeset, number: int, said: dict[str, Any]) -> No
 def _copy(changeset: Changeset, cells: dict[str, Any]) -> Any:
     """An attempt of the origin as this execution has it."""
     workflow = changeset.workflow
-    task: Task = task_from_cells({**cells, "workflow_id": workflow.workflow_id})
+    task: Task = task_from_cells({**cells, "workflow_id": workflow.workflow_id, "task_id": ""})
     row: Any = copied[Task](task)
     copy_attempt(row, workflow)
     if not row.status.terminal:
