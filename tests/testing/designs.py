@@ -160,15 +160,15 @@ def overlap() -> Design:
     return Design(wrong=job, right=job, may=may, invariants=rule, more=more, instead={"setup": scheduled("SKIP")})
 
 
-def lost_signal() -> Design:
-    """The customer is told before anything waits for the answer."""
+def unanswered() -> Design:
+    """The customer is asked, and may never answer."""
 
-    def made(waits_first: bool) -> WorkflowDef:
-        tell, waits = steps("tell", "pack", "label"), [node("HUMAN", "answer")]
-        middle = fork("both", waits, tell, on=["answer", "label"]) if waits_first else [*tell, *waits]
-        return flow("pickup", [*middle, *steps("reserve", "ship", "mail", "close")])
+    def made(bounded: bool) -> WorkflowDef:
+        week = TaskDef(name="answer", timeout_ms=604_800_000) if bounded else None
+        asks = node("HUMAN", "answer", task_definition=week)
+        return flow("pickup", [*steps("tell", "pack", "label"), asks, *steps("reserve", "ship", "mail", "close")])
 
-    return Design(wrong=made(False), right=made(True), more={"signals": {"answer": [{}]}, "others": ["ok"]})
+    return Design(wrong=made(False), right=made(True), more={"signals": {"answer": [{}, "never"]}, "others": ["ok"]})
 
 
 def stale_data() -> Design:
@@ -238,6 +238,6 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     made.__name__: made
     for made in (
         *(lost_compensation, join_that_hangs, double_charge, approval_after_expiry, retried_step, starvation),
-        *(overlap, lost_signal, stale_data, orphan, endless_loop, undone_in_disorder),
+        *(overlap, unanswered, stale_data, orphan, endless_loop, undone_in_disorder),
     )
 }

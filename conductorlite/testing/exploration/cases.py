@@ -46,7 +46,7 @@ class Case:
     executions: int = 1
     setup: Callable[[Engine], object] | None = None
     until_ms: int | None = None
-    #: Whether orders in which tasks are picked up are distinguished.
+    #: Whether the order in which tasks are picked up matters from the beginning.
     orders: bool = False
 
 
@@ -91,3 +91,6 @@ class Situation:
     used: tuple[str, ...] = ()
     started: int = 0
     picked: int = 0
+    #: What START_WORKFLOW tasks have started, each with who did; how many executions were given a number.
+    begun: frozenset[tuple[str, str]] = frozenset()
+    named: int = 0

@@ -13,6 +13,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import did_you_mean
 from conductorlite.model.threads import cached_property
 from conductorlite.runtime.engine import Engine
+from conductorlite.testing.exploration.reads import Read, Reader
 
 __all__ = ["Act", "Invariant", "RunState", "broken", "conserved", "eventually", "in_order", "never", "rules_of", "whenever"]
 
@@ -21,18 +22,25 @@ Act = tuple[str, str, str]
 
 
 class RunState:
-    """An execution at one moment of a search, read when it is asked for. `now` is epoch ms."""
+    """An execution at one moment of a search, read when it is asked for. `now` is epoch ms.
 
-    def __init__(self, engine: Engine, workflow_id: str, acts: Sequence[Act], ordered: Callable[[], None]) -> None:
-        self.engine = engine
+    The search distinguishes moments by what rules read here: see `reads`.
+    """
+
+    def __init__(self, engine: Engine, workflow_id: str, acts: Sequence[Act], reader: Reader) -> None:
         self.workflow_id = workflow_id
-        self._acts = acts
-        self._ordered = ordered
+        self._engine, self._acts, self._reader = engine, acts, reader
+
+    @property
+    def engine(self) -> Engine:
+        """The engine. A search whose rule reads it merges no moments."""
+        self._reader.note(Read.ENGINE, "a rule")
+        return self._engine
 
     @cached_property
     def workflow(self) -> Workflow:
         """The execution with all its attempts."""
-        return self.engine.get(self.workflow_id)
+        return self._reader.watched(self._engine.get(self.workflow_id))
 
     @property
     def status(self) -> str:
@@ -57,18 +65,19 @@ class RunState:
     @property
     def now(self) -> int:
         """The instant, epoch ms."""
-        return self.engine.clock.now()
+        self._reader.note(Read.TIMES, "a rule that reads now")
+        return self._engine.clock.now()
 
     @property
     def all(self) -> list[RunState]:
         """Every execution of the search: this one, others that were started, and children."""
-        return [RunState(self.engine, one, self._acts, self._ordered) for one in self.engine.admin.workflow_ids()]
+        return [RunState(self._engine, one, self._acts, self._reader) for one in self._engine.admin.workflow_ids()]
 
     @property
     def parent(self) -> RunState | None:
         """The execution that has started this one as its child."""
         above = self.workflow.parent_workflow_id
-        return None if above is None else RunState(self.engine, above, self._acts, self._ordered)
+        return None if above is None else RunState(self._engine, above, self._acts, self._reader)
 
     @property
     def variables(self) -> Mapping[str, Any]:
@@ -109,7 +118,7 @@ class RunState:
     @property
     def effects(self) -> list[tuple[str, str]]:
         """Reference and task type of the effects that happened, in their order."""
-        self._ordered()
+        self._reader.note(Read.ORDER, "a rule")
         return [(ref, kind) for owner, ref, kind in self._acts if self._mine(owner)]
 
     def _mine(self, owner: str) -> bool:
@@ -128,7 +137,7 @@ class RunState:
     @cached_property
     def _started(self) -> Mapping[str, set[str]]:
         """What each execution has started."""
-        with self.engine.backend.reading() as view:
+        with self._engine.backend.reading() as view:
             rows = [row for one in view.workflow_ids(None, "", 1_000) if (row := view.workflow(one)) is not None]
             found = {row.workflow_id: set(below(row, view.history(row.workflow_id))) for row in rows}
         for row in rows:
@@ -143,8 +152,6 @@ class Invariant:
     name: str = ""
     #: References and task types without which it says nothing.
     tasks: Sequence[str] = ()
-    #: Whether it depends on the order in which effects happened.
-    ordered = False
 
     def moment(self, run: RunState) -> str | None:
         """What is wrong at this moment, or None."""
@@ -288,8 +295,6 @@ class conserved(Invariant):  # noqa: N801 - as `whenever`
 class in_order(Invariant):  # noqa: N801 - as `whenever`
     """Effects, as far as they happen, must happen in this order: `in_order("unload", "refund", "release")`."""
 
-    ordered = True
-
     def __init__(self, *tasks: str) -> None:
         self._tasks = tasks
         self.name = f"in order: {', '.join(tasks)}"
@@ -324,7 +329,8 @@ def rules_of(said: Any) -> list[Invariant]:
 def broken(invariants: Sequence[Invariant], engine: Engine, acts: Sequence[Act], *, over: bool) -> list[str]:
     """What is wrong with the executions of an engine's store, in words: now, and with `over` when nothing is left to happen."""
     found = []
-    for run in [RunState(engine, one, acts, lambda: None) for one in engine.admin.workflow_ids()] if invariants else ():
+    reader = Reader()
+    for run in [RunState(engine, one, acts, reader) for one in engine.admin.workflow_ids()] if invariants else ():
         for one in invariants:
             texts = [one.moment(run)]
             if over:

@@ -96,7 +96,15 @@ def outcomes_of(said: object, task: str) -> tuple[Outcome, ...]:
         raise InvalidInput(
             f"what {task!r} may do is a list of outputs, of functions that give one, and of {', '.join(OUTCOMES)}, not {said!r:.80}"
         )
-    return tuple(_outcome(one, task, _usual(listed)) for one in listed)
+    outcomes = tuple(_outcome(one, task, _usual(listed)) for one in listed)
+    known: dict[str, tuple[Outcome, str]] = {}
+    for one in outcomes:
+        same = one, canonical(dict(one.output), where=task)
+        if one.answers is None and known.setdefault(one.name, same) != same:
+            raise InvalidInput(
+                f"two outcomes of {task!r} are called {one.name!r}: give each a name of its own, which schedules use"
+            )
+    return outcomes
 
 
 def _usual(listed: Sequence[object]) -> Mapping[str, Any]:

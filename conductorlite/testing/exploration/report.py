@@ -42,9 +42,11 @@ class Problem:
 class Explored:
     """What a search has come to.
 
-    `schedules` were tried over so many distinct `moments`; `exhausted` says that nothing was left to try. `unreached` are
-    references that no schedule came to: with `exhausted`, none can. `longest_ms` and `most_calls` are the longest an execution
-    can take and the most calls it can cost among what was tried, None where a way leads back to where it began.
+    `schedules` were tried over so many distinct `moments`. `exhausted` is true if nothing was left to try: no schedule leads to
+    another problem. `unreached` are references that no schedule came to: if `exhausted`, none can. `longest_ms` and `most_calls`
+    are the longest an execution can take and the most calls it can cost among what was tried, None where a way leads back to where
+    it began. `bounds` names what was not searched (if `exhausted`, only time after `until=`); `merged` names the values that
+    moments may differ in and were still merged, because no decision and no rule read them.
     """
 
     schedules: int
@@ -54,15 +56,22 @@ class Explored:
     longest_ms: int | None
     most_calls: int | None
     problems: tuple[Problem, ...] = ()
+    bounds: tuple[str, ...] = ()
+    merged: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         longest = "without end" if self.longest_ms is None else span_in_words(self.longest_ms)
         calls = "without end" if self.most_calls is None else str(self.most_calls)
         whole = "all there are" if self.exhausted else "a sample"
+        plural = "" if self.schedules == 1 else "s"
         lines = [
-            f"{self.schedules} schedules ({whole}), {self.moments} moments: {len(self.problems)} problems",
+            f"{self.schedules} schedule{plural} ({whole}), {self.moments} moments: {len(self.problems)} problems",
             f"longest: {longest}; most calls: {calls}",
         ]
+        if self.bounds:
+            lines.append(f"not searched: {'; '.join(self.bounds)}")
+        if self.merged:
+            lines.append(f"not read by any rule or definition, and so not distinguished: {'; '.join(self.merged)}")
         if self.unreached:
             lines.append(f"never reached: {', '.join(self.unreached)}")
         return "\n".join([*lines, *(f"\n{problem}" for problem in self.problems)])

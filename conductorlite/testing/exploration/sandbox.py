@@ -9,7 +9,7 @@ passes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
@@ -18,7 +18,8 @@ from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.ext.sinks import event_worker
 from conductorlite.model import attrs
-from conductorlite.model.decisions import Decision, Event, Message
+from conductorlite.model.canonical import encoded, parse
+from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import ConductorliteError, Conflict, InvalidInput, LimitReached, NotFound, StaleLease
 from conductorlite.model.executions import HistoryEvent, Task, TaskResult
@@ -27,9 +28,10 @@ from conductorlite.runtime.engine import Engine
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.memory.rows import Store
 from conductorlite.testing.exploration.cases import BEGIN, END, ROOT, Action, Call, Case, Endless, Situation
-from conductorlite.testing.exploration.content import content, copied
+from conductorlite.testing.exploration.content import Contents, copied
 from conductorlite.testing.exploration.invariants import Act, RunState
 from conductorlite.testing.exploration.outcomes import Outcome, verb_fits, verb_parts
+from conductorlite.testing.exploration.reads import Read, Reader
 from conductorlite.testing.steps import SettableClock
 
 __all__ = ["Sandbox", "Snapshot"]
@@ -53,18 +55,20 @@ class Sandbox:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        #: Whether orders in which tasks are picked up are distinguished.
+        self._now = Situation()
+        #: Whether any task that is offered may be picked up next, or only the one that is offered first; whether others were there.
         self.orders = case.orders
-        #: Called when an output of the case asks for the order in which effects happened.
-        self.on_order: Callable[[], None] = lambda: None
+        self.passed_over = False
+        #: Whether something would have happened after the end of the search.
+        self.cut = False
+        #: What definitions, rules and outputs read.
+        self.reader = Reader()
+        self._contents = Contents(self.reader)
         self.clock = SettableClock(BEGIN)
         self._backend = MemoryBackend()
         self._commits = 0
         self._bounded()
-        ids = iter(range(1, 1_000_000))
-        config = EngineConfig(
-            seed="explore", give_back=False, bounds=Bounds(steps=200), ids=lambda: f"other-{next(ids)}", resident_bytes=0
-        )
+        config = EngineConfig(seed="explore", give_back=False, bounds=Bounds(steps=200), ids=self._new_id, resident_bytes=0)
         self.engine = Engine(self._backend, clock=self.clock, config=config)
         self.history: list[tuple[str, Sequence[HistoryEvent]]] = []
         # Nobody waits for a commit, and nothing is logged: thousands of runs fail here on purpose.
@@ -73,7 +77,10 @@ class Sandbox:
             self.engine.register(*case.definitions)
         if case.setup is not None:
             case.setup(self.engine)
-        self._now = Situation()
+
+    def _new_id(self) -> str:
+        self._now = attrs.evolve(self._now, named=self._now.named + 1)
+        return f"other-{self._now.named}"
 
     def _bounded(self) -> None:
         real = self._backend.writing
@@ -87,7 +94,12 @@ class Sandbox:
         self._backend.writing = writing  # type: ignore[method-assign]
 
     def _announce(self, decision: Decision) -> None:
-        self.history.append((decision.workflow.workflow_id, decision.history))
+        owner = decision.workflow.workflow_id
+        self.history.append((owner, decision.history))
+        causes = [parse(line.cause) for line in decision.history if line.cause is not None and EventKind.STARTED in line.cause]
+        begun = [(owner, cause["from"]) for cause in causes if cause.get("kind") == EventKind.STARTED]
+        if begun:
+            self._now = attrs.evolve(self._now, begun=self._now.begun.union(begun))
 
     def close(self) -> None:
         """Release the store."""
@@ -119,18 +131,31 @@ class Sandbox:
         """Set everything back."""
         store, self._now = snapshot
         store = copied(store)
+        # Definitions are known by their hashes: the engine does not write again what it has stored once.
+        store.definitions |= self._backend._store.definitions
         self._backend._store = self._backend._reads._store = self._backend._writes._store = store
         self._backend._commits += 1  # what the engine knew of its last write holds no more
         self.clock.set(self._now.now)
         self.history.clear()
 
-    def key(self, *, ordered: bool) -> tuple[object, ...]:
-        """What the future hangs on, with instants counted from now: equal for two moments that go on alike."""
+    def key(self) -> tuple[object, ...]:
+        """What the future hangs on, and what rules read: equal for two moments that go on alike."""
         store, now = self._backend._store, self._now
+        self.reader.scan(store)
+        ordered = Read.ORDER in self.reader.found
         acts = now.acts if ordered else tuple(sorted(now.acts))
-        calls = tuple((call.task.task_id, call.outcome.name, call.at and call.at - now.now, call.task.lease) for call in now.calls)
-        used = (acts, calls, now.always, now.signaled, tuple(sorted(now.used)), now.started)
-        return (used, *content(store, now.now))
+        calls = sorted((self._call_key(call) for call in now.calls), key=lambda one: (*map(str, one[:4]), one[4].name))
+        used = (acts, now.keys, tuple(calls), frozenset(now.always), now.signaled, frozenset(now.used), now.started)
+        return (used, now.begun, now.named, *self._contents.key(store, now.now))
+
+    def _call_key(self, call: Call) -> tuple[str, int, bool, int | None, Outcome, str]:
+        outcome, holds = call.outcome, self._holds(call)
+        at = None if call.at is None else call.at - self._now.now
+        return call.task.task_id, call.task.generation, holds, at, outcome, encoded(dict(outcome.output))
+
+    def _task_of(self, task: Task) -> Task | None:
+        execution = self._backend._store.executions.get(task.workflow_id)
+        return None if execution is None else execution.attempts.get((task.ref, task.attempt))
 
     # ------------------------------------------------------------------ what may happen
 
@@ -153,6 +178,7 @@ class Sandbox:
         with self._backend.reading() as view:
             heads = [view.offered(queue, self._now.now, 1) for queue in sorted(view.queue_sizes())]
         offered = sorted((head[0] for head in heads if head), key=self._place)
+        self.passed_over = self.passed_over or (len(offered) > 1 and not self.orders)
         return [
             Action(
                 kind="time" if outcome.unpolled else "pick",
@@ -193,7 +219,7 @@ class Sandbox:
         kind = message.queue.rpartition(":")[2]
         found = self.case.may.get(base) or self.case.may.get(kind) or self.case.others
         if any(one.answers is not None for one in found):
-            run = RunState(self.engine, message.workflow_id, self.acts, self.on_order)
+            run = RunState(self.engine, message.workflow_id, self.acts, self.reader)
             found = tuple(one.answering(run) for one in found)
         ways = [(message.ref, one) for one in found]
         if base != message.ref:
@@ -295,7 +321,7 @@ class Sandbox:
 
     def _next(self) -> tuple[int | None, str]:
         """When something happens by itself, and what; nothing past the end of the search."""
-        alive = {(call.task.workflow_id, call.task.ref) for call in self._now.calls if call.outcome.alive}
+        alive = {(task.workflow_id, task.ref) for task in self._alive()}
         events = [one for one in self._upcoming() if (one.workflow_id, one.ref) not in alive or one.kind != "RESPONSE_TIMEOUT"]
         found = [(one.due_at, f"{one.kind} of {self._of(one.workflow_id)}{one.ref or 'the run'}") for one in events[:1]]
         with self._backend.reading() as view:
@@ -308,11 +334,12 @@ class Sandbox:
         ]
         at, what = min(found, default=(None, ""))
         over = at is not None and self.case.until_ms is not None and at > BEGIN + self.case.until_ms
+        self.cut = self.cut or over
         return (None, "") if over else (at, what)
 
     def _upcoming(self) -> Sequence[Event]:
         with self._backend.reading() as view:
-            return view.upcoming_events(50)
+            return view.upcoming_events(50 + len(self._now.calls))
 
     # ------------------------------------------------------------------ having it happen
 
@@ -421,18 +448,32 @@ class Sandbox:
                 getattr(self.engine, name)(action.value)
 
     def _do_time(self, action: Action) -> None:
-        alive = [call.task for call in self._now.calls if call.outcome.alive]
-        while alive:
-            due = [one.due_at for one in self._upcoming() if one.kind == "RESPONSE_TIMEOUT" and one.due_at <= action.number]
-            about = {(one.workflow_id, one.ref) for one in self._upcoming() if one.kind == "RESPONSE_TIMEOUT"}
-            if not due or not about & {(task.workflow_id, task.ref) for task in alive}:
+        while alive := {(task.workflow_id, task.ref): task for task in self._alive()}:
+            due = [
+                one.due_at
+                for one in self._upcoming()
+                if one.kind == EventKind.RESPONSE_TIMEOUT and one.due_at <= action.number and (one.workflow_id, one.ref) in alive
+            ]
+            if not due:
                 break
             self._commits = 0
             self._move(max(self._now.now, min(due) - 1))
-            for task in alive:
+            for task in alive.values():
                 with suppress(*_REFUSED):
                     self.engine.tasks.extend_lease(task)
         self._move(action.number)
+
+    def _alive(self) -> list[Task]:
+        """Tasks that are with a worker that gives signs of life, and is heard: under the lease that the attempt is held by."""
+        return [call.task for call in self._now.calls if call.outcome.alive and self._holds(call)]
+
+    def _holds(self, call: Call) -> bool:
+        task = self._task_of(call.task)
+        return (
+            task is not None
+            and not task.status.terminal
+            and (task.lease, task.generation) == (call.task.lease, call.task.generation)
+        )
 
     def _move(self, at: int) -> None:
         self._now = attrs.evolve(self._now, now=at)

@@ -3,17 +3,21 @@
 A schedule is the ordinary course with some choices out of the ordinary. Those with fewest are tried first; then by turns one that
 ends in a choice nobody has come to before, which may be deep in cases of cases, and one that puts together what was tried alone;
 among equals the order is drawn by the seed. So a small scope is searched whole, and of a large one what is near the ordinary
-course, what a chain of mishaps leads to, then a sample. Two moments of equal content go on alike (rows, timers counted from now,
-workers, effects): the second one is not searched again. Orders in which tasks are picked up are distinguished only where it
-matters, that is where a limit, an output that is a function, or an invariant about order is: the turns of two polls commute.
-Nothing hangs on the machine: a seed finds the same.
+course, what a chain of mishaps leads to, then a sample. Nothing hangs on the machine: a seed finds the same.
+
+"Exhausted" is a proof: no schedule breaks a rule in a way that was not found. It rests on two reductions. Two moments with the same
+key have the same future, so the second one is not searched again: the key holds everything a decision can read, and everything that
+definitions and rules did read (`reads`, `content`). When something is read for the first time that the key left out, the search
+starts again. And tasks are first picked up in the order in which they are offered; once that is searched, the search starts again
+with every order, if more than one task was ever offered at once. The report names what was not searched.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 
@@ -21,12 +25,13 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidInput, InvariantBroken
 from conductorlite.model.policies import derive_id
-from conductorlite.model.texts import to_span
+from conductorlite.model.texts import span_in_words, to_span
 from conductorlite.plan.tree import walk
 from conductorlite.runtime.engine import Engine
 from conductorlite.testing.exploration.cases import END, ROOT, Action, Case, Endless
 from conductorlite.testing.exploration.invariants import Invariant, RunState, rules_of
 from conductorlite.testing.exploration.outcomes import check_names, outcomes_of, verb_names, verb_parts
+from conductorlite.testing.exploration.reads import Read
 from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem, paste
 from conductorlite.testing.exploration.sandbox import Sandbox, Snapshot
 from conductorlite.testing.steps import render_history, starting
@@ -39,6 +44,12 @@ _OTHERS: Final = ("ok", "fails_for_good")
 #: What was remembered so far: the place of an invariant, and an execution.
 _Held = frozenset[tuple[int, str]]
 _NOTHING: Final[_Held] = frozenset()
+
+#: What the key of a moment leaves out until something reads it.
+_ABSTRACTED: Final = (Read.TIMES, Read.COUNTERS, Read.ORDER)
+
+#: Lines of the timeline of what has no end.
+_SHOWN: Final = 40
 
 #: Moments kept to return to, for each schedule that may be tried.
 _KEPT: Final = 30
@@ -62,7 +73,7 @@ def explore(
     schedules: int = 500,
     steps: int = 300,
     seed: int = 0,
-    enough: int = 5,
+    enough: int = 1,
     schedule: Sequence[str] | None = None,
     check: bool = True,
 ) -> Explored:
@@ -93,7 +104,7 @@ def explore(
     search = _Search(case, rules, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, named, found))
     with closing(search.box):
         if schedule is not None:
-            search.rerun(schedule)
+            search.rerun(schedule, enough)
         else:
             search.run(schedules, enough)
         explored = search.explored(exhausted=schedule is None)
@@ -115,8 +126,8 @@ def _having(case: Case, said: Mapping[str, Any], invariants: Sequence[Invariant]
         until_ms=None if said["until"] is None else to_span(said["until"]),
     )
     outcomes = [one for all_ in made.may.values() for one in all_] + [*made.others]
-    orders = any(one.ordered for one in invariants) or any(one.answers is not None for one in outcomes)
-    made = attrs.evolve(made, orders=orders or any(_limited(one) for one in case.definitions))
+    orders = any(one.answers is not None for one in outcomes) or any(_limited(one) for one in case.definitions)
+    made = attrs.evolve(made, orders=orders)
     if case.setup is None:
         given = [one for all_ in (*made.signals.values(), *made.messages.values()) for one in all_]
         after = [str(one)[6:] for one in given if str(one).startswith("after ")]
@@ -196,6 +207,8 @@ class _Wrong(NamedTuple):
     name: str
     text: str
     workflow_id: str
+    #: Whether nothing can be said of what follows.
+    last: bool = False
 
 
 class _Search:
@@ -206,8 +219,7 @@ class _Search:
     ) -> None:
         self.case, self.invariants, self.seed, self._steps, self._paste = case, tuple(invariants), seed, steps, paste
         self.box = Sandbox(case)
-        self.box.on_order = self._ask_for_order
-        self._ordered = any(one.ordered for one in invariants)
+        self.reader = self.box.reader
         self._watched = [one for one in self.invariants if type(one).moment is not Invariant.moment]
         self._remembering = [(at, one) for at, one in enumerate(self.invariants) if type(one).remembers is not Invariant.remembers]
         #: What is left to try: that ends in a choice nobody has come to before, and what was made before in other courses.
@@ -217,9 +229,12 @@ class _Search:
         self._count = count()
         self._edges: dict[int, set[tuple[int, int, int]]] = {}
         self._tried: set[str] = set()
-        self._dropped = self._again = False
-        self._schedules = 0
+        self._schedules = self._moments = 0
+        self._enough = 1
         self._reached: set[str] = set()
+        #: What was not searched, in words; and of how far the search had come before it began again, the longest and the most.
+        self._bounds: list[str] = []
+        self._extent: list[tuple[int | None, int | None]] = []
         self.problems: dict[str, Problem] = {}
         self._started = self.box.snapshot()
 
@@ -227,16 +242,24 @@ class _Search:
 
     def run(self, schedules: int, enough: int) -> None:
         """Try so many schedules, the ordinary course first, until enough was found."""
-        self._schedules = 1
+        self._schedules, self._enough = 1, enough
         self._follow((), _NOTHING, None, 0)
-        while (self._new or self._left or self._again) and self._schedules < schedules and len(self.problems) < enough:
-            if self._again:
+        while len(self.problems) < enough:
+            if self.reader.changed or (not self._open and self.box.passed_over):
                 self._begin_again()
                 continue
+            if not self._open or self._schedules >= schedules:
+                break
             branch = self._next()
             self.box.restore(branch.snapshot)
             self._schedules += 1
             self._follow(branch.chosen, branch.held, branch, branch.steps)
+        if self._open and self._schedules >= schedules:
+            self._bounds.append(f"schedules after the first {schedules:,} (schedules=)")
+
+    @property
+    def _open(self) -> bool:
+        return bool(self._new or self._left)
 
     def _next(self) -> _Branch:
         first, other = (self._new, self._left) if self._schedules % 2 else (self._left, self._new)
@@ -246,8 +269,13 @@ class _Search:
         return heapq.heappop(first or other)[-1]
 
     def _begin_again(self) -> None:
-        self._again = self._dropped = False
-        for known in (self._new, self._left, self._seen, self._edges, self._tried):
+        """Start from the beginning: the key of a moment holds more from now on, or tasks may be picked up in every order."""
+        if not self.reader.changed:
+            self._extent.append(_longest(self._edges))
+            self.box.orders, self.box.passed_over = True, False
+        self.reader.changed = False
+        self._moments = max(self._moments, len(self._seen))
+        for known in (self._new, self._left, self._seen, self._edges, self._tried, self._bounds):
             known.clear()
         self.box.restore(self._started)
         self._follow((), _NOTHING, None, 0)
@@ -259,16 +287,17 @@ class _Search:
             if action is not None:
                 before = self.box.elapsed, self.box.picked
                 wrong, held = self._step(action, held)
-                if wrong:
-                    return self._found(wrong, chosen)
+                if wrong and not self._goes_on(wrong, chosen):
+                    return None
                 steps += 1
             last, known = moment, self._moment(held)
             moment, fresh = known
             if action is not None:
                 self._edges.setdefault(last, set()).add((moment, self.box.elapsed - before[0], self.box.picked - before[1]))
-            if not fresh:
+            if not fresh or self.reader.changed:
                 return None
             if steps >= self._steps:
+                self._bound(f"steps after the first {self._steps:,} of a schedule (steps=)")
                 return self._found([_Wrong("no end", f"no end in {self._steps} steps", ROOT)], chosen)
             choices = self.box.choices()
             self._branch(choices, chosen, held, moment, steps)
@@ -276,9 +305,26 @@ class _Search:
             if action is END:
                 return self._found(self._at_end(held), chosen)
 
+    def _goes_on(self, wrong: Sequence[_Wrong], chosen: tuple[str, ...]) -> bool:
+        """Keep what was found. True if the search goes on behind it: other rules may be broken there."""
+        new = any(one.name not in self.problems for one in wrong)
+        if new:
+            here = self.box.snapshot()
+            self._found(wrong, chosen)
+            self.box.restore(here)
+        if any(one.last for one in wrong):
+            self._bound("steps after " + " or ".join(dict.fromkeys(one.name for one in wrong if one.last)))
+            return False
+        return len(self.problems) < self._enough
+
+    def _bound(self, text: str) -> None:
+        if text not in self._bounds:
+            self._bounds.append(text)
+
     def _moment(self, held: _Held) -> tuple[int, bool]:
-        key = (held, *self.box.key(ordered=self._ordered))
         number = len(self._seen)
+        # A rule that reads the engine may read anything.
+        key = (number,) if Read.ENGINE in self.reader.found else (held, *self.box.key())
         known = self._seen.setdefault(key, number)
         return known, known == number
 
@@ -289,7 +335,7 @@ class _Search:
             new = text not in self._tried
             self._tried.add(text)
             if len(self._left) > _KEPT * 500 and not new:
-                self._dropped = True
+                self._bound(f"choices beyond {_KEPT * 500:,} that were left to try at once")
                 continue
             snapshot = snapshot or self.box.snapshot()
             made = _Branch(chosen=(*chosen, text), snapshot=snapshot, held=held, action=action, moment=moment, steps=steps)
@@ -302,9 +348,9 @@ class _Search:
         try:
             self.box.do(action)
         except Endless as error:
-            return [_Wrong("no end", str(error), ROOT)], held
+            return [_Wrong("no end", str(error), ROOT, last=True)], held
         except InvariantBroken as error:
-            return [_Wrong("a law of the engine", str(error), ROOT)], held
+            return [_Wrong("a law of the engine", str(error), ROOT, last=True)], held
         for _, lines in self.box.history:
             self._reached.update(line.ref for line in lines if line.ref is not None)
         wrong: list[_Wrong] = []
@@ -320,20 +366,16 @@ class _Search:
             return []
         with self.box.engine.backend.reading() as view:
             ids = view.workflow_ids(None, "", 1_000)
-        return [RunState(self.box.engine, one, self.box.acts, self._ask_for_order) for one in ids]
-
-    def _ask_for_order(self) -> None:
-        """An invariant or an output looks at the order of effects: from now on moments that differ in it are distinguished."""
-        if not self._ordered:
-            # From the beginning: orders that were not distinguished so far have been passed by.
-            self._ordered = self.box.orders = self._again = True
+        return [RunState(self.box.engine, one, self.box.acts, self.reader) for one in ids]
 
     def _at_end(self, held: _Held) -> list[_Wrong]:
         """What is wrong when nothing is left to happen."""
         engine = self.box.engine
-        for workflow_id in engine.admin.workflow_ids():
-            if not engine.status(workflow_id).terminal and self.case.until_ms is None:
-                return [_Wrong("never ends", f"{workflow_id} can never end: {engine.explain(workflow_id)}", workflow_id)]
+        wrong = [
+            _Wrong("never ends", f"{one} can never end: {engine.explain(one)}", one)
+            for one in engine.admin.workflow_ids()
+            if self.case.until_ms is None and not engine.status(one).terminal
+        ]
         found = [(one.name, one.end(run), run.workflow_id) for run in self._runs() for one in self.invariants]
         found += [
             (one.name, one.forgotten(), run.workflow_id)
@@ -341,42 +383,60 @@ class _Search:
             for run in self._runs()
             if (at, run.workflow_id) not in held and not run.is_begun
         ]
-        return [_Wrong(name, text, owner) for name, text, owner in found if text is not None]
+        return wrong + [_Wrong(name, text, owner) for name, text, owner in found if text is not None]
 
     # ------------------------------------------------------------------ what is found
 
     def _found(self, wrong: Sequence[_Wrong], chosen: tuple[str, ...]) -> None:
         """Keep the first of each kind, with the fewest choices that lead to it."""
         for name in dict.fromkeys(one.name for one in wrong):
-            if name in self.problems:
-                continue
-            shortest, at = chosen, len(chosen) - 1
-            while at >= 0:
-                candidate = (*shortest[:at], *shortest[at + 1 :])
-                if any(one.name == name for one in self._replay(candidate)[0]):
-                    shortest, at = candidate, len(candidate)
-                at -= 1
-            self._report(shortest, only=name)
+            if name not in self.problems and len(self.problems) < self._enough:
+                schedule = shortest(chosen, partial(self._breaks, name=name))
+                self._breaks(schedule, name, keep=True)
 
-    def rerun(self, schedule: Sequence[str]) -> None:
-        """Run one schedule, and keep what it comes to; raises InvalidInput when one of its choices never can be made."""
-        self._schedules = 1
-        self._report(tuple(schedule))
+    def _breaks(self, schedule: tuple[str, ...], name: str, *, keep: bool = False) -> bool:
+        """Whether a schedule leads to a problem; `keep`: and note it."""
+        lines: list[str] = []
+        for _, wrong in self._replay(schedule, lines):
+            for one in wrong:
+                if one.name == name:
+                    if keep:
+                        self._keep(one, schedule, lines)
+                    return True
+        return False
 
-    def _report(self, schedule: tuple[str, ...], only: str | None = None) -> None:
-        wrong, lines = self._replay(schedule, strict=only is None)
-        for one in wrong:
-            if one.name not in self.problems and only in (None, one.name):
-                shown, number = "\n".join(lines), self._schedules
-                made = Problem(
-                    name=one.name, text=one.text, workflow_id=one.workflow_id, schedule=schedule, timeline=shown, number=number
-                )
-                self.problems[one.name] = attrs.evolve(made, test=self._paste(made))
+    def _keep(self, wrong: _Wrong, schedule: tuple[str, ...], lines: Sequence[str]) -> None:
+        shown = lines[:_SHOWN] if wrong.name == "no end" else lines
+        made = Problem(
+            name=wrong.name,
+            text=wrong.text,
+            workflow_id=wrong.workflow_id,
+            schedule=schedule,
+            timeline="\n".join(shown),
+            number=self._schedules,
+        )
+        self.problems[wrong.name] = attrs.evolve(made, test=self._paste(made))
 
-    def _replay(self, schedule: tuple[str, ...], *, strict: bool = False) -> tuple[list[_Wrong], list[str]]:
-        """The ordinary course from the start with these choices, in their order; what it comes to, and its timeline."""
+    def rerun(self, schedule: Sequence[str], enough: int) -> None:
+        """Run one schedule until enough was found; raises InvalidInput when one of its choices never can be made."""
+        self._schedules, self.box.orders = 1, True
+        lines: list[str] = []
+        for held, wrong in self._replay(tuple(schedule), lines, strict=True):
+            self._moment(held)
+            self._extent = [(self.box.elapsed, self.box.picked)]
+            for one in wrong:
+                if one.name not in self.problems and len(self.problems) < enough:
+                    self._keep(one, tuple(schedule), lines)
+            if len(self.problems) >= enough:
+                return
+
+    def _replay(self, schedule: tuple[str, ...], lines: list[str], *, strict: bool = False) -> Iterator[tuple[_Held, list[_Wrong]]]:
+        """The ordinary course from the start with these choices, in their order; what is wrong after each step.
+
+        Its timeline is added to `lines`.
+        """
         self.box.restore(self._started)
-        held, left, lines = _NOTHING, list(schedule), list[str]()
+        held, left = _NOTHING, list(schedule)
         for _ in range(self._steps):
             choices = self.box.choices()
             action = choices[0]
@@ -389,7 +449,8 @@ class _Search:
                     raise InvalidInput(
                         f"it never comes to {left[0]!r}; there it could be any of {', '.join(sorted(texts)) or 'nothing'}"
                     )
-                return self._at_end(held), lines
+                yield held, self._at_end(held)
+                return
             wrong, held = self._step(action, held)
             at = f"+{self.box.elapsed / 1000:.3f}".rstrip("0").rstrip(".") + "s"
             lines.append(f"{at:<10} {action.label}{mark}")
@@ -398,24 +459,54 @@ class _Search:
                 for owner, history in self.box.history
                 for text in render_history(history).splitlines()
             ]
-            if wrong:
-                return wrong, lines
-        return [_Wrong("no end", f"no end in {self._steps} steps", ROOT)], lines[:40]
+            yield held, wrong
+            if any(one.last for one in wrong):
+                return
+        yield held, [_Wrong("no end", f"no end in {self._steps} steps", ROOT)]
 
     def explored(self, *, exhausted: bool) -> Explored:
         """What the search has come to."""
         refs = [one.ref for one in walk(self.case.definitions[-1])]
         unreached = [ref for ref in refs if not any(found == ref or found.startswith(f"{ref}__") for found in self._reached)]
-        longest, most = _longest(self._edges)
+        extents = [*self._extent, _longest(self._edges)]
+        longest, most = (None if None in found else max(filter(None, found), default=0) for found in zip(*extents, strict=True))
+        if not exhausted:
+            self._bounds.append("every other schedule (schedule=)")
+        bounds = list(self._bounds)
+        if self._open and len(self.problems) >= self._enough:
+            bounds.append(f"schedules after {self._enough} problem{'s' if self._enough > 1 else ''} (enough=)")
+        elif self.box.passed_over and not self.box.orders:
+            bounds.append("other orders in which tasks are picked up")
+        ends = [f"time after {span_in_words(self.case.until_ms or 0)} (until=)"] if self.box.cut else []
+        read = self.reader.found
+        unread = () if not exhausted or Read.ENGINE in read else tuple(str(one) for one in _ABSTRACTED if one not in read)
         return Explored(
             schedules=self._schedules,
-            moments=len(self._seen),
-            exhausted=exhausted and not self._new and not self._left and not self._dropped,
+            moments=max(self._moments, len(self._seen)),
+            exhausted=exhausted and not bounds and not self._open,
             unreached=tuple(unreached),
             longest_ms=longest,
             most_calls=most,
             problems=tuple(self.problems.values()),
+            bounds=(*bounds, *ends),
+            merged=unread,
         )
+
+
+def shortest(chosen: tuple[str, ...], breaks: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:
+    """The choices without those that are not needed: all of them are left out first, then halves, smaller parts, single ones."""
+    size = len(chosen)
+    while size:
+        at, before = len(chosen), len(chosen)
+        while at > 0:
+            candidate = (*chosen[: max(0, at - size)], *chosen[at:])
+            if breaks(candidate):
+                chosen = candidate
+            at -= size
+        if size > 1 or len(chosen) == before:
+            size //= 2
+        size = min(size, len(chosen))
+    return chosen
 
 
 def _choice(action: Action, usual: Action) -> str:
