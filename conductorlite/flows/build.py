@@ -282,6 +282,10 @@ class Build:
 
     def __init__(self, name: str, code: CodeType | None) -> None:
         self.name = name
+        #: Of a flow that is read: repeated steps are numbered, and `target` is the variable that is assigned.
+        self.reads = False
+        self.target: str | None = None
+        self._variables: set[str] = set()
         self.workers = Workers()
         #: Definitions that are found by their names when the workflow runs.
         self.definitions: dict[str, WorkflowDef] = {}
@@ -327,6 +331,18 @@ class Build:
                 raise BuildError(f"{ref}: there is no option {field!r}{did_you_mean(field, known)}")
         return {key: self.written(value) if key == "input_parameters" else value for key, value in (fields or {}).items()}
 
+    def has(self, name: str) -> bool:
+        """Whether a step has that name."""
+        return name in self._steps
+
+    def variable(self, name: str) -> str:
+        """A variable of the workflow for a variable of the function, in one of its loops."""
+        key, more = f"_{name}", 2
+        while key in self._variables:
+            key, more = f"_{name}_{more}", more + 1
+        self._variables.add(key)
+        return key
+
     def free(self, base: str) -> str:
         """A name that no step has yet: cases and loops have no variable to be called after."""
         name, more = base, 2
@@ -347,6 +363,8 @@ class Build:
         variable = self._variable()
         if variable is not None and f"{base}_{variable}" not in self._steps:
             return f"{base}_{variable}"
+        if self.reads:
+            return self.free(base)
         raise BuildError(
             f"{self.name}: there is a step {base!r} already; assign this one to a variable of its own, or name it: "
             f"`.options(name=...)` before the call, or `name=...`"
@@ -356,6 +374,11 @@ class Build:
         """Change fields of a step's task."""
         place = step.block.steps.index(step)
         step.block.tasks[place] = attrs.evolve(step.block.tasks[place], **fields)
+
+    def remove(self, step: Step) -> None:
+        """Take a step out again that turned out to have nothing to do."""
+        place = step.block.steps.index(step)
+        del step.block.steps[place], step.block.tasks[place], self._steps[step.ref]
 
     def steps_of(self, block: Block) -> Iterator[str]:
         """The names of all steps in a block, and in the blocks below."""
@@ -432,6 +455,8 @@ class Build:
 
     def _variable(self) -> str | None:
         """The variable to which the flow's function assigns what it is calling now; None when there is none, or no source."""
+        if self.reads:
+            return self.target
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code is not self._code:
             frame = frame.f_back

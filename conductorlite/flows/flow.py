@@ -1,4 +1,4 @@
-"""`@flow`: a function that is called once, with references for its arguments, and becomes a workflow definition.
+"""`@flow`: a function whose source is read, or that is built by calls, and becomes a workflow definition.
 
 With the steps that are no function of the user's: waits, people, ends, other workflows, variables, events, scripts.
 """
@@ -18,6 +18,7 @@ from conductorlite.language.durations import parse_until, until_text
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidExpression, InvalidInput
+from conductorlite.model.later import functions
 from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Instant, Span, did_you_mean, to_instant, to_span
 from conductorlite.model.threads import cached_property
@@ -33,6 +34,7 @@ __all__ = [
     "inline",
     "join",
     "node",
+    "now",
     "reason",
     "set_variables",
     "start",
@@ -42,6 +44,9 @@ __all__ = [
     "variable",
     "wait",
 ]
+
+#: Imported with the first flow that is compiled: it knows the classes and forms of this room.
+read, readable = functions("conductorlite.flows.reading", "read", "readable")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,8 +59,16 @@ class Flow(Shared, Generic[P, R]):
     It is started by `engine.start(booking, to="Rome")`. Called in another flow, it is a SUB_WORKFLOW of that one.
     """
 
-    def __init__(self, function: Callable[P, R], fields: Mapping[str, Any], options: Options, starting: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        fields: Mapping[str, Any],
+        options: Options,
+        starting: Mapping[str, Any],
+        by_calls: bool = False,
+    ) -> None:
         self.function = function
+        self._by_calls = by_calls
         self._fields = fields
         self._options = options
         self._starting = starting
@@ -76,11 +89,7 @@ class Flow(Shared, Generic[P, R]):
         parameters = self._signature.parameters
         given = {key: Reference(f"workflow.input.{key}", None) for key in parameters}
         with needed(build):
-            result = cast(Callable[..., object], self.function)(**given)
-            if inspect.iscoroutine(result):
-                result.close()
-                raise BuildError(f"{name}: a flow awaits nothing; write `def`, without `async`")
-            output = self._output(build, result)
+            output = self._output(build, self._result(build, given))
         if not build.block.tasks and "tasks" not in self._fields:
             raise BuildError(f"{name}: calls no task")
         defaults = {key: plain(one.default) for key, one in parameters.items() if one.default is not one.empty}
@@ -91,6 +100,18 @@ class Flow(Shared, Generic[P, R]):
             "input_template": {key: value for key, value in defaults.items() if value is not None},
         }
         return WorkflowDef(**{**made, **self._fields}), build
+
+    def _result(self, build: Build, given: dict[str, Reference]) -> object:
+        """What the function returns, with its steps in the build: read from its source, or, built by calls, called."""
+        function = inspect.unwrap(self.function)
+        source = None if self._by_calls else readable(build.name, function)
+        if source is not None:
+            return read(build, source, function, given)
+        result = cast(Callable[..., object], self.function)(**given)
+        if inspect.iscoroutine(result):
+            result.close()
+            raise BuildError(f"{build.name}: a flow awaits nothing; write `def`, without `async`")
+        return result
 
     def _output(self, build: Build, result: object) -> dict[str, Any]:
         """The outputParameters that give what the function returned."""
@@ -107,6 +128,25 @@ class Flow(Shared, Generic[P, R]):
         result = result if isinstance(result, Reference) else plain(result)
         output = build.written(result if isinstance(result, dict) else {"result": result})
         return cast(dict[str, Any], output)
+
+    @property
+    def name(self) -> str:
+        """The workflow's name."""
+        return cast(str, self._fields["name"])
+
+    @property
+    def version(self) -> int:
+        """The workflow's version."""
+        return cast(int, self._fields["version"])
+
+    @property
+    def parameters(self) -> Sequence[str]:
+        """The names of its inputs."""
+        return tuple(self._signature.parameters)
+
+    def bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name; raises BuildError for wrong ones."""
+        return called_as(self.name, self._signature, tuple(args), kwargs)
 
     @property
     def definition(self) -> WorkflowDef:
@@ -188,7 +228,7 @@ class Flow(Shared, Generic[P, R]):
             if option not in start_options():
                 raise BuildError(f"{self!r}: there is no option {option!r}{did_you_mean(option, start_options())}")
         new = self._options.having(name=name, undo=undo, optional=optional, retries=retries)
-        return Flow(self.function, self._fields, new, {**self._starting, **starting})
+        return Flow(self.function, self._fields, new, {**self._starting, **starting}, self._by_calls)
 
     def __repr__(self) -> str:
         return f"<flow {self._fields['name']}>"
@@ -200,7 +240,7 @@ class Flow(Shared, Generic[P, R]):
         place = function_name(self.function, repr(self))
         if find_object(*place[:2]) is self:
             return place[1]
-        return _flow_again, (place, self._fields, self._options, self._starting)
+        return _flow_again, (place, self._fields, self._options, self._starting, self._by_calls)
 
 
 def _flow_again(place: tuple[str, str, int], *rest: Any) -> Flow[..., Any]:
@@ -213,18 +253,34 @@ def flow(name: Callable[P, R], /) -> Flow[P, R]: ...
 
 @overload
 def flow(
-    name: str | None = None, *, version: int = 1, timeout: Span | None = None, check: bool = False, **fields: Any
+    name: str | None = None,
+    *,
+    version: int = 1,
+    timeout: Span | None = None,
+    check: bool = False,
+    by_calls: bool = False,
+    **fields: Any,
 ) -> Callable[[Callable[P, R]], Flow[P, R]]: ...
 
 
-def flow(name: Any = None, *, version: int = 1, timeout: Span | None = None, check: bool = False, **fields: Any) -> Any:
+def flow(
+    name: Any = None,
+    *,
+    version: int = 1,
+    timeout: Span | None = None,
+    check: bool = False,
+    by_calls: bool = False,
+    **fields: Any,
+) -> Any:
     """Decorator, with or without parentheses: the function is a workflow, called `name` (default: its own name).
 
-    It is called once, when the definition is first needed, with references for its arguments; the tasks and flows it calls are
-    the workflow's, in that order. What it returns is the workflow's output. `timeout` is the workflow's. With `check` its types are
-    the definition's inputSchema and outputSchema, which are enforced: see the how-to Check and hide. `fields` are further
-    fields of `WorkflowDef`, such as `description`, `failure_workflow` or `rate_limit_config`. Raises InvalidInput for parameters
-    that are no inputs and for unknown fields.
+    Its source is read when the definition is first needed; the tasks and flows it calls are the workflow's steps, in that order,
+    and its control flow is the workflow's. What it returns is the workflow's output. A function that uses forms such as `when`, or
+    says `by_calls`, is called once instead, with references for its arguments: see the explanation Flows are read.
+
+    `timeout` is the workflow's. With `check` its types are the definition's inputSchema and outputSchema, which are enforced:
+    see the how-to Check and hide. `fields` are further fields of `WorkflowDef`, such as `description`, `failure_workflow` or
+    `rate_limit_config`. Raises InvalidInput for parameters that are no inputs and for unknown fields.
     """
     if callable(name):
         return flow()(name)
@@ -243,7 +299,7 @@ def flow(name: Any = None, *, version: int = 1, timeout: Span | None = None, che
         if check:
             own["input_schema"] = input_schema(own["name"], function, nulls=False)
             own["output_schema"] = output_schema(own["name"], function)
-        return Flow(function, {**own, **fields}, Options(), {})
+        return Flow(function, {**own, **fields}, Options(), {}, by_calls)
 
     return made
 
@@ -254,6 +310,11 @@ def node(task: WorkflowTask) -> Any:
     task = attrs.evolve(task, input_parameters=build.written(task.input_parameters))
     step = build.place(task, asked=task.task_reference_name)
     return Reference(f"{step.ref}.output", step)
+
+
+def now(value: S) -> S:
+    """Compute a value when a flow that is read is compiled, once for all its executions: `now(load_rates())`. It has to be JSON."""
+    return value
 
 
 def status(of: Any) -> Any:

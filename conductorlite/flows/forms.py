@@ -14,9 +14,11 @@ from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
+from conductorlite.plan.tree import walk
 
 __all__ = [
-    "Attempt", "Case", "Loop", "Match", "Parallel", "attempt", "each", "match", "otherwise", "over", "parallel", "repeat", "when",
+    "Attempt", "Case", "Loop", "Match", "Parallel", "attempt", "each", "join_branches", "match", "otherwise", "over",
+    "parallel", "repeat", "when",
 ]  # fmt: skip
 
 A = TypeVar("A")
@@ -60,10 +62,11 @@ class Parallel:
         if kind is None:
             if self._gap.tasks:
                 raise BuildError(f"{self._fork.ref}: write each step of a parallel() in `with ....branch():`")
-            _joined(self._build, self._fork, [block.tasks for block in self._branches], self._join)
+            join_branches(self._build, self._fork, [block.tasks for block in self._branches], self._join)
 
 
-def _joined(build: Build, fork: Step, branches: list[list[WorkflowTask]], join: str | bool) -> None:
+def join_branches(build: Build, fork: Step, branches: list[list[WorkflowTask]], join: str | bool = True) -> None:
+    """Put branches into a FORK_JOIN, and a JOIN after it, unless `join` is False; raises BuildError for an empty branch."""
     if not branches or not all(branches):
         raise BuildError(f"{fork.ref}: has {'a branch without a step' if branches else 'no branch'}")
     build.replace(fork, fork_tasks=branches)
@@ -107,7 +110,7 @@ def parallel(*steps: Any, name: str | None = None, join: str | bool = True, fiel
         block = Block(owner=fork, steps=moved)
         for step in moved:
             step.block = block
-    _joined(build, fork, [tasks for tasks, _ in taken], join)
+    join_branches(build, fork, [tasks for tasks, _ in taken], join)
     return steps
 
 
@@ -395,6 +398,14 @@ def attempt(*, name: str | None = None) -> Iterator[Attempt]:
 
 def _attempted(build: Build, ref: str, inner: Block) -> Step:
     """Put steps into a workflow of their own, which gets as input what they read of the flow around them."""
+    lost = next(
+        (place.task for place in walk(WorkflowDef(name=ref, tasks=inner.tasks)) if place.task.type == TaskType.SET_VARIABLE), None
+    )
+    if lost is not None:
+        raise BuildError(
+            f"{ref}: {lost.task_reference_name} sets a variable in an attempt, which runs as a workflow of its own and has its own "
+            "variables: set it after the attempt"
+        )
     own = set(build.steps_of(inner))
     given: dict[str, str] = {}
     names: dict[str, str] = {}

@@ -7,7 +7,7 @@ reference to what the function will return. Started by itself it is an execution
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache, update_wrapper
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast, overload
@@ -139,6 +139,15 @@ class TaskFunction(Shared, Generic[P, R]):
         if build is None:
             return self.function(*args, **kwargs)
         return cast(R, self.step(build, called_as(self.task_type, self._signature, args, kwargs)))
+
+    @property
+    def parameters(self) -> Sequence[str]:
+        """The names of what a call gives."""
+        return tuple(self._signature.parameters)
+
+    def bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name; raises BuildError for wrong ones."""
+        return called_as(self.task_type, self._signature, tuple(args), kwargs)
 
     def options(
         self,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import os
 import subprocess
 import sys
@@ -28,7 +29,7 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
     """The Python blocks of a page run one after another, and print what the page says they print."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
-    printed = ""
+    printed = source = ""
     for block in blocks(page):
         if block.mark == "output":
             assert printed == block.code, f"{name_of(page)}:{block.line}"
@@ -38,8 +39,11 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
             _run_as_tests(block, tmp_path)
         elif block.language == "python":
             out = io.StringIO()
+            # Flows are read from their source, which a reader has in a file: here it is the page's code, each line where it stands.
+            source += "\n" * (block.line - source.count("\n")) + block.code
+            linecache.cache[f"{page}.py"] = (len(source), None, source.splitlines(keepends=True), f"{page}.py")
             with contextlib.redirect_stdout(out):
-                exec(compile("\n" * block.line + block.code, str(page), "exec", dont_inherit=True), namespace)
+                exec(compile("\n" * block.line + block.code, f"{page}.py", "exec", dont_inherit=True), namespace)
             printed = out.getvalue()
 
 

@@ -55,7 +55,7 @@ def outside_an_attempt(order: Any) -> None:
 def another_flow(order: Any) -> None:
     kept: list[Any] = []
 
-    @flow
+    @flow(by_calls=True)
     def inner(x: str) -> None:
         kept.append(notify(x))
 
@@ -172,7 +172,7 @@ def test_a_mistake_says_what_to_write(function: Callable[[Any], object], text: s
         return function(order)  # type: ignore[return-value]
 
     wrong.__name__ = "wrong"
-    made = flow(function if function is awaits else wrong)
+    made = flow(by_calls=True)(function if function is awaits else wrong)
     with pytest.raises(BuildError) as raised:
         made.definition  # noqa: B018
     assert text in str(raised.value)
@@ -319,7 +319,7 @@ def test_a_reference_is_no_value() -> None:
     """It shows itself as what it will read."""
     kept: list[Any] = []
 
-    @flow
+    @flow(by_calls=True)
     def keeps(order: str) -> None:
         kept.append(notify(order))
 

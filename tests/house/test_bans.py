@@ -166,7 +166,9 @@ def test_sql_never_computes_now() -> None:
 
 
 def test_json_only() -> None:
-    """Nothing is pickled, marshalled or evaluated; methods of classes are made of the names of their fields."""
+    """Nothing is pickled, marshalled or evaluated, but for methods of classes, which are made of the names of their fields, and
+    what a flow's own text, which is part of the program, says of values that are known when it is compiled.
+    """
     found: list[str] = []
     for path in python_files():
         found += [
@@ -178,7 +180,7 @@ def test_json_only() -> None:
             f"{named(path)}:{node.lineno} calls {node.func.id}"
             for node in nodes_of(path)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("eval", "exec")
-            if named(path) != "conductorlite/model/attrs.py"
+            if named(path) not in ("conductorlite/model/attrs.py", "conductorlite/flows/reading/expressions.py")
         ]
     assert found == []
 

@@ -1,0 +1,272 @@
+"""Flows as a beginner writes them wrong: the error says the line, what is wrong with it, and what to write instead."""
+
+from __future__ import annotations
+
+import datetime as dt
+import itertools
+import json
+import linecache
+import os
+import random
+import sys
+import time
+import uuid
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from conductorlite import Engine, VirtualClock, flow, task
+from conductorlite.errors import BuildError
+from conductorlite.flows import now, parallel
+
+from trips import Flight, book_flight, list_rooms, notify, payment, quote  # isort: skip
+
+_numbers = itertools.count()
+sent: list[str] = []
+
+
+def send_mail(text: str) -> None:
+    """Is no task."""
+    sent.append(text)
+
+
+def load_rates() -> dict[str, float]:
+    """Is no task either."""
+    return {"eur": 1.0}
+
+
+@task
+def unannotated(x: int):  # type: ignore[no-untyped-def]
+    """Does not say what it returns."""
+    return x
+
+
+@task
+def maybe(x: int) -> dict[str, int] | None:
+    """Returns a map or nothing."""
+    return {"x": x} if x else None
+
+
+@attrs.define
+class Opened:
+    """What is no JSON."""
+
+    file: Any
+
+
+NAMES: dict[str, Any] = {
+    "book_flight": book_flight, "datetime": datetime, "dt": dt, "Flight": Flight, "json": json,
+    "list_rooms": list_rooms, "maybe": maybe,
+    "load_rates": load_rates, "notify": notify, "now": now, "Opened": Opened, "os": os, "parallel": parallel,
+    "payment": payment, "quote": quote, "random": random, "send_mail": send_mail, "sys": sys, "time": time,
+    "unannotated": unannotated, "uuid": uuid,
+}  # fmt: skip
+
+
+def function_of(body: str, head: str = "def wrong(order: str, number: int, items: list[str]) -> str:") -> Any:
+    """A function with a source that can be read."""
+    file = f"<wrong {next(_numbers)}>"
+    source = "\n".join((head, *(f"    {line}" for line in body.splitlines()), ""))
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    names = dict(NAMES)
+    exec(compile(source, file, "exec", dont_inherit=True), names)
+    return names["wrong"]
+
+
+#: What is wrong, the body with `#!` on the line that is named, and words of the cause and of the remedy.
+WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
+    "a plain call": ("notify(order)\nsend_mail(order)  #!", ("`send_mail` would be called while the flow is compiled", "@task")),
+    "a plain call assigned": ("rates = load_rates()  #!\nnotify(order)", ("`load_rates`", "now(load_rates(...))")),
+    "a plain call within a text": ("notify(f'{load_rates()}')  #!", ("`load_rates`", "@task")),
+    "print": ("notify(order)\nprint('done')  #!", ("`print` would be called while the flow is compiled", "@task")),
+    "open": ("text = open('x').read()  #!\nnotify(text)", ("`open", "@task")),
+    "the clock": ("notify(str(datetime.now()))  #!", ("`datetime.now`", "@task")),
+    "the clock by time": ("began = time.time()  #!\nnotify(order)", ("`time.time`", "@task")),
+    "today": ("notify(str(dt.date.today()))  #!", ("`dt.date.today`", "@task")),
+    "sleep": ("time.sleep(5)  #!\nnotify(order)", ("`time.sleep`", "@task")),
+    "chance": ("if random.random() < 0.5:  #!\n    notify(order)", ("`random.random`", "@task")),
+    "an id": ("notify(str(uuid.uuid4()))  #!", ("`uuid.uuid4`", "@task")),
+    "the environment": ("notify(os.environ['HOME'])  #!", ("`os.environ`", "give it as an argument")),
+    "getenv": ("notify(os.getenv('HOME') or '')  #!", ("`os.getenv`", "@task")),
+    "the command line": ("notify(sys.argv[0])  #!", ("`sys.argv`", "give it as an argument")),
+    "with": ("with open('x') as file:  #!\n    notify(order)", ("`with` is not part of a flow", "@task")),
+    "a function": ("def inner():  #!\n    return 1\nnotify(order)", ("a function in a flow", "define it outside")),
+    "a class": ("class Inner:  #!\n    pass\nnotify(order)", ("a class in a flow", "define it outside")),
+    "import": ("import math  #!\nnotify(order)", ("import outside",)),
+    "global": ("global x  #!\nnotify(order)", ("global variables", "return the value")),
+    "del": ("x = 1\ndel x  #!\nnotify(order)", ("does not delete names",)),
+    "a bare raise": ("notify(order)\nraise  #!", ("stands in an `except`", "raise ValueError(reason)")),
+    "raise of a value": ("raise order  #!", ("class of exceptions", "raise ValueError(reason)")),
+    "raise from": ("raise ValueError('x') from KeyError('y')  #!", ("`from` is not part of a flow",)),
+    "raise of two values": ("raise ValueError(order, number)  #!", ("given its text and nothing else",)),
+    "raise of a task's error": ("raise UnicodeDecodeError('x')  #!", ("makes its text by code of its own", "@task")),
+    "try of several": (
+        "try:\n    x = notify(order)\n    notify(x)  #!\nexcept Exception:\n    pass",
+        ("tries one call", "in `else`"),
+    ),
+    "try of an expression": ("try:\n    x = 1 / number  #!\nexcept Exception:\n    x = 0\nnotify(str(x))", ("tries one call",)),
+    "try with what is computed": (
+        "try:\n    notify(str(1 / number))  #!\nexcept Exception:\n    pass",
+        ("may raise by itself", "before the `try`"),
+    ),
+    "except of a type": (
+        "try:\n    notify(order)\nexcept ValueError:  #!\n    pass",
+        ("one `except Exception:`", "return which error it was"),
+    ),
+    "except with a name": ("try:\n    notify(order)\nexcept Exception as error:  #!\n    pass", ("has no name in a flow",)),
+    "finally": ("try:\n    notify(order)\nfinally:\n    notify('end')  #!", ("`finally` is not part of a flow",)),
+    "yield": ("yield notify(order)  #!", ("does not yield", "return the values")),
+    "walrus": ("if (x := notify(order)) == 'a':  #!\n    notify(x)", ("`:=`", "assign the name in a statement")),
+    "a lambda that calls": ("xs = sorted(items, key=lambda x: notify(x))  #!\nnotify(xs[0])", ("lambda", "in a statement")),
+    "a name of one branch": (
+        "if number > 3:\n    sent = notify(order)\nnotify(sent)  #!",
+        ("'sent' may be unassigned", "assign it in each, or before"),
+    ),
+    "a name of a loop": (
+        "for item in items:\n    sent = notify(item)\nnotify(sent)  #!",
+        ("'sent' may be unassigned", "assign it before the loop"),
+    ),
+    "the item after the loop": (
+        "for item in items:\n    notify(item)\nnotify(item)  #!",
+        ("'item' may be unassigned", "before the loop"),
+    ),
+    "a name before": ("notify(sent)  #!\nsent = order", ("'sent' is read before it is assigned",)),
+    "a misspelt name": ("notify(ordr)  #!", ("'ordr' is not defined", "did you mean 'order'?")),
+    "a misspelt task": ("notifi(order)  #!", ("'notifi' is not defined",)),
+    "a misspelt field": ("notify(book_flight(order).saet)  #!", ("Flight has no field 'saet'", "did you mean 'seat'?")),
+    "a misspelt argument": ("notify(txt=order)  #!", ("no argument 'txt'", "did you mean 'text'?")),
+    "a missing argument": ("notify()  #!", ("missing a required argument: 'text'",)),
+    "too many arguments": ("notify(order, order)  #!", ("too many positional arguments",)),
+    "stars": ("notify(*items)  #!", ("write out each argument",)),
+    "two stars": ("notify(**{'text': order})  #!", ("write out each argument", "**")),
+    "options of a later value": (
+        "notify.options(name=order)(order)  #!",
+        ("options of a call are known when the flow is compiled",),
+    ),
+    "a part assigned": ("order_ = {'a': order}\norder_['a'] = number  #!\nnotify(order)", ("cannot be assigned", "{**order")),
+    "insert": ("found = []\nfound.insert(0, notify(order))  #!", ("`found.insert` changes a value", "found = [*found, x]")),
+    "append to anything": ("json.loads('[]').append(notify(order))  #!", ("append",)),
+    "a shared list": (
+        "one = list_rooms(order)\nother = one\nother += list_rooms(order)  #!\nnotify(str(one))",
+        ("'other' may be a list that 'one' has too", "list(other)"),
+    ),
+    "a list that grows": (
+        "found = ['a']\nfor item in found:\n    found.append(notify(item))  #!",
+        ("'found' would grow while the loop goes over it", "list(found)"),
+    ),
+    "an endless loop": ("while True:  #!\n    notify(order)", ("never ends", "`break` or `return`")),
+    "a set of calls": ("found = {notify(item) for item in items}  #!", ("made in a list", "[...]")),
+    "a generator of calls": ("found = sum(quote(1) for item in items)  #!", ("made in a list", "[...]")),
+    "two loops of calls": ("found = [notify(a) for a in items for b in items]  #!", ("one `for`",)),
+    "more than a call of each": ("found = [notify(item) + '!' for item in items]  #!", ("one call", "write a flow")),
+    "parallel of a value": ("parallel(notify(order), order)  #!", ("takes calls of tasks and flows",)),
+    "a value called": ("order(1)  #!\nnotify(order)", ("'order' is a value of a step, which cannot be called",)),
+    "what is not annotated": (
+        "x = unannotated(number)\nnotify(str(x + 1))  #!",
+        ("unannotated does not say what it returns", "-> int:"),
+    ),
+    "a map or nothing": (
+        "x = maybe(number)\nif x is None:  #!\n    notify(order)",
+        ("is a map or None", "return a record or None"),
+    ),
+    "a case with a part": ("match order:\n    case [a, b]:  #!\n        notify(a)", ("a case of a flow is a value", "`1 | 2`")),
+    "a starred name": ("a, *b = items  #!\nnotify(a)", ("starred name", "values[1:]")),
+    "too few names": ("a, b = 1, 2, 3  #!\nnotify(order)", ("2 names are assigned 3 values",)),
+    "now of a later value": ("notify(now(order))  #!", ("'order' is known when the flow runs",)),
+    "now that raises": ("notify(str(now(1 / 0)))  #!", ("ZeroDivisionError",)),
+    "no JSON": ("kept = {1: object}\nif number:\n    kept = {2: order}\nnotify(str(kept))  #!", ("no JSON", "read it in each")),
+    "break in else": (
+        "for item in items:\n    for other in items:\n        notify(other)\n    else:\n        break  #!",
+        ("`else` of a loop", "use a variable"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "words"), WRONG.values(), ids=WRONG)
+def test_a_wrong_flow(body: str, words: tuple[str, ...]) -> None:
+    """The error names the line, shows it with a caret, and says cause and remedy."""
+    before = list(sent)
+    line = next((number for number, text in enumerate(body.splitlines(), 2) if "#!" in text), None)
+    with pytest.raises(BuildError) as raised:
+        flow(function_of(body)).definition  # noqa: B018
+    text = str(raised.value)
+    assert [word for word in words if word not in text] == [], text
+    assert line is None or f"line {line}\n" in text, text
+    assert "^" in text.splitlines()[-1]
+    assert sent == before
+
+
+def test_a_file_that_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flow is not compiled from a text that is not what the program runs."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "changing.py"
+    text = (
+        "from conductorlite import flow\nfrom trips import notify\n@flow\ndef wrong(order: str) -> str:\n    return notify(order)\n"
+    )
+    file.write_text(text, encoding="utf-8")
+    import changing  # type: ignore[import-not-found]
+
+    file.write_text(text.replace("notify(order)", "notify(order + '!')"), encoding="utf-8")
+    linecache.checkcache(str(file))
+    with pytest.raises(BuildError, match="changed since import"):
+        changing.wrong.definition  # noqa: B018
+
+
+def test_no_source() -> None:
+    """Control flow cannot be read where there is no text; calls alone mean the same without."""
+    names = dict(NAMES)
+    exec("def wrong(order: str) -> str:\n    if order:\n        notify(order)\n    return order", names)
+    with pytest.raises(BuildError, match="has no source here") as raised:
+        flow(names["wrong"]).definition  # noqa: B018
+    assert "by_calls=True" in str(raised.value)
+    exec("def wrong(order: str) -> str:\n    return notify(order)", names)
+    assert [one.name for one in flow(names["wrong"]).definition.tasks] == ["notify"]
+
+
+def test_now_is_computed_once() -> None:
+    """What is meant to be computed when the flow is compiled is, with what it then has."""
+    made = flow(function_of("rates = now(load_rates())\nreturn notify(f\"{rates['eur'] * number}\")"))
+    with Engine(workers=[made], clock=VirtualClock(0)) as engine:
+        run = engine.start(made, order="", number=3, items=[])
+        engine.run_until_idle()
+        assert run.result() == "3.0"
+
+
+@flow
+def countdown(number: int) -> int:
+    """Calls itself."""
+    return number if number < 1 else countdown(number - 1)
+
+
+def test_a_flow_does_not_call_itself() -> None:
+    """Its definition would have to hold itself."""
+    with pytest.raises(BuildError, match="does not call itself") as raised:
+        countdown.definition  # noqa: B018
+    assert "write a loop" in str(raised.value)
+
+
+@task
+def found(number: int) -> Flight | None:
+    """A flight, or none."""
+    return Flight(seat="1A", airport="FCO") if number else None
+
+
+@flow
+def looked_up(number: int) -> str:
+    """None is None, although Conductor has an empty map for it."""
+    flight = found(number)
+    if flight is None:
+        return "none"
+    return flight.seat
+
+
+@pytest.mark.parametrize(("number", "seat"), [(0, "none"), (1, "1A")])
+def test_a_record_or_none(number: int, seat: str) -> None:
+    """What a task without a result puts out is read as None."""
+    with Engine(workers=[looked_up], clock=VirtualClock(0)) as engine:
+        run = engine.start(looked_up, number=number)
+        engine.run_until_idle()
+        assert run.result() == seat
