@@ -21,6 +21,7 @@ from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: What may be done to rows without a trace: the rows of whole tables, where one more or less is possible.
 LEGAL_ROWS: Final = {
+    "_sqlite_migrations": "people read which steps ran; what the file needs is in its user_version",
     "archive": "an archived execution may have been removed; a copy under another id is found",
     "counters": "`removed` is not there before something was removed; an unknown counter is read by nobody",
     "definitions": "one that no execution is of any more, as that of one that has moved; one that is needed is found",
@@ -44,6 +45,10 @@ LEGAL_ROWS: Final = {
 
 #: Columns of which other values are possible, and what these do.
 LEGAL: Final = {
+    "_sqlite_migrations.applied_at": "people read it",
+    "_sqlite_migrations.id": "people read it",
+    "_sqlite_migrations.migration_set": "people read it",
+    "_sqlite_migrations.name": "people read it",
     "archive.archived_at": "people read it; an instant before the end is found",
     "archive.size": "people read it",
     "counters.name": "a counter that is missing, see its row; `registry` is found",

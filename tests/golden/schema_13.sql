@@ -7,19 +7,19 @@ CREATE TABLE "_sqlite_migrations" (
    "name" TEXT,
    "applied_at" TEXT
 );
-INSERT INTO "_sqlite_migrations" VALUES(1,'conductorlite','executions, their inboxes and queues, the registry','2026-11-27 06:00:39.799538+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(2,'conductorlite','limits, events, schedules, payloads, the archive, owners','2026-11-27 06:00:39.799962+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(3,'conductorlite','when the store was driven','2026-11-27 06:00:39.804605+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(4,'conductorlite','who holds tasks','2026-11-27 06:00:39.804979+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(5,'conductorlite','rate limits count what is handed to workers','2026-11-27 06:00:39.805304+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(6,'conductorlite','what was indexed, by fences','2026-11-27 06:00:39.805537+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(7,'conductorlite','executions by number','2026-11-27 06:00:39.805772+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(8,'conductorlite','timers in the rows of executions','2026-11-27 06:00:39.805991+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(9,'conductorlite','the last lines of a journal in the row of its execution','2026-11-27 06:00:39.806243+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(10,'conductorlite','what has failed, by bounds','2026-11-27 06:00:39.806445+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(11,'conductorlite','what is live, by execution','2026-11-27 06:00:39.806639+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(12,'conductorlite','messages to executions','2026-11-27 06:00:39.806835+00:00');
-INSERT INTO "_sqlite_migrations" VALUES(13,'conductorlite','views of executions and tasks for people','2026-11-27 06:00:39.807029+00:00');
+INSERT INTO "_sqlite_migrations" VALUES(1,'conductorlite','executions, their inboxes and queues, the registry','');
+INSERT INTO "_sqlite_migrations" VALUES(2,'conductorlite','limits, events, schedules, payloads, the archive, owners','');
+INSERT INTO "_sqlite_migrations" VALUES(3,'conductorlite','when the store was driven','');
+INSERT INTO "_sqlite_migrations" VALUES(4,'conductorlite','who holds tasks','');
+INSERT INTO "_sqlite_migrations" VALUES(5,'conductorlite','rate limits count what is handed to workers','');
+INSERT INTO "_sqlite_migrations" VALUES(6,'conductorlite','what was indexed, by fences','');
+INSERT INTO "_sqlite_migrations" VALUES(7,'conductorlite','executions by number','');
+INSERT INTO "_sqlite_migrations" VALUES(8,'conductorlite','timers in the rows of executions','');
+INSERT INTO "_sqlite_migrations" VALUES(9,'conductorlite','the last lines of a journal in the row of its execution','');
+INSERT INTO "_sqlite_migrations" VALUES(10,'conductorlite','what has failed, by bounds','');
+INSERT INTO "_sqlite_migrations" VALUES(11,'conductorlite','what is live, by execution','');
+INSERT INTO "_sqlite_migrations" VALUES(12,'conductorlite','messages to executions','');
+INSERT INTO "_sqlite_migrations" VALUES(13,'conductorlite','views of executions and tasks for people','');
 CREATE TABLE archive (
     workflow_id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL, ended_at INTEGER NOT NULL,
     archived_at INTEGER NOT NULL, size INTEGER NOT NULL, document BLOB NOT NULL

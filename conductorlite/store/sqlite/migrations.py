@@ -50,6 +50,8 @@ def bring_up_to_date(connection: sqlite3.Connection, found: int) -> None:
         # A new store is as the last step leaves it, and an older one has taken some before steps were kept.
         steps(name=name)(take if 0 < found < number else _nothing)
     steps.apply(database)
+    # The store knows no time but its engine's: which steps ran is kept, and not when.
+    database.execute("UPDATE _sqlite_migrations SET applied_at = '' WHERE migration_set = 'conductorlite'")
     _make_missing(database)
 
 

@@ -40,12 +40,13 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
     connection.execute("ROLLBACK")
     if found == VERSION:
         return
+    # Imported while the file is free: it takes long.
+    from conductorlite.store.sqlite.migrations import bring_up_to_date
+
     connection.execute("BEGIN EXCLUSIVE")
     try:
         present = _version(connection, path)  # read again: another process may have been first
         if present != VERSION:
-            from conductorlite.store.sqlite.migrations import bring_up_to_date
-
             bring_up_to_date(connection, present)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
