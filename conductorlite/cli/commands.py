@@ -21,7 +21,10 @@ __all__ = ["complete", "page", "program", "run_command"]
 #: The commands, where they are and what they are together there, in the order of the page.
 _COMMANDS: Final = {
     ("driving", "STARTING"): "run start",
-    ("operations", "CHANGING"): "retry restart rerun fork skip signal set-variables pause resume terminate remove sweep-payloads",
+    (
+        "operations",
+        "CHANGING",
+    ): "retry restart rerun fork skip send signal set-variables pause resume terminate remove sweep-payloads",
     ("queries", "LOOKING"): "list show history logs watch export explain agenda limits check diagram to-python",
     ("maintenance", "VALIDATING"): "validate",
     ("driving", "DRIVING"): "worker drive copy",
@@ -136,7 +139,8 @@ _JSON = """
 | `sweep-payloads` | `deleted`, `found` |
 | these with several ids | `bulkSuccessfulResults`: a list of such documents, and `bulkErrorResults`: messages by id |
 | `skip` | `workflowId`, `referenceTaskName`, `status` |
-| `signal` | `workflowId`, `referenceTaskName`, `taskId`, `status` |
+| `send` | `workflowId`, `topic`, `key`, `number`, `receiver` |
+| `signal` | `workflowId`, `referenceTaskName`, `taskId`, `status`; of one that was kept `kept` in place of the last two |
 | `set-variables` | `workflowId`, `variables` |
 | `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, \
  `data` (or `externalPayloadStoragePath`), `cause` |

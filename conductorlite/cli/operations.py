@@ -261,6 +261,21 @@ def skip(setting: Setting, workflow_id: str, task: str, input: str | None, outpu
     )
 
 
+@click.command("send")
+@_ID
+@click.argument("topic", metavar="TOPIC")
+@click.argument("value", metavar="JSON|@FILE", default="null")
+@click.option("--key", metavar="KEY", help="A message of the topic with this key is sent once.")
+@command_options()
+def send(setting: Setting, workflow_id: str, topic: str, value: str, key: str | None) -> None:
+    """Send an execution a message of a topic, for a task that receives it."""
+    with setting.engine() as engine:
+        message = engine.send(workflow_id, topic, read_json(value, "VALUE"), key=key)
+    names = {"workflowId": workflow_id, "topic": topic, "key": message.key, "number": message.number}
+    waits = "kept until a task receives it" if message.receiver is None else f"received by {message.receiver}"
+    setting.screen.answer({**names, "receiver": message.receiver}, f"{workflow_id}: message {message.number} of {topic}: {waits}")
+
+
 @click.command("signal")
 @_ID
 @click.option("--task", metavar="TASK", help="A reference or task id (default: the first WAIT or HUMAN, also of children).")
@@ -336,4 +351,4 @@ def _change(
 
 
 #: The commands of this module, in the order of the help.
-CHANGING = (retry, restart, rerun, fork, skip, signal, set_variables, pause, resume, terminate, remove, sweep_payloads)
+CHANGING = (retry, restart, rerun, fork, skip, send, signal, set_variables, pause, resume, terminate, remove, sweep_payloads)

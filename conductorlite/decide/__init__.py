@@ -45,7 +45,6 @@ from conductorlite.decide.reports import (
     on_response_timeout,
     on_task_timeout,
     on_total_timeout,
-    on_wait_ends,
     on_workflow_timeout,
 )
 from conductorlite.decide.sub_workflows import on_child_ended, on_started
@@ -70,12 +69,12 @@ from conductorlite.plan.compile import Plan
 if TYPE_CHECKING:
     from conductorlite.decide.elapsed import on_clock_set, on_suspended
     from conductorlite.decide.forks import on_fork
-    from conductorlite.decide.messages import on_send, receive
+    from conductorlite.decide.messages import on_send, on_wait_ends, receive
     from conductorlite.decide.reruns import on_rerun, on_restart
     from conductorlite.decide.retries import on_child_reopened, on_retry
 else:
     on_clock_set, on_suspended = functions("conductorlite.decide.elapsed", "on_clock_set", "on_suspended")
-    on_send, receive = functions("conductorlite.decide.messages", "on_send", "receive")
+    on_send, on_wait_ends, receive = functions("conductorlite.decide.messages", "on_send", "on_wait_ends", "receive")
     (on_fork,) = functions("conductorlite.decide.forks", "on_fork")
     on_rerun, on_restart = functions("conductorlite.decide.reruns", "on_rerun", "on_restart")
     on_child_reopened, on_retry = functions("conductorlite.decide.retries", "on_child_reopened", "on_retry")

@@ -15,13 +15,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
-from conductorlite.decide.reports import take_report
+from conductorlite.decide.reports import due_attempt, take_report
 from conductorlite.model.attrs import changed
+from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Outcome
 from conductorlite.model.executions import HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.later import functions
-from conductorlite.model.mailbox import MAX_MESSAGES, WorkflowMessage, signal_topic
+from conductorlite.model.mailbox import DEFAULT_TOPIC, MAX_BATCH, MAX_MESSAGES, WorkflowMessage, signal_topic, topic_of
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.texts import instant_text
 from conductorlite.plan.compile import Node, Plan, split_ref
 
 if TYPE_CHECKING:
@@ -29,10 +31,13 @@ if TYPE_CHECKING:
 else:
     following, starts_of = functions("conductorlite.plan.migration", "following", "starts_of")
 
-__all__ = ["SIGNALED", "give_back", "on_send", "receive", "rename_receivers", "why_unreachable"]
+__all__ = ["SIGNALED", "give_back", "on_send", "on_wait_ends", "receive", "rename_receivers", "why_unreachable"]
 
 #: Types of the tasks for which a signal that comes early is kept; a DYNAMIC may stand for one.
 SIGNALED: Final = frozenset({"WAIT", "HUMAN", "DYNAMIC"})
+
+
+_PULL: Final = "PULL_WORKFLOW_MESSAGES"
 
 
 def on_send(changeset: Changeset, event: Event) -> None:
@@ -49,13 +54,15 @@ def on_send(changeset: Changeset, event: Event) -> None:
     elif known is not None:
         text = f"message {known.number} of topic {topic!r} has the key {key!r} and another value"
         changeset.reply(event, Outcome.CONFLICT, text)
-    elif said.get("posted") or _is_taken(changeset, event, ref):
+    elif said.get("posted") or _is_taken(changeset, event, topic, ref):
         _keep(changeset, topic, key, value)
-        for task in _receivers(changeset, ref):
+        for task in _receivers(changeset, topic, ref):
             receive(changeset, task.ref)
+            if not changeset.workflow.unreceived:
+                break
 
 
-def _is_taken(changeset: Changeset, event: Event, ref: str | None) -> bool:
+def _is_taken(changeset: Changeset, event: Event, topic: str, ref: str | None) -> bool:
     """Whether a message can be kept; if it cannot, the event is answered."""
     row = changeset.workflow
     if row.status.terminal:
@@ -65,7 +72,7 @@ def _is_taken(changeset: Changeset, event: Event, ref: str | None) -> bool:
         text = f"{row.unreceived} messages are kept for tasks that have not received them, and no more than {MAX_MESSAGES} can be"
         changeset.reply(event, Outcome.FULL, text)
         return False
-    if ref is None or any(True for _ in _receivers(changeset, ref)):
+    if ref is None or any(True for _ in _receivers(changeset, topic, ref)):
         return True
     changeset.reader.prefetch(everything=True)
     why = why_unreachable(row, changeset.everything(), changeset.plan_of, ref)
@@ -84,19 +91,31 @@ def _keep(changeset: Changeset, topic: str, key: str, value: Any) -> None:
     )
 
 
-def _receivers(changeset: Changeset, ref: str | None) -> Iterator[Task]:
-    """The open tasks that a signal is for, in the order in which they began."""
+def _receivers(changeset: Changeset, topic: str, ref: str | None) -> Iterator[Task]:
+    """The open tasks that a message of a topic, or a signal to a task, is for, in the order in which they began."""
     if changeset.workflow.status.terminal:
         return
     for task in changeset.all_live():
-        if ref in (task.ref, task.base_ref) and task.task_type in SIGNALED and not task.status.terminal:
+        if task.status.terminal:
+            continue
+        if ref is None:
+            is_for = task.task_type == _PULL and topic_of(changeset.value(task.input)) == topic
+        else:
+            is_for = ref in (task.ref, task.base_ref) and task.task_type in SIGNALED
+        if is_for:
             yield task
 
 
-def receive(changeset: Changeset, ref: str) -> None:
-    """Have a task that has begun take what is kept for it, the lowest number first, until it has ended."""
+def receive(changeset: Changeset, ref: str, *, ended: bool = False) -> None:
+    """Have a task that has begun take what is kept for it, the lowest number first; with `ended` its time is over.
+
+    A WAIT or HUMAN takes signals until it has ended, a PULL_WORKFLOW_MESSAGES as many messages as it asks for, and ends with them.
+    """
     task = changeset.task(ref)
     if task is None or task.status is not TaskStatus.IN_PROGRESS or changeset.workflow.rate_limited:
+        return
+    if task.task_type == _PULL:
+        _pull(changeset, task, ended=ended)
         return
     topics = {signal_topic(task.ref), signal_topic(task.base_ref)}
     while changeset.workflow.unreceived and not task.status.terminal:
@@ -107,6 +126,47 @@ def receive(changeset: Changeset, ref: str) -> None:
         _take(changeset, task, [message])
         take_report(changeset, task, changeset.value(message.value))
         task = changeset.known(ref)
+
+
+def on_wait_ends(changeset: Changeset, event: Event) -> None:
+    """A WAIT is over, or the time in which a task waits for messages."""
+    task = due_attempt(changeset, event, "wait_until")
+    if task is not None and task.task_type == _PULL:
+        receive(changeset, task.ref, ended=True)
+    elif task is not None:
+        # What was signalled to it while it waited is its output.
+        changeset.close(task, TaskStatus.COMPLETED)
+
+
+def _pull(changeset: Changeset, task: Task, *, ended: bool) -> None:
+    """Have a task receive messages of its topic, if there are any, or none where it does not wait for them any more."""
+    values = changeset.value(task.input)
+    topic = topic_of(values) or DEFAULT_TOPIC
+    found = changeset.unreceived_messages(topic, _batch_size(values.get("batchSize"))) if changeset.workflow.unreceived else []
+    if not found and not ended and values.get("blocking") is not False:
+        return
+    received: list[WorkflowMessage] = []
+    documents: list[dict[str, Any]] = []
+    for message in found:
+        document = {
+            "id": message.key,
+            "workflowId": message.workflow_id,
+            "payload": changeset.value(message.value),
+            "receivedAt": instant_text(message.sent_at),
+        }
+        whole = Payload.of({"messages": [*documents, document], "count": len(documents) + 1}, bounded=False)
+        if received and changeset.bounds.barriers.refusal("task_output", whole) is not None:
+            break  # the next task takes it
+        received.append(message)
+        documents.append(document)
+    _take(changeset, task, received)
+    take_report(changeset, task, {"status": "COMPLETED", "output": {"messages": documents, "count": len(documents)}})
+
+
+def _batch_size(value: object) -> int:
+    """How many messages a task receives at most: of a number what is nearest to it, of anything else one."""
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else 1
+    return int(min(max(number, 1), MAX_BATCH))
 
 
 def _take(changeset: Changeset, task: Task, messages: Iterable[WorkflowMessage]) -> None:

@@ -46,6 +46,7 @@ from conductorlite.plan.compile import Node
 
 __all__ = [
     "ALONE_AFTER",
+    "due_attempt",
     "held_attempt",
     "on_extend_lease",
     "on_give_back",
@@ -55,7 +56,6 @@ __all__ = [
     "on_response_timeout",
     "on_task_timeout",
     "on_total_timeout",
-    "on_wait_ends",
     "on_workflow_timeout",
     "take_report",
 ]
@@ -290,7 +290,7 @@ def on_give_back(changeset: Changeset, event: Event) -> None:
     offer(changeset, node, row)
 
 
-def _due(changeset: Changeset, event: Event, deadline: str) -> Task | None:
+def due_attempt(changeset: Changeset, event: Event, deadline: str) -> Task | None:
     """The open attempt whose deadline has come; None when the event is void or has to wait."""
     task = changeset.task(event.ref or "")
     if (
@@ -315,7 +315,7 @@ def _expired(changeset: Changeset, event: Event, deadline: str) -> Task | None:
 
     What no definition sets counts only time in which the store was driven: what is left of it is put off.
     """
-    task = _due(changeset, event, deadline)
+    task = due_attempt(changeset, event, deadline)
     left = 0 if task is None or counted(event) is None else changeset.reader.left(event)
     if task is None or left <= 0:
         return task
@@ -327,14 +327,6 @@ def _expired(changeset: Changeset, event: Event, deadline: str) -> Task | None:
     reason = f"it counts driven time, of which {_seconds(left)} are left"
     changeset.journal(HistoryKind.POSTPONED, name, ref=task.ref, attempt=task.attempt, number=left, reason=reason)
     return None
-
-
-def on_wait_ends(changeset: Changeset, event: Event) -> None:
-    """A WAIT is over."""
-    task = _due(changeset, event, "wait_until")
-    if task is not None:
-        # What was signalled to it while it waited is its output.
-        changeset.close(task, TaskStatus.COMPLETED)
 
 
 def on_poll_timeout(changeset: Changeset, event: Event) -> None:
@@ -378,7 +370,7 @@ def _waits_beyond_default(changeset: Changeset, task: Task) -> bool:
 
 def on_total_timeout(changeset: Changeset, event: Event) -> None:
     """All attempts together took too long, counted from the first scheduling."""
-    task = _due(changeset, event, "total_timeout_at")
+    task = due_attempt(changeset, event, "total_timeout_at")
     if task is not None:
         policy = changeset.node(task).policy
         text = (

@@ -221,7 +221,8 @@ def on_migrate(changeset: Changeset, event: Event) -> None:
     events = changeset.reader.inbox()
     work = {posted.event_id: changeset.value(posted.data) for posted in events if posted.kind is EventKind.CONTINUE}
     pending = [place for one in work.values() for place in pending_of(one)]
-    plan = plan_between(workflow, changeset.everything(), changeset.plan, changeset.reader.plan(digest), refs, pending)
+    messages = changeset.all_messages() if workflow.unreceived else ()
+    plan = plan_between(workflow, changeset.everything(), changeset.plan, changeset.reader.plan(digest), refs, pending, messages)
     if plan.blocked:
         changeset.reply(event, Outcome.CONFLICT, "; ".join(plan.reasons))
         return

@@ -13,7 +13,7 @@ from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.loading import LoadReport, load_folder
 from conductorlite.engine.registry import Embedded, registered, registered_schema
-from conductorlite.engine.turn_types import missing, stored_pages
+from conductorlite.engine.turn_types import messages_to, missing, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import EventKind
@@ -193,7 +193,8 @@ class Definitions(Service):
         cut = [event.data for event in view.inbox(row.workflow_id) if event.kind is EventKind.CONTINUE]
         texts = self._turns.texts(view, row.workflow_id, {data.digest for data in cut if data.absent})
         pending = [place for data in cut for place in pending_of(texts.get(data.digest, data).value)]
-        return plan_between(row, rows, self._turns.plans.plan(view, row), target.plan, refs, pending)
+        messages = messages_to(view, row.workflow_id) if row.unreceived else ()
+        return plan_between(row, rows, self._turns.plans.plan(view, row), target.plan, refs, pending, messages)
 
     def _move(self, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> None:
         # Before the event, which may have to wait for its turn in the inbox; a text that no row refers to yet does no harm.

@@ -13,9 +13,10 @@ from typing import Final
 
 from conductorlite.model import attrs
 from conductorlite.model.decisions import DEADLINES, TIMERS, Event, EventKind, Message, queue_name
+from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.limits import Limit, Member, MemberState
-from conductorlite.model.mailbox import WorkflowMessage
+from conductorlite.model.mailbox import WorkflowMessage, topic_of
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -259,8 +260,11 @@ def messages_are_received_once(audit: ExecutionAudit) -> Iterator[str]:
 
 
 def _receives(task: Task, message: WorkflowMessage) -> bool:
-    """Whether a task waits for a message."""
-    return task.status is TaskStatus.IN_PROGRESS and message.signal_to in (task.ref, task.base_ref)
+    """Whether a task waits for a message; False for one whose input is not read."""
+    if task.status is not TaskStatus.IN_PROGRESS or message.signal_to is not None:
+        return task.status is TaskStatus.IN_PROGRESS and message.signal_to in (task.ref, task.base_ref)
+    pulls = task.task_type == TaskType.PULL_WORKFLOW_MESSAGES and not task.input.absent
+    return pulls and topic_of(task.input.value) == message.topic
 
 
 def timers_amiss(task: Task, inbox: Mapping[str, Event]) -> Iterator[tuple[str, EventKind, int | None, Event | None]]:

@@ -26,11 +26,12 @@ from conductorlite.engine.registry import Registry
 from conductorlite.engine.reports import Reports, Secrecy, cut_result, kept_result
 from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.transactions import OwnTransaction
-from conductorlite.engine.turn_types import Listener, status_of
+from conductorlite.engine.turn_types import Listener, missing, status_of
+from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Clock, Deadline, SystemClock
 from conductorlite.model.decisions import EventKind, Outcome, queue_name
-from conductorlite.model.definitions import TaskDef
+from conductorlite.model.definitions import MAX_KEY, TaskDef
 from conductorlite.model.errors import (
     ConductorliteError,
     Conflict,
@@ -53,10 +54,10 @@ from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, Reading
 from conductorlite.store.tables import ExecutionFilter
 
 if TYPE_CHECKING:
-    from conductorlite.model.mailbox import WorkflowMessage, signal_topic, signal_value
+    from conductorlite.model.mailbox import WorkflowMessage, signal_topic, signal_value, topic_of
     from conductorlite.store.search import SearchResult, WorkflowSummary
 else:
-    signal_topic, signal_value = functions("conductorlite.model.mailbox", "signal_topic", "signal_value")
+    signal_topic, signal_value, topic_of = functions("conductorlite.model.mailbox", "signal_topic", "signal_value", "topic_of")
 
 __all__ = ["Verbs"]
 
@@ -315,6 +316,31 @@ class Verbs(Nouns):
             if reply is None or reply.outcome is Outcome.DONE:
                 return self.tasks.get(found.task_id)
         raise Conflict(f"{workflow_id}: what waits changes faster than it can be answered")
+
+    def send(self, workflow_id: str, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
+        """Send an execution a message, and return it as it is kept.
+
+        It goes to the open PULL_WORKFLOW_MESSAGES of its `topic` (text of 1 to 255 characters) that began first, or is kept for the
+        next one. `value` is any JSON value. Sent again with the same `key` (1 to 255 characters) it is the message that is there
+        already; without a key each call sends another one. While the execution is paused messages are kept.
+
+        Raises ExecutionNotFound, ExecutionEnded, MailboxFull when 1,000 messages are kept already that no task has received,
+        InvalidInput, PayloadTooLarge, Conflict when the key is that of a message with another value, and Parked; then nothing is
+        kept. Source of the rule: Conductor's workflow message queue.
+        """
+        for name, text in (("topic", topic), ("key", key)):
+            if (text is not None or name == "topic") and (not isinstance(text, str) or not 0 < len(text) <= MAX_KEY):
+                raise InvalidInput(f"{name}: {printable(text, 80)!r} is not a text of 1 to {MAX_KEY} characters")
+        if topic_of({"topic": topic}) is None:
+            raise InvalidInput(f"topic {printable(topic, 80)!r} is that of signals: use `signal`")
+        known = self.core.control.new_id() if key is None else key
+        self._send_event(workflow_id, topic, value, known, **({"new": True} if key is None else {}))
+        with self._backend.reading() as view:
+            message = view.mailbox(workflow_id).message(topic, known)
+            if message is None:
+                raise missing(view, workflow_id)
+            texts = self.core.queries.texts(view, workflow_id, [message.value])
+        return changed(message, value=texts.get(message.value.digest, message.value))
 
     def _keep_signal(
         self, workflow_id: str, ref: str, status: TaskStatus, output: Mapping[str, Any] | None, reason: str | None

@@ -14,6 +14,7 @@ from conductorlite.model.decisions import DEADLINES, Event, EventKind
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Reason, ReasonKind, Task, Workflow, printed_ref
 from conductorlite.model.limits import Limit, Member, MemberState, admission
+from conductorlite.model.mailbox import DEFAULT_TOPIC, topic_of
 from conductorlite.model.policies import task_policy
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import instant_in_words, span_in_words
@@ -353,6 +354,13 @@ class Waits:
         until = task.wait_until
         return "TIME", f"ends its wait at {instant_in_words(until)} ({self._ahead(until)})", until
 
+    def _receiving(self, task: Task) -> _Wait:
+        topic = None if task.input.absent or task.input.external is not None else topic_of(task.input.value)
+        text = f"waits for a message of topic {topic or DEFAULT_TOPIC}, {self._since(task.started_at)}"
+        if task.wait_until is None:
+            return "MESSAGES", text, task.started_at
+        return "MESSAGES", f"{text}, and goes on without one {self._ahead(task.wait_until)}", task.wait_until
+
     def _joining(self, task: Task) -> _Wait:
         place = self.places.get(task.base_ref)
         refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(place.task.join_on if place else ())]
@@ -406,6 +414,7 @@ class Waits:
 _WAITS: Final[dict[str, Callable[[Waits, Task], _Wait]]] = {
     TaskType.WAIT: Waits._waiting,
     TaskType.HUMAN: Waits._waiting,
+    TaskType.PULL_WORKFLOW_MESSAGES: Waits._receiving,
     TaskType.JOIN: Waits._joining,
     TaskType.EXCLUSIVE_JOIN: Waits._joining_one,
     TaskType.DO_WHILE: Waits._looping,

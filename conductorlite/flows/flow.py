@@ -352,13 +352,15 @@ def wait(
     build = current("wait()")
     given: dict[str, Any] = {}
     if duration is not None:
-        given["duration"] = (
-            build.written(duration) if isinstance(duration, str | Reference) else f"{to_span(duration) / 1000:g} seconds"
-        )
+        given["duration"] = _duration(build, duration)
     if until is not None:
         given["until"] = build.written(until if isinstance(until, Reference) else _until(until))
     step = build.operator(TaskType.WAIT, "wait", name, fields, input_parameters=given)
     return Reference(f"{step.ref}.output", step)
+
+
+def _duration(build: Build, duration: Span | Reference) -> Any:
+    return build.written(duration) if isinstance(duration, str | Reference) else f"{to_span(duration) / 1000:g} seconds"
 
 
 def _until(instant: Instant) -> str:
@@ -393,6 +395,26 @@ def human(
         definition = attrs.evolve(definition, timeout_policy=TimeoutPolicy.RETRY, **again)
     step = build.operator(TaskType.HUMAN, name, name, fields, input_parameters=build.written(given), task_definition=definition)
     return cast(R, Reference(f"{step.ref}.output" if is_whole(returns) else f"{step.ref}.output.result", step))
+
+
+def receive(
+    topic: str | Reference,
+    returns: type[R] = dict,  # type: ignore[assignment]
+    *,
+    timeout: Span | Reference | None = None,
+    name: str | None = None,
+    fields: More = None,
+) -> R:
+    """Wait for the next message of a topic, which `engine.send` sends, and give its value (PULL_WORKFLOW_MESSAGES).
+
+    After the `timeout`, if there is one, the value is null.
+    """
+    build = current("receive()")
+    given = {"topic": build.written(topic)}
+    if timeout is not None:
+        given["duration"] = _duration(build, timeout)
+    step = build.operator(TaskType.PULL_WORKFLOW_MESSAGES, "receive", name, fields, input_parameters=given)
+    return cast(R, Reference(f"{step.ref}.output.messages[0].payload", step))
 
 
 def terminate(

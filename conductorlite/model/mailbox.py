@@ -15,10 +15,16 @@ from conductorlite.model.canonical import Payload
 if TYPE_CHECKING:
     from conductorlite.model.executions import TaskResult
 
-__all__ = ["MAX_MESSAGES", "SIGNAL", "WorkflowMessage", "signal_topic", "signal_value"]
+__all__ = ["DEFAULT_TOPIC", "MAX_BATCH", "MAX_MESSAGES", "SIGNAL", "WorkflowMessage", "signal_topic", "signal_value", "topic_of"]
 
 #: So many messages are kept for an execution until a task receives them; Conductor's `maxQueueSize`.
 MAX_MESSAGES: Final = 1_000
+
+#: The topic of what Conductor's API sends, and of a task that names none.
+DEFAULT_TOPIC: Final = "messages"
+
+#: Most messages that a task receives at once; Conductor's `maxBatchSize`.
+MAX_BATCH: Final = 100
 
 #: What the topic of a signal begins with; no topic that is given does.
 SIGNAL: Final = "task:"
@@ -27,6 +33,14 @@ SIGNAL: Final = "task:"
 def signal_topic(ref: str) -> str:
     """The topic of signals to a task, by its reference."""
     return SIGNAL + ref
+
+
+def topic_of(values: Mapping[str, Any]) -> str | None:
+    """The topic that the input of a receiving task names; None when that is no text, or is that of signals."""
+    topic = values.get("topic")
+    if topic is None or topic == "":
+        return DEFAULT_TOPIC
+    return topic if isinstance(topic, str) and not topic.startswith(SIGNAL) else None
 
 
 def signal_value(result: TaskResult, output: Mapping[str, Any]) -> dict[str, Any]:

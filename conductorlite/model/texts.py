@@ -40,6 +40,7 @@ __all__ = [
     "escape_for_log",
     "format_traceback",
     "instant_in_words",
+    "instant_text",
     "member_of",
     "optional_ms",
     "plain_ms",
@@ -338,6 +339,12 @@ def instant_in_words(at: int) -> str:
     except OverflowError:
         return f"{at} ms after 1970"
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def instant_text(at: int) -> str:
+    """An instant in ISO 8601, in UTC, as Java writes it: with ms where there are any."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{f'.{at % 1000:03}' if at % 1000 else ''}Z"
 
 
 def escape_for_log(text: str) -> str:

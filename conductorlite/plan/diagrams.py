@@ -39,6 +39,7 @@ _SHAPES: Final = {
     TaskType.START_WORKFLOW: ('[["', '"]]'),
     TaskType.WAIT: ('(["', '"])'),
     TaskType.HUMAN: ('(["', '"])'),
+    TaskType.PULL_WORKFLOW_MESSAGES: ('(["', '"])'),
 }
 
 _COLOURS: Final = {

@@ -84,6 +84,7 @@ ALONE: Final = frozenset(
         TaskType.START_WORKFLOW,
         TaskType.TERMINATE,
         TaskType.HUMAN,
+        TaskType.PULL_WORKFLOW_MESSAGES,
         TaskType.LAMBDA,
         TaskType.JSON_JQ_TRANSFORM,
     }

@@ -8,15 +8,18 @@ where it would run again. Whatever is in doubt blocks, with a reason that names 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 from conductorlite.model import attrs
-from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.definitions import LOOP_DELIMITER, TaskType, WorkflowDef
 from conductorlite.model.executions import Task, Workflow, printed_ref
+from conductorlite.model.mailbox import SIGNAL, WorkflowMessage, topic_of
 from conductorlite.plan.compile import Node, Plan, compile_plan
 from conductorlite.plan.difference import in_words, renamed
+from conductorlite.plan.findings import is_expression
 from conductorlite.plan.tree import Branch, TreePosition, positions
 
 __all__ = ["MigrationPlan", "Place", "Verdict", "following", "plan_between", "plan_migration", "starts_of"]
@@ -120,9 +123,32 @@ def plan_between(
     new: Plan,
     refs: Mapping[str, str] = _NO_REFS,
     pending: Iterable[Place] = (),
+    messages: Iterable[WorkflowMessage] = (),
 ) -> MigrationPlan:
-    """The same on compiled plans. `rows` are the last attempts; `pending` is what a cut turn has still to schedule."""
-    return _Move(workflow, rows, old, new, refs, tuple(pending)).plan()
+    """The same on compiled plans. `rows` are the last attempts; `pending` is what a cut turn has still to schedule.
+
+    `messages` are those to the execution: a note names each topic that no task of the new definition receives.
+    """
+    plan = _Move(workflow, rows, old, new, refs, tuple(pending)).plan()
+    left = Counter(message.topic for message in messages if message.receiver is None)
+    notes = [_unreceived(topic, count) for topic, count in left.items() if not _has_receiver(new, topic, refs)]
+    return attrs.evolve(plan, notes=(*plan.notes, *notes)) if notes else plan
+
+
+def _has_receiver(plan: Plan, topic: str, refs: Mapping[str, str]) -> bool:
+    """Whether a task of a definition may receive messages of a topic, or a signal to the task it names."""
+    if topic.startswith(SIGNAL):
+        ref = topic.removeprefix(SIGNAL)
+        base = next((name for name in (ref, ref.split(LOOP_DELIMITER)[0]) if refs.get(name, name) in plan.nodes), None)
+        return base is not None
+    named = (node.task.input_parameters for node in plan.nodes.values() if node.task.type == TaskType.PULL_WORKFLOW_MESSAGES)
+    return any(is_expression(given.get("topic")) or topic_of(given) == topic for given in named)
+
+
+def _unreceived(topic: str, count: int) -> str:
+    of = f"for {topic.removeprefix(SIGNAL)}" if topic.startswith(SIGNAL) else f"of topic {topic}"
+    many = f"{count} messages" if count != 1 else "1 message"
+    return f"{many} {of}: received by no task of the new definition"
 
 
 class _Move:

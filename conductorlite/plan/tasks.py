@@ -23,7 +23,7 @@ from conductorlite.model.definitions import (
 )
 from conductorlite.model.errors import MissingExtra
 from conductorlite.model.later import functions
-from conductorlite.model.scalars import LARGEST_VERSION, property_name
+from conductorlite.model.scalars import LARGEST_VERSION, is_integer, property_name
 from conductorlite.plan.findings import (
     Findings,
     Scope,
@@ -42,8 +42,10 @@ from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, is_expressed, 
 if TYPE_CHECKING:
     from conductorlite.language.durations import parse_duration, parse_until
     from conductorlite.language.jq import compile_jq, need_jq
+    from conductorlite.model.mailbox import topic_of
     from conductorlite.plan.expressions import check_stored_expression
 else:
+    (topic_of,) = functions("conductorlite.model.mailbox", "topic_of")
     parse_duration, parse_until = functions("conductorlite.language.durations", "parse_duration", "parse_until")
     compile_jq, need_jq = functions("conductorlite.language.jq", "compile_jq", "need_jq")
     (check_stored_expression,) = functions("conductorlite.plan.expressions", "check_stored_expression")
@@ -254,11 +256,21 @@ def _check_wait(node: TreePosition, scope: Scope, findings: Findings) -> None:
     duration, until = input_value(node.task, "duration"), input_value(node.task, "until")
     path = f"{node.path}.inputParameters"
     if _given(duration) and _given(until):
-        findings.error(path, "has both duration and until; WAIT takes one of them")
+        findings.error(path, f"has both duration and until; {node.task.type} takes one of them")
     if _given(duration) and not is_expression(duration):
         findings.tried(f"{path}.duration", parse_duration, str(duration))
     if _given(until) and not is_expression(until):
         findings.tried(f"{path}.until", parse_until, str(until), "UTC")
+
+
+def _check_pull(node: TreePosition, scope: Scope, findings: Findings) -> None:
+    _check_wait(node, scope, findings)
+    topic, path = input_value(node.task, "topic"), f"{node.path}.inputParameters"
+    if topic_of({"topic": topic}) is None and not is_expression(topic):
+        findings.error(f"{path}.topic", f"{str(topic)[:60]!r} is no topic: that is a text, and does not begin with 'task:'")
+    size = input_value(node.task, "batchSize")
+    if size is not None and not is_expression(size) and not (is_integer(size) and 1 <= size <= 100):
+        findings.warn(f"{path}.batchSize", f"{str(size)[:60]!r} is not a number from 1 to 100: the nearest one is taken")
 
 
 def _given(value: object) -> bool:
@@ -430,6 +442,7 @@ _CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         TaskType.JSON_JQ_TRANSFORM: check_transform,
         TaskType.KAFKA_PUBLISH: _demanding("kafka_request"),
         TaskType.LAMBDA: check_lambda,
+        TaskType.PULL_WORKFLOW_MESSAGES: _check_pull,
         TaskType.SUB_WORKFLOW: _check_sub_workflow,
         TaskType.SWITCH: check_switch,
         TaskType.TERMINATE: _check_terminate,

@@ -70,6 +70,7 @@ OPERATOR_TYPES: Final = frozenset(
         TaskType.DECISION,
         TaskType.EXCLUSIVE_JOIN,
         TaskType.HUMAN,
+        TaskType.PULL_WORKFLOW_MESSAGES,
         TaskType.LAMBDA,
         TaskType.JSON_JQ_TRANSFORM,
     }

@@ -117,6 +117,10 @@ class AsyncRun(StaysHere, Generic[R]):
         """`Run.signal`, awaited."""
         return await self._engine._bridge.call(self._run.signal, output, task=task)
 
+    async def send(self, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
+        """`Run.send`, awaited."""
+        return await self._engine._bridge.call(self._run.send, topic, value, key=key)
+
     async def pause(self) -> None:
         """`Run.pause`, awaited."""
         await self._engine._bridge.call(self._run.pause)
@@ -636,6 +640,10 @@ class AsyncEngine(StaysHere):
     ) -> Task | None:
         """`Engine.signal`, awaited."""
         return await self._bridge.call(self._engine.signal, workflow_id, output, task=task, status=status, reason=reason)
+
+    async def send(self, workflow_id: str, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
+        """`Engine.send`, awaited."""
+        return await self._bridge.call(self._engine.send, workflow_id, topic, value, key=key)
 
     async def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:
         """`Engine.get`, awaited."""

@@ -16,6 +16,7 @@ from conductorlite.model.policies import derive_id
 
 if TYPE_CHECKING:
     from conductorlite.model.handlers import EventExecution
+    from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = ["TaskContext", "idempotency_key"]
 
@@ -31,7 +32,7 @@ def idempotency_key(workflow_id: str, ref: str) -> str:
 class TaskContext(StaysHere):
     """Handed to a worker function that has a parameter annotated with this class."""
 
-    __slots__ = ("_engine", "_noted", "interceptors", "lost", "notes", "observers", "task")
+    __slots__ = ("_engine", "_noted", "_sent", "interceptors", "lost", "notes", "observers", "task")
     _instead = "send its `task`, or its `idempotency_key`"
     #: The default of that parameter, for type checkers: flows call the function without it.
     given: ClassVar[TaskContext] = None  # type: ignore[assignment]
@@ -43,7 +44,7 @@ class TaskContext(StaysHere):
         self.lost = False
         #: What `TaskLogHandler` has noted and is not stored yet, and how many lines that were in all.
         self.notes: deque[str] | None = None
-        self._noted = 0
+        self._noted = self._sent = 0
         #: Those that look at the engine.
         self.observers: Sequence[Observer] = engine.core.turns.observers
         #: What the engine puts around every call of a worker function.
@@ -132,6 +133,18 @@ class TaskContext(StaysHere):
     def publish(self, event: str, payload: Any, *, message_id: str) -> Sequence[EventExecution]:
         """Hand a message to the engine's event handlers, as `Engine.events.publish` does: once for each `message_id`."""
         return self._engine.events.publish(event, payload, message_id=message_id)
+
+    def send(self, workflow_id: str, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
+        """Send an execution a message, as `Engine.send` does.
+
+        Without a `key` it is that of this task of this generation and of how many messages it has sent: a later attempt that sends
+        as many messages sends the same ones.
+        """
+        if key is None:
+            self._sent += 1
+            task = self.task
+            key = derive_id("send", task.workflow_id, task.ref, str(task.generation), str(self._sent))
+        return self._engine.send(workflow_id, topic, value, key=key)
 
     def log(self, text: str) -> None:
         """Keep a line of text with the task."""

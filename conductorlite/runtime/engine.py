@@ -31,6 +31,7 @@ from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock
 
 if TYPE_CHECKING:
     from conductorlite.engine.forks import ForkPlan
+    from conductorlite.model.mailbox import WorkflowMessage
     from conductorlite.plan.grafts import RunProgress
 
 __all__ = ["Engine", "Run", "Transaction"]
@@ -104,6 +105,10 @@ class Run(StaysHere, InNotebook, Generic[R]):
     def signal(self, output: Mapping[str, Any] | None = None, *, task: str | None = None) -> Task | None:
         """Complete a WAIT or HUMAN that is open, or have the signal kept for one to come; see `Engine.signal`."""
         return self._engine.signal(self.workflow_id, output, task=task)
+
+    def send(self, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
+        """Send the execution a message; see `Engine.send`."""
+        return self._engine.send(self.workflow_id, topic, value, key=key)
 
     def pause(self) -> None:
         """Schedule nothing more until `resume`; see `Engine.pause`."""

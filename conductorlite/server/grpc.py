@@ -27,6 +27,7 @@ from conductorlite.model.errors import (
     InvalidDefinition,
     InvalidExpression,
     InvalidInput,
+    MailboxFull,
     MissingExtra,
     NotFound,
     StorageError,
@@ -228,6 +229,7 @@ METHODS: Final[tuple[Method, ...]] = (
 _CODES: Final[tuple[tuple[type[BaseException], Any], ...]] = (
     (NotFound, grpc.StatusCode.NOT_FOUND),
     (AlreadyExists, grpc.StatusCode.ALREADY_EXISTS),
+    (MailboxFull, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (Conflict, grpc.StatusCode.FAILED_PRECONDITION),
     (InvalidInput, grpc.StatusCode.INVALID_ARGUMENT),
     (InvalidDefinition, grpc.StatusCode.INVALID_ARGUMENT),

@@ -168,10 +168,13 @@ class WorkflowCoverage:
 
         def signaled(engine: Verbs, workflow_id: str, *given: Any, **options: Any) -> Task | None:
             try:
-                return signal(engine, workflow_id, *given, **options)
+                task = signal(engine, workflow_id, *given, **options)
             except (TaskNotFound, Conflict):
                 self._missed(engine, workflow_id, options.get("task"))
                 raise
+            if task is None:  # kept for a task to come
+                self._missed(engine, workflow_id, options.get("task"))
+            return task
 
         for owner, name, real, wrapped in ((Turns, "announce", announce, announced), (Verbs, "signal", signal, signaled)):
             setattr(owner, name, wrapped)

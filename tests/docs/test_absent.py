@@ -138,7 +138,7 @@ def test_search_has_no_classifier() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["PULL_WORKFLOW_MESSAGES", "LLM_TEXT_COMPLETE", "GENERATE_IMAGE", "GET_WORKFLOW", "YIELD", "HTTP_POLL", "BUSINESS_RULE"],
+    ["LLM_TEXT_COMPLETE", "GENERATE_IMAGE", "GET_WORKFLOW", "YIELD", "HTTP_POLL", "BUSINESS_RULE"],
 )
 def test_a_task_of_that_type_is_offered_to_workers(kind: str) -> None:
     """Neither the engine nor a worker that we ship carries it out: it waits for a worker of that name."""

@@ -199,9 +199,25 @@ def forking(engine: Engine) -> None:
     engine.run_until_idle()
 
 
+def messaging(engine: Engine) -> None:
+    """Send what comes early, late and twice, signal a task to come, rerun what has received, move to another definition."""
+    pulls = [node(ref, "PULL_WORKFLOW_MESSAGES", inputParameters={"topic": "x", "duration": "1 hour"}) for ref in ("p", "q")]
+    start_once(engine, of(work("a"), *pulls, node("early", "WAIT"), GATE, work("z")), workflow_id=IT)
+    engine.send(IT, "x", 1, key="one")
+    if not any(message.signal_to == "early" for message in engine.messages(IT)):
+        engine.signal(IT, {"n": 1}, task="early")
+    engine.run_until_idle()
+    engine.send(IT, "y", "for nobody", key="other")
+    engine.send(IT, "x", 2, key="two")
+    engine.run_until_idle()
+    once(engine, "RERUN", lambda: engine.rerun(IT, from_task="q"))
+    assert [message.receiver for message in engine.messages(IT)] == ["p", "early", None, "q"]
+    answer(engine)
+
+
 SCENARIOS = {
     one.__name__: one
-    for one in (holding, rerunning, restarting, family_retrying, family_rerunning, made_at_run_time, undoing, forking)
+    for one in (holding, rerunning, restarting, family_retrying, family_rerunning, made_at_run_time, undoing, messaging, forking)
 }
 
 ENDS = {
@@ -213,6 +229,7 @@ ENDS = {
     "made_at_run_time": ["COMPLETED"],
     "undoing": ["COMPLETED"] * 3,
     "forking": ["COMPLETED"] * 6,
+    "messaging": ["COMPLETED"],
 }
 
 

@@ -221,7 +221,7 @@ def test_a_task_that_no_worker_serves_is_a_warning() -> None:
     assert found(flow(task("a")), served=()) == [("W", "$.tasks[0].name", "no worker here for 'a'; there are none")]
 
 
-@pytest.mark.parametrize("kind", ["HTTP_POLL", "LLM_CHAT_COMPLETE", "WAIT_FOR_WEBHOOK", "BUSINESS_RULE", "PULL_WORKFLOW_MESSAGES"])
+@pytest.mark.parametrize("kind", ["HTTP_POLL", "LLM_CHAT_COMPLETE", "WAIT_FOR_WEBHOOK", "BUSINESS_RULE"])
 def test_types_of_conductors_server_are_a_warning(kind: str) -> None:
     """Nothing here carries them out; a worker of that name may."""
     ((severity, path, message),) = found(flow(task("a", type=kind)))

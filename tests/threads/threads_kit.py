@@ -115,6 +115,7 @@ def use_executions(engine: Any, me: str) -> Counter[str]:
     engine.resume(first)
     engine.update_variables(first, {"seen": me})
     assert engine.get(first).variables.value == {"seen": me}
+    assert engine.send(first, "news", me) == engine.messages(first)[0]
     assert engine.explain(first).reasons
     assert not engine.definitions.migrate_all(name, 7, definition(me, 2))
     assert [row.workflow_id for row in engine.admin.correlated(name, me)] == [first]

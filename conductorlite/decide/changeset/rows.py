@@ -41,7 +41,7 @@ __all__ = ["PUT_OFF", "Changeset"]
 
 #: Operators whose retries wait for their delay, SCHEDULED: those that wait for something once they have begun. The others are
 #: evaluated in the decision itself, where Conductor knows no delay.
-PUT_OFF: Final = frozenset({"WAIT", "HUMAN", "SUB_WORKFLOW", "START_WORKFLOW"})
+PUT_OFF: Final = frozenset({"WAIT", "HUMAN", "PULL_WORKFLOW_MESSAGES", "SUB_WORKFLOW", "START_WORKFLOW"})
 
 #: What a task becomes that its worker puts back: its output so far is recorded.
 _OFFERED_AGAIN: Final = frozenset({TaskStatus.SCHEDULED, TaskStatus.PENDING})

@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     )
     from conductorlite.decide.operators.sub_workflow import schedule_start_workflow, schedule_sub_workflow
     from conductorlite.language.durations import parse_duration, parse_until
+    from conductorlite.model.mailbox import topic_of
 else:
+    (topic_of,) = functions("conductorlite.model.mailbox", "topic_of")
     resolve_dynamic, schedule_dynamic_fork = functions(
         "conductorlite.decide.operators.dynamic", "resolve_dynamic", "schedule_dynamic_fork"
     )
@@ -62,7 +64,10 @@ __all__ = ["VARIABLES_LIMIT", "begin_retry", "reschedule", "schedule", "scope_is
 
 
 def schedule_wait(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
-    """Start waiting. A WAIT that was canceled with its execution and is retried waits for the same instant as before."""
+    """Start waiting. A WAIT that was canceled with its execution and is retried waits for the same instant as before.
+
+    A PULL_WORKFLOW_MESSAGES waits for messages, and no longer than that.
+    """
     ref = printed_ref(node.ref, iterations)
     task_id = changeset.task_id(ref, 0 if previous is None else previous.attempt + 1)
     values = rendered(changeset, node, iterations, task_id)
@@ -75,6 +80,9 @@ def schedule_wait(changeset: Changeset, node: Node, iterations: tuple[int, ...],
             until = wait_until(values, changeset.now)
         except InvalidExpression as error:
             problem = str(error)
+    pulls = node.task.type == "PULL_WORKFLOW_MESSAGES"
+    if pulls and topic_of(values) is None:
+        problem = f"{str(values.get('topic'))[:60]!r} is no topic: that is a text, and does not begin with 'task:'"
     given = changeset.payload(values)
     if problem:
         failed = TaskStatus.FAILED_WITH_TERMINAL_ERROR
@@ -89,7 +97,7 @@ def schedule_wait(changeset: Changeset, node: Node, iterations: tuple[int, ...],
         wait_until=until,
     )
     start_deadlines(changeset, node, task, previous)
-    _receive(changeset, ref)
+    _receive(changeset, ref, at_once=pulls and values.get("blocking") is False)
 
 
 def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
@@ -108,9 +116,9 @@ def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...]
     _receive(changeset, ref)
 
 
-def _receive(changeset: Changeset, ref: str) -> None:
-    """Have a task that has begun receive what was sent before, when its row is settled."""
-    if changeset.workflow.unreceived:
+def _receive(changeset: Changeset, ref: str, *, at_once: bool = False) -> None:
+    """Have a task that has begun receive what was sent before, when its row is settled; with `at_once` it ends with that."""
+    if changeset.workflow.unreceived or at_once:
         changeset.queue.append(("receive", ref))
 
 
@@ -204,6 +212,7 @@ _FIRST: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...]], None]]] 
     "DECISION": schedule_decision,
     "EXCLUSIVE_JOIN": schedule_exclusive_join,
     "HUMAN": schedule_human,
+    "PULL_WORKFLOW_MESSAGES": schedule_wait,
     "LAMBDA": schedule_lambda,
     "JSON_JQ_TRANSFORM": schedule_transform,
 }
@@ -219,6 +228,7 @@ _AGAIN: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...], Task], No
     "FORK_JOIN_DYNAMIC": schedule_dynamic_fork,
     "DECISION": schedule_decision,
     "HUMAN": schedule_human,
+    "PULL_WORKFLOW_MESSAGES": schedule_wait,
     "LAMBDA": schedule_lambda,
     "JSON_JQ_TRANSFORM": schedule_transform,
     "SUB_WORKFLOW": lambda changeset, node, iterations, previous: schedule_sub_workflow(changeset, node, iterations, previous, 0),

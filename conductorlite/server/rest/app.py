@@ -20,6 +20,7 @@ from conductorlite.model.errors import (
     InvalidDefinition,
     InvalidExpression,
     InvalidInput,
+    MailboxFull,
     MissingExtra,
     NotFound,
     PayloadLost,
@@ -50,6 +51,7 @@ _JSON: Final = b"application/json"
 #: Statuses of errors, the most special first.
 _STATUSES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (NotFound, 404),
+    (MailboxFull, 429),
     (Conflict, 409),
     (InvalidInput, 400),
     (InvalidDefinition, 400),

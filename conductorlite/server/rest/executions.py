@@ -11,6 +11,7 @@ from conductorlite.model.codec import structured
 from conductorlite.model.definitions import StartWorkflowRequest, TaskType
 from conductorlite.model.errors import Conflict, DefinitionNotFound, ExecutionNotFound, InvalidInput, TaskNotFound
 from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.mailbox import DEFAULT_TOPIC
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.documents import found, summary, task, wire_status, workflow
@@ -45,6 +46,7 @@ __all__ = [
     "search_by_tasks",
     "search_by_tasks_v2",
     "search_v2",
+    "send_message",
     "skip_task",
     "start",
     "start_named",
@@ -313,6 +315,11 @@ def reset_callbacks(engine: Engine, workflow_id: str) -> None:
     for one in row.tasks:
         if one.status is TaskStatus.SCHEDULED and one.callback_after_ms:
             engine.signal(workflow_id, task=one.task_id, status=TaskStatus.IN_PROGRESS)
+
+
+def send_message(engine: Engine, workflow_id: str, body: Json = NO_BODY) -> str:
+    """Send an execution a message of the topic that tasks receive which name none; the message's id."""
+    return engine.send(workflow_id, DEFAULT_TOPIC, body).key
 
 
 def skip_task(engine: Engine, workflow_id: str, task_reference_name: str) -> None:

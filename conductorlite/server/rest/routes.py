@@ -151,6 +151,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("GET", "/api/workflow/{name}/correlated/{correlationId}", executions.correlated),
     operation("GET", "/api/workflow/{workflowId}", executions.execution),
     operation("DELETE", "/api/workflow/{workflowId}", executions.terminate),
+    operation("POST", "/api/workflow/{workflowId}/messages", executions.send_message),
     operation("PUT", "/api/workflow/{workflowId}/pause", executions.pause),
     operation("DELETE", "/api/workflow/{workflowId}/remove", executions.remove),
     operation("POST", "/api/workflow/{workflowId}/rerun", executions.rerun),

@@ -1,0 +1,292 @@
+"""`send` and PULL_WORKFLOW_MESSAGES: order, once, bounds, deadlines, pauses, and what becomes of messages afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from engine_kit import Bench, flow, fork, join, rounds, wait
+from rerun_kit import s, stand, sub, work
+
+from conductorlite import Engine, Explanation, TaskContext, VirtualClock, Workers, WorkflowDef, WorkflowTask, validate
+from conductorlite.errors import Conflict, ExecutionEnded, ExecutionNotFound, InvalidInput, MailboxFull, Parked, PayloadTooLarge
+from conductorlite.testing import replay
+
+J = dict[str, Any]
+
+
+def pull(ref: str, **inputs: Any) -> WorkflowTask:
+    """A PULL_WORKFLOW_MESSAGES."""
+    return WorkflowTask(name=ref, task_reference_name=ref, type="PULL_WORKFLOW_MESSAGES", input_parameters=inputs)
+
+
+def got(bench: Bench, ref: str) -> list[Any]:
+    """The values that a task has received."""
+    output = bench.task(ref).output_data
+    assert output["count"] == len(output["messages"])
+    return [message["payload"] for message in output["messages"]]
+
+
+def receivers(bench: Bench) -> list[str | None]:
+    """Who has received each message, in order."""
+    return [message.receiver for message in bench.engine.messages(bench.workflow_id)]
+
+
+def test_a_message_is_received_as_beside_a_real_server(bench: Bench) -> None:
+    """The output is Conductor's: id, workflowId, payload and receivedAt of each message, and how many there are."""
+    bench.start(flow(pull("p"), *s("z")))
+    message = bench.engine.send(bench.workflow_id, "messages", {"text": "hello"})
+    assert (message.number, message.receiver) == (1, "p")
+    (received,) = bench.task("p").output_data["messages"]
+    assert received.keys() == {"id", "workflowId", "payload", "receivedAt"}
+    assert received | {"receivedAt": ""} == {
+        "id": message.key, "workflowId": bench.workflow_id, "payload": {"text": "hello"}, "receivedAt": ""
+    }  # fmt: skip
+    assert received["receivedAt"].endswith("Z")
+    assert bench.task("p").output_data["count"] == 1
+    assert work(bench) == "z"
+    assert bench.engine.admin.check() == []
+
+
+def test_what_came_early_is_received_in_order(bench: Bench) -> None:
+    """Each topic has its own order; a batch takes what there is, and the next task what is left."""
+    bench.start(flow(*s("a"), pull("p", topic="x", batchSize=2), pull("q", topic="x"), pull("r", topic="y"), *s("z")))
+    for topic, value in (("x", 1), ("y", "other"), ("x", 2), ("x", 3), ("x", 4)):
+        assert bench.engine.send(bench.workflow_id, topic, value).receiver is None
+    said = str(bench.engine.explain(bench.workflow_id))
+    assert "5 messages are kept that no task has received: 4 of topic x and 1 of topic y" in said
+    assert work(bench) == "a z"
+    assert [got(bench, ref) for ref in "pqr"] == [[1, 2], [3], ["other"]]
+    assert receivers(bench) == ["p", "r", "p", "q", None]
+    assert bench.engine.admin.check() == []
+
+
+def test_the_receiver_that_began_first_is_given_it(bench: Bench) -> None:
+    """Of several that wait for a topic; each message is received once."""
+    branches = fork("f", [pull("p", topic="x")], [pull("q", topic="x")], [pull("r", topic="y")])
+    bench.start(flow(branches, join("j", "p", "q", "r"), *s("z")))
+    assert [bench.engine.send(bench.workflow_id, "x", n).receiver for n in range(3)] == ["p", "q", None]
+    assert bench.engine.send(bench.workflow_id, "y").receiver == "r"
+    assert [got(bench, ref) for ref in "pqr"] == [[0], [1], [None]]
+
+
+def test_a_key_is_sent_once(bench: Bench) -> None:
+    """With the same value nothing more is kept; with another one it is an error; without a key each one is new."""
+    bench.start(flow(*s("a"), pull("p", topic="x", batchSize=9)))
+    first = bench.engine.send(bench.workflow_id, "x", {"n": 1}, key="k")
+    assert bench.engine.send(bench.workflow_id, "x", {"n": 1}, key="k") == first
+    with pytest.raises(Conflict, match="message 1 of topic 'x' has the key 'k' and another value"):
+        bench.engine.send(bench.workflow_id, "x", {"n": 2}, key="k")
+    bench.engine.send(bench.workflow_id, "y", {"n": 2}, key="k")
+    bench.engine.send(bench.workflow_id, "x", {"n": 1})
+    work(bench)
+    assert got(bench, "p") == [{"n": 1}, {"n": 1}]
+    assert bench.engine.messages(bench.workflow_id)[0].receiver == "p"
+    with pytest.raises(ExecutionEnded):
+        bench.engine.send(bench.workflow_id, "x", {"n": 1})
+
+
+def test_at_the_deadline_the_message_wins(bench: Bench) -> None:
+    """One that is sent at that instant is received; without one the task ends with none."""
+    bench.start(flow(pull("p", topic="x", duration="1 minute"), pull("q", topic="x", duration="1 minute"), *s("z")))
+    assert "goes on without one in 1 min" in str(bench.engine.explain(bench.workflow_id))
+    bench.clock.move_to(bench.clock.now() + 60_000)
+    assert bench.engine.send(bench.workflow_id, "x", "late").receiver == "p"
+    assert got(bench, "p") == ["late"]
+    bench.engine.advance("1m")
+    assert got(bench, "q") == []
+    assert work(bench) == "z"
+    assert bench.engine.admin.check() == []
+
+
+@pytest.mark.parametrize(("blocking", "status"), [(False, "COMPLETED"), ("no", "IN_PROGRESS"), (True, "IN_PROGRESS")])
+def test_what_does_not_block(bench: Bench, blocking: object, status: str) -> None:
+    """Only `false` ends the task at once without a message."""
+    bench.start(flow(pull("p", blocking=blocking), *s("z")))
+    assert bench.task("p").status == status
+
+
+@pytest.mark.parametrize(("size", "count"), [(0, 1), (-3, 1), (2.9, 2), ("5", 1), (500, 3)])
+def test_batch_sizes(bench: Bench, size: object, count: int) -> None:
+    """The nearest number from 1 to 100; what is no number is one."""
+    bench.start(flow(*s("a"), pull("p", batchSize=size), *s("z")))
+    for n in range(3):
+        bench.engine.send(bench.workflow_id, "messages", n)
+    work(bench)
+    assert len(got(bench, "p")) == count
+
+
+def test_while_paused(bench: Bench) -> None:
+    """A task that waits receives; what follows, and what is kept, waits for the resumption."""
+    bench.start(flow(pull("p", topic="x"), pull("q", topic="x"), *s("z")))
+    bench.engine.pause(bench.workflow_id)
+    assert [bench.engine.send(bench.workflow_id, "x", n).receiver for n in range(2)] == ["p", None]
+    assert stand(bench) == "PAUSED: p COMPLETED"
+    bench.engine.resume(bench.workflow_id)
+    assert work(bench) == "z"
+    assert receivers(bench) == ["p", "q"]
+
+
+def test_an_event_loop(bench: Bench) -> None:
+    """A loop takes message after message, in one turn each, however many there are."""
+    bench.start(flow(rounds("l", [pull("p", topic="x")], 20), *s("z")))
+    for n in range(20):
+        bench.engine.send(bench.workflow_id, "x", n)
+    assert work(bench) == "z"
+    assert [got(bench, f"p__{n}") for n in range(1, 21)] == [[n] for n in range(20)]
+
+
+def test_what_is_run_again_receives_again(bench: Bench) -> None:
+    """Tasks that are taken back give their messages back, in order; the others keep theirs."""
+    bench.start(flow(pull("p", topic="x"), pull("q", topic="x"), pull("r", topic="x"), *s("z")))
+    for n in range(3):
+        bench.engine.send(bench.workflow_id, "x", n)
+    bench.engine.rerun(bench.workflow_id, from_task="q")
+    bench.engine.settle()
+    assert [got(bench, ref) for ref in "pqr"] == [[0], [1], [2]]
+    work(bench)
+    bench.engine.restart(bench.workflow_id)
+    bench.engine.settle()
+    assert [got(bench, ref) for ref in "pqr"] == [[0], [1], [2]]
+    assert work(bench) == "z"
+    assert bench.engine.admin.check() == []
+
+
+def test_what_nobody_received_is_kept_to_the_end(bench: Bench) -> None:
+    """It is shown, archived and exported with the execution; nothing more can be sent."""
+    bench.start(flow(pull("p", topic="x"), *s("z")))
+    bench.engine.send(bench.workflow_id, "y", {"for": "nobody"})
+    bench.engine.send(bench.workflow_id, "x", 1)
+    work(bench)
+    with pytest.raises(ExecutionEnded, match="a COMPLETED workflow takes no message"):
+        bench.engine.send(bench.workflow_id, "x")
+    assert "1 of topic y" in str(bench.engine.explain(bench.workflow_id))
+    document = bench.engine.admin.export(bench.workflow_id)
+    replay(document)
+    before = bench.engine.messages(bench.workflow_id)
+    bench.engine.admin.archive(bench.workflow_id)
+    assert bench.engine.messages(bench.workflow_id) == before
+    with pytest.raises(ExecutionNotFound):
+        bench.engine.send(bench.workflow_id, "x")
+
+
+def test_bounds_and_bad_input(bench: Bench) -> None:
+    """Each says what is wrong, and nothing is kept of it."""
+    bench.start(flow(*s("a"), pull("p", topic="x")))
+    odd: Any = 7
+    for given, options in (
+        (("", 1), {}), (("x" * 256, 1), {}), ((odd, 1), {}), (("task:p", 1), {}), (("x", object()), {}),
+        (("x", 1), {"key": ""}), (("x", 1), {"key": odd}),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput):
+            bench.engine.send(bench.workflow_id, *given, **options)
+    with pytest.raises(PayloadTooLarge):
+        bench.engine.send(bench.workflow_id, "x", "x" * 11_000_000)
+    with pytest.raises(ExecutionNotFound):
+        bench.engine.send("nobody", "x")
+    assert bench.engine.messages(bench.workflow_id) == []
+    for _ in range(1_000):
+        bench.engine.send(bench.workflow_id, "x")
+    with pytest.raises(MailboxFull, match="no more than 1000"):
+        bench.engine.send(bench.workflow_id, "x")
+    work(bench)
+    assert receivers(bench)[:2] == ["p", None]
+    assert bench.engine.admin.check() == []
+
+
+def test_an_execution_that_is_parked_takes_none(bench: Bench) -> None:
+    """It says so: nothing is kept that no turn was taken for."""
+    bench.start(flow(pull("p")))
+    with bench.engine.backend.writing() as tx:
+        tx.park(bench.workflow_id, 3, "broken")
+    with pytest.raises(Parked):
+        bench.engine.send(bench.workflow_id, "messages")
+
+
+def test_a_batch_is_no_larger_than_an_output_may_be(bench: Bench) -> None:
+    """What would make the output too large is left to the next task."""
+    bench.start(flow(*s("a"), pull("p", batchSize=9), pull("q", batchSize=9)))
+    for n in range(3):
+        bench.engine.send(bench.workflow_id, "messages", f"{n}" * 4_000_000)
+    work(bench)
+    assert [[value[0] for value in got(bench, ref)] for ref in "pq"] == [["0", "1"], ["2"]]
+
+
+def test_a_child_has_a_mailbox_of_its_own(bench: Bench) -> None:
+    """A message goes to the execution that is named."""
+    bench.start(flow(sub("c", flow(pull("p"), name="inner")), pull("p")))
+    bench.engine.settle()
+    child_id = bench.task("c").sub_workflow_id or ""
+    bench.engine.send(bench.workflow_id, "messages", "parent")
+    assert bench.engine.get(child_id).task("p").status == "IN_PROGRESS"
+    bench.engine.send(child_id, "messages", "child")
+    bench.engine.settle()
+    assert got(bench, "p") == ["parent"]
+    assert bench.engine.get(child_id).output.value["count"] == 1
+
+
+def test_a_migration_names_what_has_no_receiver(bench: Bench) -> None:
+    """Topics and signals that no task of the new definition receives; a task that is renamed still receives its signal."""
+    bench.start(flow(*s("a"), wait("w"), pull("p", topic="x")))
+    bench.engine.signal(bench.workflow_id, {"n": 1}, task="w")
+    bench.engine.send(bench.workflow_id, "x", 1)
+    bench.engine.send(bench.workflow_id, "x", 2)
+    new = flow(*s("a"), wait("v"), version=2)
+    plan = bench.engine.definitions.migrate(bench.workflow_id, new, dry_run=True)
+    assert "1 message for w: received by no task of the new definition" in plan.notes
+    assert "2 messages of topic x: received by no task of the new definition" in plan.notes
+    plan = bench.engine.definitions.migrate(bench.workflow_id, new, refs={"w": "v"})
+    assert not any("message for" in note for note in plan.notes)
+    work(bench)
+    assert bench.task("v").output_data == {"n": 1}
+    assert bench.engine.admin.check() == []
+
+
+def test_a_worker_sends_the_same_ones_again(bench: Bench) -> None:
+    """A later attempt that sends as many messages sends none that was sent before."""
+    workers, tried = Workers(), []
+
+    @workers.task("tell")
+    def tell(to: str, context: TaskContext = TaskContext.given) -> None:
+        tried.append(context.attempt)
+        context.send(to, "x", "one")
+        context.send(to, "x", "two")
+        if context.attempt == 0:
+            raise ValueError("once more")
+
+    with Engine(clock=VirtualClock(0), workers=workers) as engine:
+        target = engine.start(flow(*s("a"), pull("p", topic="x")))
+        definition: J = {
+            "name": "w", "tasks": [{
+                "name": "tell", "taskReferenceName": "t", "inputParameters": {"to": target.workflow_id},
+                "taskDefinition": {"name": "tell", "retryCount": 1, "retryDelaySeconds": 1},
+            }],
+        }  # fmt: skip
+        engine.start(WorkflowDef.from_json(definition)).result()
+        assert tried == [0, 1]
+        assert [message.value.value for message in engine.messages(target.workflow_id)] == ["one", "two"]
+
+
+def test_definitions_are_checked() -> None:
+    """A topic that is none, and two ends of a wait, are errors; a size out of range is warned of."""
+    wrong = flow(pull("p", topic=7, duration="1 m", until="2030-01-01 00:00", batchSize=0))
+    found = [(problem.path, problem.severity) for problem in validate(wrong)]
+    assert ("$.tasks[0].inputParameters.topic", "error") in found
+    assert ("$.tasks[0].inputParameters", "error") in found
+    assert ("$.tasks[0].inputParameters.batchSize", "warning") in found
+    assert validate(flow(pull("p", topic="${workflow.input.t}", batchSize="${workflow.input.n}"))) == []
+
+
+def test_a_topic_that_turns_out_to_be_none_fails_the_task(bench: Bench) -> None:
+    """For good, with the reason."""
+    bench.start(flow(pull("p", topic="${workflow.input.t}")), {"t": {"no": "text"}})
+    assert bench.task("p").status == "FAILED_WITH_TERMINAL_ERROR"
+    assert "is no topic" in (bench.task("p").reason or "")
+
+
+def test_explain_says_what_it_waits_for(bench: Bench) -> None:
+    """By its topic."""
+    bench.start(flow(pull("p", topic="news")))
+    explanation = bench.engine.explain(bench.workflow_id)
+    assert isinstance(explanation, Explanation)
+    assert "p (PULL_WORKFLOW_MESSAGES) waits for a message of topic news" in str(explanation)
