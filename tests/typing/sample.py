@@ -89,6 +89,7 @@ from conductorlite.flows import (
     join,
     match,
     node,
+    now,
     otherwise,
     over,
     parallel,
@@ -179,7 +180,7 @@ def stay(rooms: list[int]) -> list[float]:
     sub("other", x=1)
     start("other", x=1)
     event("kafka:orders", id=1)
-    inline("$.a + 1", a=1)
+    inline("$.a + 1", a=now(1))
     join(first)
     node(WorkflowTask(name="n", task_reference_name="n", type=TaskType.NOOP))
     return prices
