@@ -56,6 +56,12 @@ class Statements:
         self.steps = expressions.steps
         self.function = function
         self.loops = Loops(self)
+        #: The lines in which each name is read.
+        self._reads: dict[str, list[int]] = {}
+        for one in ast.walk(self.steps.source.function):
+            target = one.target if isinstance(one, ast.AugAssign) else one
+            if isinstance(target, ast.Name) and (target is not one or not isinstance(target.ctx, ast.Store)):
+                self._reads.setdefault(target.id, []).append(target.lineno)
         #: The annotations of parameters and of names.
         self._hints = hints(function)
         #: The statements around the present one that go round, the innermost last.
@@ -203,13 +209,7 @@ class Statements:
         """
         end = last.end_lineno or last.lineno
         rounds = [(one.lineno, one.end_lineno or one.lineno) for one in self.around if not (outside and one is last)]
-        for one in ast.walk(self.steps.source.function):
-            target = one.target if isinstance(one, ast.AugAssign) else one
-            if not isinstance(target, ast.Name) or target.id != name or (target is one and isinstance(one.ctx, ast.Store)):
-                continue
-            if target.lineno > end or any(first <= target.lineno <= until for first, until in rounds):
-                return True
-        return False
+        return any(line > end or any(first <= line <= until for first, until in rounds) for line in self._reads.get(name, ()))
 
     # ------------------------------------------------------------------ statements
 
