@@ -164,7 +164,7 @@ _JSON = """
 | `import` | `workflows`, `tasks`, `eventHandlers`, `schemas`: what is registered now; `findings`: a list of `source`, `path`, \
  `message`, `severity` (`error`, `warning`, `note`) |
 | `diff` | `name`, `from`, `to`, `fields`, `added`, `removed`, `changed`, `moved`, `perhapsRenamed`, `inside` |
-| `migrate` | per execution: `verdict`, `reasons`, `notes`, `live`, `renamed`; with `--all` an `error` if it was not moved |
+| `migrate` | per execution: `verdict`, `reasons`, `notes`, `lost`, `live`, `renamed`; with `--all` an `error` if it was not moved |
 | `publish`, `events` | a list of Conductor's EventExecution: `id`, \
  `messageId`, `name`, `event`, `created`, `status`, `action`, `output` |
 | `handlers` | a list of Conductor's EventHandler |

@@ -129,6 +129,7 @@ def _plan_document(plan: MigrationPlan | str) -> dict[str, Any]:
         "verdict": str(plan.verdict),
         "reasons": list(plan.reasons),
         "notes": list(plan.notes),
+        "lost": list(plan.lost),
         "live": dict(plan.live),
         "renamed": dict(plan.renamed),
     }

@@ -67,10 +67,11 @@ _NO_REFS: Final[Mapping[str, str]] = {}
 
 
 class Verdict(StrEnum):
-    """Whether an execution can move to a definition: as it is, with references renamed, or not."""
+    """Whether an execution can move to a definition: as it is, with references renamed, without steps it would pass by, or not."""
 
     SAFE = "SAFE"
     SAFE_WITH_MAP = "SAFE_WITH_MAP"
+    LOSES_STEPS = "LOSES_STEPS"
     BLOCKED = "BLOCKED"
 
 
@@ -79,13 +80,15 @@ class MigrationPlan:
     """What moving one execution to another definition would do. `str()` says it in lines.
 
     `reasons` say why it is BLOCKED, each naming a reference; `notes` what to know all the same (a new task that stands before
-    what is live never runs); `live` what becomes of each live task, by its printed reference.
+    what is live never runs); `live` what becomes of each live task, by its printed reference. `lost` are references of the new
+    definition that an execution started with it would run and this one never runs; with any, the verdict is LOSES_STEPS.
     """
 
     workflow_id: str
     verdict: Verdict
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     live: Mapping[str, str] = attrs.field(factory=dict)
     #: Rows that get another name: the printed reference before, and after.
     renamed: Mapping[str, str] = attrs.field(factory=dict)
@@ -166,6 +169,7 @@ class _Move:
         self.before, self.after = positions(old.definition), positions(new.definition)
         self.reasons: dict[str, None] = {}
         self.notes: list[str] = []
+        self.lost: list[str] = []
         self.waiting: dict[str, int] = {}
 
     def plan(self) -> MigrationPlan:
@@ -178,13 +182,15 @@ class _Move:
                 self._pending(ref)
         if not self.reasons:
             self._ahead()
-        verdict = Verdict.BLOCKED if self.reasons else Verdict.SAFE_WITH_MAP if self.refs else Verdict.SAFE
+        possible = Verdict.LOSES_STEPS if self.lost else Verdict.SAFE_WITH_MAP if self.refs else Verdict.SAFE
+        verdict = Verdict.BLOCKED if self.reasons else possible
         moved = () if self.reasons else tuple(self._renames())
         return MigrationPlan(
             workflow_id=self.workflow.workflow_id,
             verdict=verdict,
             reasons=tuple(self.reasons),
             notes=tuple(self.notes),
+            lost=() if self.reasons else tuple(self.lost),
             live={} if self.reasons else {task.ref: self._fate(task) for task in self.rows if task.live},
             renamed=dict(moved),
             waiting={} if self.reasons else self.waiting,
@@ -302,7 +308,7 @@ class _Move:
             if task.live and not task.status.terminal and self.old.nodes[task.base_ref].task.type == "JOIN":
                 self._join(task, names, was_names, will)
         self._reads({ref for ref, _ in will})
-        self._remarks(will)
+        self._remarks(will, was_names)
 
     def _starts(self, plan: Plan, begun: Mapping[str, Task], *, old: bool) -> Iterator[Place]:
         yield from ((ref if old else self.name(ref), at) for ref, at in self.pending)
@@ -353,7 +359,7 @@ class _Move:
 
     # ------------------------------------------------------------------ in words
 
-    def _remarks(self, will: set[Place]) -> None:
+    def _remarks(self, will: set[Place], was: set[Place]) -> None:
         now = {ref for ref, at in will if at is not None}
         later = {ref for ref, _ in will}
         open_loops = {self.name(task.base_ref) for task in self.rows if task.live and not task.status.terminal}
@@ -368,12 +374,34 @@ class _Move:
                 self.notes.append(f"{ref}: is new and will run")
             elif ref in later:
                 self.notes.append(f"{ref}: is new and runs from the next round on")
+            elif self._not_taken(spot):
+                self.notes.append(f"{ref}: is new and never runs: it stands in a branch that is not taken")
             else:
-                self.notes.append(f"{ref}: is new and never runs: it stands before what is live, or in a branch not taken")
+                self.lost.append(ref)
+                self.notes.append(f"{ref}: is new and never runs: it stands before what is live")
+        reached = {self.name(task.base_ref) for task in self.rows}
+        for ref in dict.fromkeys(ref for ref, _ in sorted(was, key=str)):
+            if ref in self.after and ref not in reached and ref not in later and not self._not_taken(self.after[ref]):
+                self.lost.append(ref)
+                self.notes.append(f"{ref}: was still to run and never runs: it stands before what is live")
         for ref in self.before:
             if self.name(ref) not in self.after:
                 begun = any(task.base_ref == ref for task in self.rows)
                 self.notes.append(f"{ref}: is gone; {'what has ended stays as it is' if begun else 'it had not begun'}")
+
+    def _not_taken(self, spot: TreePosition) -> bool:
+        """Whether it stands in a case that its SWITCH or DECISION has not chosen."""
+        rows = {self.name(task.base_ref): task for task in self.rows}
+        for branch in spot.around:
+            task = rows.get(branch.ref)
+            if branch.kind in ("case", "default") and task is not None and task.status.terminal:
+                output = task.output.value if task.output.text is not None else {}
+                chosen = output.get("selectedCase", next(iter(output.get("caseOutput", ())), None))
+                cases = self.after[branch.ref].task.decision_cases
+                taken = chosen == branch.key if branch.kind == "case" else chosen not in cases
+                if not taken:
+                    return True
+        return False
 
     def _fate(self, task: Task) -> str:
         name = self.name(task.base_ref)

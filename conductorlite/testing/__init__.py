@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.conformance.payloads import PayloadStorageConformance
     from conductorlite.testing.crashes import crash_everywhere, start_once
     from conductorlite.testing.disturbances import deliver_twice, disturbed_by, reorder
+    from conductorlite.testing.environment import TaskEnvironment
     from conductorlite.testing.exploration.invariants import RunState, conserved, eventually, in_order, never, whenever
     from conductorlite.testing.exploration.outcomes import OUTCOMES, Outcome
     from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem
@@ -67,6 +68,7 @@ __all__ = [
     "SimulationFailed",
     "Step",
     "StepKind",
+    "TaskEnvironment",
     "Work",
     "WorkflowMachine",
     "assert_calls",
@@ -108,6 +110,7 @@ _PLACES: Final = {
     "IndexConformance": "conductorlite.testing.conformance",
     "LockConformance": "conductorlite.testing.conformance",
     "PayloadStorageConformance": "conductorlite.testing.conformance",
+    "TaskEnvironment": "conductorlite.testing.environment",
     "RunState": "conductorlite.testing.exploration.invariants",
     "conserved": "conductorlite.testing.exploration.invariants",
     "eventually": "conductorlite.testing.exploration.invariants",

@@ -53,6 +53,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "run the tests again with mistakes in these workflows (names with commas between, or all): does one fail?"
     group.addoption("--workflow-mutate", metavar="NAMES", help=text)
     group.addoption("--workflow-mutate-fail-under", metavar="PERCENT", type=float, help="fail when fewer mistakes are noticed")
+    text = "after each test, decide its executions again from their histories, and fail the test where one differs"
+    group.addoption("--workflow-replay", action="store_true", help=text)
+    parser.addini("workflow_replay", type="bool", default=False, help=text)
     group.addoption("--workflow-snapshot-update", action="store_true", help="write the files of `workflow_snapshot`")
     text = "live the exported executions in this folder again, one test each"
     group.addoption("--conductorlite-replay", metavar="FOLDER", help=text)
@@ -167,6 +170,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         broken = [str(finding) for engine in _open(item) for finding in engine.admin._broken_laws()]
         if broken:
             pytest.fail("\n".join(["laws of the engine do not hold after the test:", *broken]), pytrace=False)
+        if item.config.getoption("workflow_replay") or item.config.getini("workflow_replay"):
+            for engine in _open(item):
+                _replay(engine)
     except (Exception, pytest.fail.Exception):
         if text := _timelines(item):
             item.add_report_section("call", "conductorlite timeline", text)
@@ -182,6 +188,20 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
     finally:
         if _ENGINES in item.stash:
             del item.stash[_ENGINES]
+
+
+def _replay(engine: Engine) -> None:
+    """Replay each execution that no other one has started, with those below it; fail where its history comes out differently."""
+    from conductorlite.model.errors import ReplayDiverged
+    from conductorlite.testing.replaying import replay
+
+    for workflow_id in engine.admin.workflow_ids():
+        if engine.core.queries.execution(workflow_id).parent_workflow_id is None:
+            document = engine.admin.export(workflow_id)
+            try:
+                replay(document, environment=engine.core.turns.environment).engine.close()
+            except ReplayDiverged as error:
+                pytest.fail(f"the execution {workflow_id} is decided differently when it is replayed:\n{error}", pytrace=False)
 
 
 def _scripted(item: pytest.Item) -> list[ScriptedWorkers]:

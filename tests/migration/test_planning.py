@@ -66,3 +66,14 @@ def test_what_a_dynamic_fork_made(packing: Workflow) -> None:
     )
     ended = attrs.evolve(row, status=TaskStatus.COMPLETED, executed=True)
     assert not plan_migration(attrs.evolve(packing, tasks=(*packing.tasks, ended)), OLD, OLD).blocked
+
+
+@pytest.mark.parametrize("new", [("early", "charge", "pack", "ship"), ("charge", "ship", "pack")], ids=["new", "moved"])
+def test_a_move_that_passes_a_step_by_is_not_safe(packing: Workflow, new: tuple[str, ...]) -> None:
+    """Whether the step is new or was still to run: the plan names it, and blocks nothing."""
+    plan = plan_migration(packing, OLD, order(2, *new))
+    assert (plan.verdict, plan.lost, plan.blocked) == (
+        Verdict.LOSES_STEPS,
+        (next(ref for ref in new if ref in ("early", "ship")),),
+        False,
+    )

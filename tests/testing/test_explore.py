@@ -391,3 +391,37 @@ def test_what_is_pasted_is_python() -> None:
         (problem,) = explore(flow(name, [work("a")]), may={"a": ["ok", own]}, others="ok", invariants=rules, check=False).problems
         compile(problem.test, name, "exec")
         assert "status=TaskStatus.FAILED_WITH_TERMINAL_ERROR" in problem.test
+
+
+ENDS = ("charge", "ship")
+
+
+def test_migrations_and_new_versions_may_come_at_any_moment() -> None:
+    """A step that a move passes by is never done; what START_WORKFLOW names is of the newest version then."""
+    old = flow("order", steps("charge", "ship"))
+    first, last = (WorkflowDef(name="order", version=2, tasks=steps(*refs)) for refs in (["check", *ENDS], [*ENDS, "check"]))
+
+    def unchecked(run: RunState) -> bool:
+        return run.workflow.version == 2 and run.status == "COMPLETED" and run.acts("check") == 0
+
+    options = {"others": ["ok"], "invariants": [never(unchecked)]}
+    with pytest.raises(ExplorationFailed) as failed:
+        explore(old, migrations=[first], **options)  # type: ignore[arg-type]
+    (problem,) = failed.value.explored.problems
+    assert [choice.partition(",")[0] for choice in problem.schedule] == ["migrate to version 2"]
+    assert "migrations=MIGRATIONS" in problem.test
+    assert explore(old, migrations=[last], **options).exhausted  # type: ignore[arg-type]
+    child = node("START_WORKFLOW", "below", input_parameters={"startWorkflow": {"name": "below"}})
+    second = WorkflowDef(name="below", version=2, tasks=steps("tell"))
+    found = explore(
+        flow("w", [work("begin"), child]),
+        others=["ok"],
+        registered=[flow("below", steps("ask"))],
+        registrations=[second],
+        invariants=[never(lambda run: run.acts("tell") > 0, "tells")],
+        check=False,
+    )
+    assert [len(one.schedule) for one in found.problems] == [1]
+    assert found.problems[0].schedule[0].startswith("register below version 2, before ")
+    with pytest.raises(InvalidInput, match="same name and version"):
+        explore(old, migrations=[last, last])

@@ -245,3 +245,29 @@ def test_a_run_that_uses_nothing_of_it_imports_nothing(pytester: pytest.Pytester
     run = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-s")
     run.assert_outcomes(passed=1, failed=1)
     run.stdout.fnmatch_lines(["loaded: conductorlite conductorlite.testing conductorlite.testing.plugin"])
+
+
+@pytest.mark.parametrize("how", ["--workflow-replay", "-oworkflow_replay=true"])
+def test_executions_are_replayed_after_each_test(pytester: pytest.Pytester, how: str) -> None:
+    """An execution whose history is not what its decider makes of it fails its test, and only if it was asked for."""
+    tests = """
+@pytest.mark.parametrize("engine_store", ["memory"], indirect=True)
+def test_it(engine, workers):
+    workers.charge.fails(1).then.returns({"id": 1})
+    engine.start(ONE)
+    assert engine.start(ONE, {"odd": True}).result() == {"id": 1}
+
+@pytest.mark.parametrize("engine_store", ["memory"], indirect=True)
+def test_altered(engine, workers, monkeypatch):
+    workers.charge.returns({"id": 1})
+    run = engine.start(ONE)
+    run.result()
+    export = engine.admin.export
+    def altered(workflow_id):
+        return eval(repr(export(workflow_id)).replace("'id': 1", "'id': 2", 1))
+    monkeypatch.setattr(engine.admin, "export", altered)
+"""
+    run(pytester, tests).assert_outcomes(passed=2)
+    result = run(pytester, tests, how)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*wf-1 is decided differently when it is replayed*"])

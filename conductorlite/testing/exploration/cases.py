@@ -39,6 +39,9 @@ class Case:
     #: What a signal to a task may bring, by reference.
     signals: Mapping[str, Sequence[object]] = attrs.field(factory=dict)
     verbs: tuple[str, ...] = ()
+    #: Definitions that the first execution may be moved to, and those that may be registered while executions run.
+    migrations: Sequence[WorkflowDef] = ()
+    registrations: Sequence[WorkflowDef] = ()
     #: Payloads of messages from outside, by event, each handed to the event handlers once.
     messages: Mapping[str, Sequence[Any]] = attrs.field(factory=dict)
     #: Tasks whose effect happens once, however often their worker is called: they hand on the idempotency key.

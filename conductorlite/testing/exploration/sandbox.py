@@ -303,7 +303,16 @@ class Sandbox:
             row = None if verb in self._now.used else rows.get(self._target(verb) or "")
             if row and verb_fits(verb, over=row.status.terminal, paused=row.status is WorkflowStatus.PAUSED):
                 fits.append(Action(kind="verb", label=verb, name=verb, value=row.workflow_id))
-        return usual, fits
+        return usual, fits + self._changes()
+
+    def _changes(self) -> list[Action]:
+        """Definitions that the first execution may be moved to, and those that may be registered, each once."""
+        root = self._backend._store.workflows.get(ROOT)
+        moves = () if root is None or root.status.terminal else self.case.migrations
+        found = [("migrate", f"migrate to version {one.version}", one) for one in moves]
+        if self._now.started:
+            found += [("register", f"register {one.name} version {one.version}", one) for one in self.case.registrations]
+        return [Action(kind=kind, label=said, name=said, value=one) for kind, said, one in found if said not in self._now.used]
 
     def _target(self, verb: str) -> str | None:
         """The execution that a verb is used on: the first one, or the last child that a task has begun."""
@@ -433,6 +442,15 @@ class Sandbox:
         self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
         event, payload = action.value
         self.engine.events.publish(event, payload, message_id=action.name)
+
+    def _do_migrate(self, action: Action) -> None:
+        self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
+        with suppress(*_REFUSED):
+            self.engine.definitions.migrate(ROOT, action.value)
+
+    def _do_register(self, action: Action) -> None:
+        self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
+        self.engine.register(action.value)
 
     def _do_verb(self, action: Action) -> None:
         self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))

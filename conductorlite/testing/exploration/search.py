@@ -63,6 +63,8 @@ def explore(
     others: Sequence[Any] = _OTHERS,
     signals: Mapping[str, Any] | None = None,
     verbs: Sequence[str] = (),
+    migrations: Sequence[WorkflowDef] = (),
+    registrations: Sequence[WorkflowDef] = (),
     messages: Mapping[str, Any] | None = None,
     invariants: Sequence[Invariant] = (),
     idempotent: Sequence[str] = (),
@@ -83,10 +85,11 @@ def explore(
     give one, and of names (`OUTCOMES`, "takes 2h"), the ordinary one first; `others` of every other task. `signals` says what a
     WAIT or HUMAN is sent, by reference: a list of outputs, and "never", "twice", "after REF" for one that cannot come before
     another task is done. `verbs` ("pause", "terminate", "retry", "restart", "rerun", "rerun from REF", "fork from REF", "skip REF",
-    "terminate REF" of a child) are used once each, at any moment; `messages`, a payload by event, or a list of them and of
-    "after REF", come once each to the event handlers that `setup` registers, at the latest when nothing else is left to do. Effects
-    of `idempotent` tasks happen once however often they are tried. So many `executions` are started; `setup(engine)` may register
-    or schedule more, then a search ends `until` a length of virtual time.
+    "terminate REF" of a child) are used once each, at any moment; so the first execution is moved to each of the `migrations`,
+    unless the move is blocked, and each of the `registrations` is registered. `messages`, a payload by event, or a list of them and
+    of "after REF", come once each to the event handlers that `setup` registers, at the latest when nothing else is left to do.
+    Effects of `idempotent` tasks happen once however often they are tried. So many `executions` are started; `setup(engine)` may
+    register or schedule more, then a search ends `until` a length of virtual time.
 
     Looked for, besides the `invariants`: executions that can never end, and those that never come to rest in so many `steps`. At
     most so many `schedules` are tried, drawn by `seed`, until `enough` problems of different kinds were found. Raises
@@ -96,9 +99,10 @@ def explore(
     said: dict[str, Any] = {"may": may, "signals": signals, "verbs": verbs, "messages": messages, "idempotent": idempotent}
     said |= {"until": until, "input": input, "others": None if others is _OTHERS else others}
     rules = rules_of(invariants)
-    case = _having(_case(workflow, input, registered, executions, setup), said, rules)
+    changes = {"migrations": _changes(migrations, "migrations"), "registrations": _changes(registrations, "registrations")}
+    case = _having(_case(workflow, input, registered, executions, setup), said | changes, rules)
     said["executions"] = executions - 1 and executions
-    named = [name for name, one in (("registered", registered), ("setup", setup)) if one]
+    named = [name for name, one in (("registered", registered), ("setup", setup), *changes.items()) if one]
     if any(one.answers is not None for all_ in case.may.values() for one in all_):
         named, said["may"] = ["may", *named], None
     search = _Search(case, rules, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, named, found))
@@ -121,19 +125,25 @@ def _having(case: Case, said: Mapping[str, Any], invariants: Sequence[Invariant]
         others=outcomes_of(_OTHERS if said["others"] is None else said["others"], "others"),
         signals={ref: _signals(one, ref) for ref, one in (said["signals"] or {}).items()},
         verbs=verb_names(_listed(said["verbs"], "verbs")),
+        migrations=said["migrations"],
+        registrations=said["registrations"],
         messages={event: _messages(one, event) for event, one in (said["messages"] or {}).items()},
         idempotent=frozenset(_listed(said["idempotent"], "idempotent")),
         until_ms=None if said["until"] is None else to_span(said["until"]),
     )
     outcomes = [one for all_ in made.may.values() for one in all_] + [*made.others]
-    orders = any(one.answers is not None for one in outcomes) or any(_limited(one) for one in case.definitions)
+    orders = any(one.answers is not None for one in outcomes) or any(
+        map(_limited, (*case.definitions, *made.migrations, *made.registrations))
+    )
     made = attrs.evolve(made, orders=orders)
     if case.setup is None:
         given = [one for all_ in (*made.signals.values(), *made.messages.values()) for one in all_]
         after = [str(one)[6:] for one in given if str(one).startswith("after ")]
         froms = [ref for _, ref in map(verb_parts, made.verbs) if ref]
         ruled = [task for one in invariants for task in one.tasks]
-        check_names(case.definitions, [*made.signals, *after, *froms, *made.idempotent, *ruled])
+        check_names(
+            [*case.definitions, *made.migrations, *made.registrations], [*made.signals, *after, *froms, *made.idempotent, *ruled]
+        )
     return made
 
 
@@ -141,6 +151,16 @@ def _listed(said: Any, what: str) -> list[Any]:
     if isinstance(said, str | Mapping) or not isinstance(said, Iterable):
         raise InvalidInput(f"{what}: a list is needed, not {said!r:.80}")
     return list(said)
+
+
+def _changes(said: Any, what: str) -> tuple[WorkflowDef, ...]:
+    """Definitions to move to or to register; raises InvalidInput for two that a schedule could not name apart."""
+    listed = _listed(said, what)
+    if not all(isinstance(one, WorkflowDef) for one in listed):
+        raise InvalidInput(f"{what} are definitions (WorkflowDef)")
+    if len({(one.name, one.version) for one in listed}) < len(listed):
+        raise InvalidInput(f"{what}: two definitions have the same name and version; give each a version of its own")
+    return tuple(listed)
 
 
 def _signals(said: Any, ref: str) -> list[object]:
