@@ -15,10 +15,9 @@ from typing import Any, Final
 
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.decide.transitions import cancel_attempt, copy_attempt
-from conductorlite.model.attrs import copied
 from conductorlite.model.decisions import Event, Outcome
 from conductorlite.model.documents import task_from_cells
-from conductorlite.model.executions import HistoryKind, Task
+from conductorlite.model.executions import HistoryKind, Task, own_task
 from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.statuses import WorkflowStatus
 
@@ -78,7 +77,7 @@ def _copy(changeset: Changeset, cells: dict[str, Any]) -> Any:
     """An attempt of the origin as this execution has it."""
     workflow = changeset.workflow
     task: Task = task_from_cells({**cells, "workflow_id": workflow.workflow_id, "task_id": ""})
-    row: Any = copied[Task](task)
+    row: Any = own_task(task)
     copy_attempt(row, workflow)
     if not row.status.terminal:
         cancel_attempt(row, changeset.now)

@@ -187,7 +187,7 @@ def give_back(changeset: Changeset, refs: Collection[str]) -> None:
 def rename_receivers(changeset: Changeset, renamed: Mapping[str, str], refs: Mapping[str, str]) -> None:
     """Have messages name the tasks of an execution that moves to another definition as that does."""
     for message in changeset.all_messages():
-        changes: dict[str, str] = {}
+        changes: dict[str, Any] = {}
         if message.receiver is not None and message.receiver in renamed:
             changes["receiver"] = renamed[message.receiver]
         ref = message.signal_to

@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from conductorlite.model.attrs import copied
 from conductorlite.model.canonical import EMPTY, attempt_head
 from conductorlite.model.decisions import DEADLINES
-from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.executions import Task, Workflow, own_task
 from conductorlite.model.later import hashlib
 from conductorlite.model.policies import TaskPolicy, jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus
@@ -67,7 +66,7 @@ def make_attempt(node: Node, workflow: Workflow, ref: str, iterations: tuple[int
 
     An operator that is IN_PROGRESS from its scheduling on has started; one that is over from its scheduling on has ended too.
     """
-    row: Any = copied[Task](node.blank)
+    row: Any = own_task(node.blank)
     row.workflow_id, row.ref, row.base_ref = workflow.workflow_id, ref, node.ref
     row.generation, row.status, row.iterations = workflow.generation, status, iterations
     if node.grafts:

@@ -32,7 +32,7 @@ from conductorlite.model.errors import (
     StorageCorrupt,
     StorageReplaced,
 )
-from conductorlite.model.executions import AgendaEntry, HistoryEvent, HistoryKind, Workflow
+from conductorlite.model.executions import AgendaEntry, HistoryEvent, HistoryKind, Workflow, frozen_workflow
 from conductorlite.model.limits import Member
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import member_of
@@ -126,11 +126,11 @@ class Admin(Retention):
             tasks = view.attempts(workflow_id) if row is not None else unarchived(view, workflow_id).workflow.tasks
             ids = dict.fromkeys(task.sub_workflow_id for task in tasks if task.sub_workflow_id is not None)
             gone = [one for one in ids if view.workflow(one) is None and view.archived(one) is not None]
-            archived = [attrs.evolve(unarchived(view, one).workflow, tasks=()) for one in gone]
+            archived = [frozen_workflow(attrs.evolve(unarchived(view, one).workflow, tasks=())) for one in gone]
         return [*archived, *list(self._all(ExecutionFilter(parent_workflow_id=workflow_id)))[::-1]]
 
     def _all(self, wanted: ExecutionFilter) -> Iterator[Workflow]:
-        return chain.from_iterable(execution_pages(self._backend, wanted))
+        return map(frozen_workflow, chain.from_iterable(execution_pages(self._backend, wanted)))
 
     def export(self, workflow_id: str) -> dict[str, Any]:
         """An execution as one JSON document that `conductorlite.testing.replay` can replay.

@@ -37,7 +37,7 @@ def may_be_put_aside(events: Sequence[Event]) -> bool:
     return all(event.kind in _LATER for event in events)
 
 
-@attrs.frozen(slots=True, kw_only=True)
+@attrs.frozen(slots=True, kw_only=True, eq=False, repr=False)
 class Job:
     """An execution that was put aside, and the name of its definition."""
 

@@ -20,7 +20,7 @@ from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, TurnResult, missing, new_event
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
-from conductorlite.model.attrs import changed, new
+from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock
 from conductorlite.model.codec import definition_text
@@ -37,7 +37,7 @@ from conductorlite.model.errors import (
     PayloadTooLarge,
     TaskNotFound,
 )
-from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.executions import Task, Workflow, WorkflowRow
 from conductorlite.model.later import functions
 from conductorlite.model.scalars import is_integer
 from conductorlite.model.statuses import WorkflowStatus
@@ -332,7 +332,7 @@ class Control(Part):
         if problem is not None:
             raise PayloadTooLarge(f"{embedded.name!r} cannot be started: {problem}")
         domains, observers = request.task_to_domain, self._turns.observers
-        row = new[Workflow](
+        row: Workflow = WorkflowRow(
             workflow_id=workflow_id,
             name=embedded.name,
             version=embedded.version,
@@ -354,9 +354,7 @@ class Control(Part):
             event=address,
         )
         # Stored with the first execution that uses it, in the same commit.
-        return new[Start](
-            workflow=row, definitions=self._turns.registry.not_stored(embedded), strategy=request.idempotency_strategy
-        )
+        return Start(workflow=row, definitions=self._turns.registry.not_stored(embedded), strategy=request.idempotency_strategy)
 
     def verb(self, workflow_id: str, kind: EventKind, data: Mapping[str, Any] | None = None) -> TurnResult:
         """Hand an execution an event; raises ExecutionNotFound, Parked, Conflict, and TaskNotFound."""

@@ -20,7 +20,6 @@ from conductorlite.engine.residents import Resident
 from conductorlite.engine.turn_types import LASTING, Asked, Deadly, Taking, TurnResult, missing
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Admission, Decision, Event, EventKind
@@ -33,7 +32,7 @@ from conductorlite.model.errors import (
     PayloadTooLarge,
     TakesLong,
 )
-from conductorlite.model.executions import Workflow
+from conductorlite.model.executions import Workflow, WorkflowRow
 from conductorlite.model.limits import LimitChange, reread
 from conductorlite.model.texts import error_text
 from conductorlite.plan.compile import Plan
@@ -45,7 +44,7 @@ __all__ = ["DEATHS", "Parking", "Turn", "TurnDecider", "polls_in_vain"]
 _EVENTS: Final = 200
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class Turn:
     """What one turn is decided on."""
 
@@ -99,7 +98,7 @@ class TurnDecider(Lookups):
         if plan.foreign:
             self.entering(workflow, ordered, memo)
         memo.known = None if plan.foreign else reader
-        return new[Turn](plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
+        return Turn(plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
 
     def _only_hands_out(self, workflow_id: str, events: Sequence[Event]) -> bool:
         """Whether a turn is over polls alone, of an execution that was put aside: what is due waits for the turn that was."""
@@ -133,7 +132,7 @@ class TurnDecider(Lookups):
     def _row_from_start_event(self, view: ReadingTransaction, found: Event) -> Workflow:
         said = found.data.value
         parent = said.get("parent") or {}
-        row = Workflow(
+        row: Workflow = WorkflowRow(
             workflow_id=found.workflow_id,
             name=said["name"],
             version=said["version"],
@@ -180,7 +179,7 @@ class TurnDecider(Lookups):
         ordered = tuple(sorted(events, key=lambda event: event.order)) if len(events) > 1 else tuple(events)
         reader.ahead = partial(prefetch, plan, reader, ordered)
         try:
-            decision = self.decide(new[Turn](plan=plan, reader=reader, events=ordered, now=reader.now, taking=memo.taking))
+            decision = self.decide(Turn(plan=plan, reader=reader, events=ordered, now=reader.now, taking=memo.taking))
         except LASTING:
             raise
         except (ConductorliteError, PayloadsRequired, NoHelper):
@@ -201,7 +200,7 @@ class TurnDecider(Lookups):
         if plan is None or plan.foreign:
             return None
         memo.known = reader = StoreReader(self, None, workflow, memo, plan=plan)
-        return self.decide(new[Turn](plan=plan, reader=reader, events=tuple(events), now=reader.now, taking=memo.taking))
+        return self.decide(Turn(plan=plan, reader=reader, events=tuple(events), now=reader.now, taking=memo.taking))
 
     def decide(self, turn: Turn) -> Decision:
         """Decide, without committing anything; raises InvariantBroken.

@@ -33,7 +33,7 @@ _KEPT: Final = 10_000
 Stretch = tuple[int, int]
 
 
-@attrs.define(slots=True)
+@attrs.define(slots=True, eq=False, repr=False)
 class _Drive:
     """One stretch of this engine, up to its last look; `noted` is the end that the store knows."""
 

@@ -18,7 +18,6 @@ from conductorlite.engine.decisions import polls_in_vain
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.turn_types import LASTING, Asked, Deadly, TurnResult
 from conductorlite.engine.turns import Turns
-from conductorlite.model.attrs import new
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import (
     AlreadyExists,
@@ -113,7 +112,7 @@ class GroupTurns(Turns):
             if not decision.empty:
                 self._keep(decision, memo, number)
                 self.announce(decision)
-            results[one.workflow_id] = new[TurnResult](decision=decision, replies=decision.replies)
+            results[one.workflow_id] = TurnResult(decision=decision, replies=decision.replies)
 
     def _fenced(self, decision: Decision) -> bool:
         return self.fencing and not decision.created

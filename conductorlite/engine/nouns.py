@@ -19,7 +19,7 @@ from conductorlite.engine.turn_types import unarchived
 from conductorlite.model import attrs
 from conductorlite.model.decisions import name_at
 from conductorlite.model.errors import TaskNotFound
-from conductorlite.model.executions import AgendaEntry, PollData, Task, TaskLog, Workflow
+from conductorlite.model.executions import AgendaEntry, PollData, Task, TaskLog, Workflow, frozen_task
 from conductorlite.model.texts import Span, to_span
 from conductorlite.model.threads import cached_property
 from conductorlite.store.ports import IndexDAO, WritingTransaction
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Core", "Nouns", "Payloads", "Tasks", "wake_schedule"]
 
 
-@attrs.frozen(kw_only=True, slots=False)
+@attrs.frozen(kw_only=True, slots=False, eq=False, repr=False)
 class Core:
     """What an engine is made of, for its driver and the test kit; programs need none of it."""
 
@@ -105,7 +105,7 @@ class Tasks(Service):
             task = view.task_by_id(task_id)
         if task is None:
             raise TaskNotFound(f"there is no task {task_id!r} (those of an archived execution are in what `get` returns)")
-        return self._core.reports.with_payloads(task)
+        return frozen_task(self._core.reports.with_payloads(task))
 
     def logs(self, task_id: str, *, workflow_id: str | None = None) -> Sequence[TaskLog]:
         """What workers logged for an attempt; for one of an archived execution its `workflow_id` is needed."""

@@ -34,7 +34,6 @@ from conductorlite.engine.logs import log_store
 from conductorlite.engine.reports import Reports, Secrecy
 from conductorlite.engine.turn_types import Asked, ExtraWrite, Taking, TurnResult, new_event
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind, Message, Outcome, queue_name
 from conductorlite.model.errors import (
@@ -69,7 +68,7 @@ _AGAIN_MS = 30_000
 GLANCE_MS: Final = 100
 
 
-@attrs.define(slots=True)
+@attrs.define(slots=True, eq=False, repr=False)
 class Hand:
     """By whose hand tasks are taken: an open engine's, for its own workers."""
 
@@ -80,7 +79,7 @@ class Hand:
     passed: list[Message] = attrs.field(factory=list)
 
 
-@attrs.define(slots=True, kw_only=True, eq=False)
+@attrs.define(slots=True, kw_only=True, eq=False, repr=False)
 class Asker:
     """A worker that polls: how many tasks it takes, and what it gets, each with the row of its execution."""
 
@@ -130,7 +129,7 @@ class Polling(Part):
             if due:
                 self._record(PollWrite(due))
             return []
-        asker = new[Asker](worker_id=worker_id, count=count)
+        asker = Asker(worker_id=worker_id, count=count)
         self._take_for(queue, [asker], self.poll_write([asker], task_type, domain), hand, noted)
         return [task for task, _ in asker.given] if asker.given else []
 
@@ -420,10 +419,10 @@ class Polling(Part):
         takings: list[Taking] = []
         asked: list[Asked] = []
         for workflow_id, group in groups.items():
-            taking = new[Taking](data=EMPTY, owner=self._owner, write=extra_write, noted=noted)
+            taking = Taking(data=EMPTY, owner=self._owner, write=extra_write, noted=noted)
             events = [taking.poll(message, now, asker.data) for message, asker in group]
             takings.append(taking)
-            asked.append(new[Asked](workflow_id=workflow_id, events=events, extra_write=taking))
+            asked.append(Asked(workflow_id=workflow_id, events=events, extra_write=taking))
         problem: ConductorliteError | None = None
         taken = 0
         for one, taking, result in zip(asked, takings, run(asked), strict=True):

@@ -21,7 +21,7 @@ from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Event, queue_name
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
-from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Task, TaskLog, Workflow
+from conductorlite.model.executions import Explanation, HistoryEvent, HistoryKind, Reason, Task, TaskLog, Workflow, frozen_workflow
 from conductorlite.model.limits import Limit, Member, MemberState, known_key, reread, task_key
 from conductorlite.store.ports import ReadingTransaction
 
@@ -84,7 +84,7 @@ class Queries(Part):
             row = view.workflow(workflow_id)
             if row is None:
                 gone = archived_workflow(unarchived(view, workflow_id))
-                return hidden(gone) if masked else gone
+                return frozen_workflow(hidden(gone) if masked else gone)
             tasks = view.attempts(workflow_id)
             definition = self._turns.plans.shown(view, row)
             grafts = {digest for task in tasks for digest in task.grafts}
@@ -102,15 +102,15 @@ class Queries(Part):
             definition=definition,
             made=made,
         )
-        return hidden(whole) if masked else whole
+        return frozen_workflow(hidden(whole) if masked else whole)
 
     def execution(self, workflow_id: str) -> Workflow:
         """An execution's own row, without its tasks and its definition, also of an archived one; raises ExecutionNotFound."""
         with self._backend.reading() as view:
             row = view.workflow(workflow_id)
             if row is None:
-                return attrs.evolve(unarchived(view, workflow_id).workflow, tasks=())
-            return _whole(row, self.texts(view, workflow_id, _payloads(row)))
+                return frozen_workflow(attrs.evolve(unarchived(view, workflow_id).workflow, tasks=()))
+            return frozen_workflow(_whole(row, self.texts(view, workflow_id, _payloads(row))))
 
     def ending(self, workflow_id: str, rows: list[Workflow]) -> Callable[[], bool]:
         """Whether an execution has ended: then its row is one of the `rows`, its documents unread, unless it is archived."""
@@ -155,7 +155,7 @@ class Queries(Part):
             definition = self._turns.plans.shown(view, row)
             made = {digest: self._turns.plans.shown(view, row, digest) for digest in task.grafts}
         around = attrs.evolve(row, input=EMPTY, output=EMPTY, variables=EMPTY, tasks=(task,), definition=definition, made=made)
-        return hidden(around) if masked else around
+        return frozen_workflow(hidden(around) if masked else around)
 
     def progress(self, workflow_id: str) -> RunProgress:
         """See `Run.progress`."""

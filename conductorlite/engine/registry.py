@@ -59,7 +59,7 @@ _NOTHING_MADE: Final[Mapping[str, str]] = {}
 _NOTICES: Final = 1_000
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Embedded:
     """A definition as executions keep it: hash, plan, and the texts by hash, those of its sub-workflows included."""
 
@@ -356,7 +356,7 @@ class Registry:
         return into.declared.get(task.name)
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, repr=False)
 class _Embedding:
     """What is known while a definition and those below it are embedded."""
 

@@ -24,7 +24,6 @@ from conductorlite.engine.turn_types import Asked, Taking, TurnResult
 from conductorlite.language.haste import Haste
 from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Document, Payload, Revealed, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.model.definitions import Semantics
@@ -39,7 +38,7 @@ from conductorlite.model.errors import (
     StorageCorrupt,
     TaskNotFound,
 )
-from conductorlite.model.executions import Task, TaskLog, TaskResult
+from conductorlite.model.executions import Task, TaskLog, TaskResult, frozen_task
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
 from conductorlite.model.texts import REASON_LENGTH, cut, did_you_mean, error_text, printable
 from conductorlite.model.threads import Cache
@@ -246,7 +245,7 @@ def _raw(text: object) -> str | None:
     return None if text is None or text == "" else printable(text, RAW_LENGTH)
 
 
-@attrs.define(slots=True, kw_only=True, eq=False)
+@attrs.define(slots=True, kw_only=True, eq=False, repr=False)
 class Report:
     """A report on a task, made an event, with the lines for its log."""
 
@@ -314,7 +313,7 @@ class Reports(Part):
         if after is None:  # the report has ended its round, and the ones after it at once
             output = Payload.of(dict(result.output_data))
             after = attrs.evolve(task, status=result.status, output=output, reason=result.reason, lease=0)
-        return self.with_payloads(after)
+        return frozen_task(self.with_payloads(after))
 
     def report(self, task: Task, result: TaskResult, *, at: int | None = None) -> TurnResult:
         """Report on a task that is at hand; raises as `Engine.update_task` does.
@@ -327,7 +326,7 @@ class Reports(Part):
     def prepared(self, task: Task, result: TaskResult, *, at: int | None = None) -> Report:
         """A report that is ready to be taken; raises InvalidInput and PayloadUnavailable."""
         event = self.report_event(task, result, at=at)
-        return new[Report](task=task, result=result, event=event, lines=self.lines(task, result.logs) if result.logs else [])
+        return Report(task=task, result=result, event=event, lines=self.lines(task, result.logs) if result.logs else [])
 
     def taken(self, reports: Sequence[Report], taking: Taking | None = None, haste: Haste | None = None) -> TurnResult:
         """Take reports on tasks of one execution, each task once, in one turn; `taking` are workers that are free after it.
@@ -456,7 +455,7 @@ class Reports(Part):
         """
         now = self._clock.now()
         since = now if at is None or at > now else at
-        return new[Event](
+        return Event(
             workflow_id=task.workflow_id,
             event_id=f"{kind}@{now}:{task.ref}:{key or data.digest[:16]}",
             kind=kind,
@@ -492,7 +491,7 @@ def _asked(reports: Sequence[Report], taking: Taking | None, haste: Haste | None
         events.append(one.event)
         if one.lines:
             write = partial(_keep_lines, reports)
-    return new[Asked](workflow_id=reports[0].task.workflow_id, events=events, extra_write=write, taking=taking, haste=haste)
+    return Asked(workflow_id=reports[0].task.workflow_id, events=events, extra_write=write, taking=taking, haste=haste)
 
 
 def _keep_lines(reports: Sequence[Report], tx: WritingTransaction, decision: Decision) -> None:

@@ -19,7 +19,6 @@ from typing import Final, Protocol
 
 from conductorlite.engine.turn_types import Joined, Taking
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision, Message
 from conductorlite.model.errors import FencedOut
@@ -63,7 +62,7 @@ class Memo(Protocol):
     unoffered: int | None
 
 
-@attrs.frozen(slots=True, eq=False)
+@attrs.frozen(slots=True, eq=False, repr=False)
 class Resident:
     """An execution's row, the last attempts at some printed references, and the version of both; see `Quiet.confirm`."""
 
@@ -136,7 +135,7 @@ class Residents:
         weight = _ROW + len(tasks) * _TASK
         if workflow.workflow_id in self._held:
             self.take(workflow.workflow_id)
-        self._held[workflow.workflow_id] = new[Resident](stored_workflow(workflow), tasks, latest, version, commits, weight)
+        self._held[workflow.workflow_id] = Resident(stored_workflow(workflow), tasks, latest, version, commits, weight)
         self._weight += weight
         if self._weight * self._share > self._budget:
             self._make_room()

@@ -30,7 +30,7 @@ from conductorlite.store.ports import Capability
 __all__ = ["StartTurns"]
 
 
-@attrs.frozen(slots=True, eq=False)
+@attrs.frozen(slots=True, eq=False, repr=False)
 class _First:
     """The turn that an execution begins with."""
 
@@ -38,7 +38,7 @@ class _First:
     memo: TurnMemo
 
 
-@attrs.define(slots=True, eq=False)
+@attrs.define(slots=True, eq=False, repr=False)
 class _Coming:
     """An execution that a thread is about to begin: whether another thread has tried to, and whether it has begun."""
 

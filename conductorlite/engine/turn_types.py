@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from conductorlite.engine.logs import FailureLog
 from conductorlite.language.haste import Haste
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply
 from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
@@ -98,7 +97,7 @@ class TurnLost(FencedOut):
     """The lease of a turn was over, and another engine may have taken one; never leaves the engine."""
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class Start:
     """The row of a new execution, and the definitions the store may not have yet, by hash."""
 
@@ -108,7 +107,7 @@ class Start:
     strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class TurnResult:
     """What became of a turn: the decision (None when there was nothing to do), and the answers to the events handed in."""
 
@@ -132,7 +131,7 @@ def new_event(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, ob
     """An event that is handed to a turn directly; it needs the disk only when the turn cannot be taken."""
     payload = EMPTY if not data else Payload.of(dict(data))
     digest = "" if not data else payload.digest[:16]
-    return new[Event](
+    return Event(
         workflow_id=workflow_id,
         event_id=f"{kind}@{now}{digest}",
         kind=kind,
@@ -142,7 +141,7 @@ def new_event(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, ob
     )
 
 
-@attrs.frozen(slots=True, kw_only=True, eq=False)
+@attrs.frozen(slots=True, kw_only=True, eq=False, repr=False)
 class Asked:
     """A turn that may share a write with those of other executions; see `Turns.run_turn`."""
 
@@ -157,7 +156,7 @@ class Asked:
 _POLL, _IN_PROGRESS, _DONE = EventKind.POLL, TaskStatus.IN_PROGRESS, Outcome.DONE
 
 
-@attrs.define(slots=True, kw_only=True, eq=False)
+@attrs.define(slots=True, kw_only=True, eq=False, repr=False)
 class Taking:
     """What one turn hands to workers: noted in the commit that hands it out, before any caller has it.
 
@@ -189,7 +188,7 @@ class Taking:
 
     def poll(self, message: Message, now: int, data: Payload | None = None) -> Event:
         """The poll that takes an offered task; it says `data`, by default what the others do."""
-        event = new[Event](
+        event = Event(
             workflow_id=message.workflow_id,
             event_id=f"{_POLL!s}@{now}:{message.task_id}",
             kind=_POLL,
@@ -338,7 +337,7 @@ def execution_pages(
     )
 
 
-@attrs.define(slots=True, eq=False)
+@attrs.define(slots=True, eq=False, repr=False)
 class Caller:
     """Code of the user's that an engine has called and that has not returned yet."""
 

@@ -50,7 +50,6 @@ from conductorlite.engine.turn_types import (
 )
 from conductorlite.language.haste import Haste, in_haste
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.clock import Clock, readings
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import (
@@ -358,7 +357,7 @@ class Turns(Parking):
             return TurnResult(decision=None, replies={}, parked=workflow.parked)
         if decision.history or not decision.empty:
             self.announce(decision)
-        return new[TurnResult](decision=decision, replies=decision.replies)
+        return TurnResult(decision=decision, replies=decision.replies)
 
     def _committed_apart(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed in a block of its own; raises what `decide` does."""

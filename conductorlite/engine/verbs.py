@@ -43,7 +43,16 @@ from conductorlite.model.errors import (
     StorageError,
     TaskNotFound,
 )
-from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, Task, TaskResult, Workflow
+from conductorlite.model.executions import (
+    AgendaEntry,
+    Explanation,
+    HistoryEvent,
+    Task,
+    TaskResult,
+    Workflow,
+    frozen_task,
+    frozen_workflow,
+)
 from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span, as_map, as_text, member_of, printable, to_span
@@ -418,7 +427,7 @@ class Verbs(Nouns):
             parent_workflow_id=parent_workflow_id,
         )
         with self._backend.reading() as view:
-            return list(view.executions(wanted, after, limit))
+            return [frozen_workflow(row) for row in view.executions(wanted, after, limit)]
 
     def search(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
@@ -498,7 +507,7 @@ class Verbs(Nouns):
                 taken = self.core.polling.take_offered(task_type, worker_id, count, domain, noted=noted)
                 now = self._clock.now()
                 if taken or not patience or until.passed or self._clock.virtual:
-                    return taken
+                    return [frozen_task(task) for task in taken]
                 with self._backend.reading() as view:
                     next_at = view.next_message_at([queue])
                 waiter = self._turns.committed.waiter()
@@ -545,7 +554,7 @@ class Verbs(Nouns):
             exchange(self.core, [ask])
             if ask.report is None or ask.error is not None:
                 raise ask.error or TaskNotFound(result.task_id)
-            return reports.stored(ask.report.task, ask.report.result), [task for task, _ in asker.given]
+            return reports.stored(ask.report.task, ask.report.result), [frozen_task(task) for task, _ in asker.given]
         task = reports.found(result)
         result = reports.whole(task, result)
         try:

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-@attrs.define(slots=True, eq=False)
+@attrs.define(slots=True, eq=False, repr=False)
 class Step:
     """One node of a flow that is being built, as references see it: its reference name, and the block it stands in."""
 
@@ -256,7 +256,7 @@ _ROOT: Final = re.compile(r"\$\{([A-Za-z_]\w*)")
 More: TypeAlias = Mapping[str, Any] | None
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, repr=False)
 class _AsIs:
     """A value whose texts nobody looks at."""
 
@@ -268,7 +268,7 @@ def as_is(value: Any) -> Any:
     return _AsIs(value)
 
 
-@attrs.define(slots=True, eq=False)
+@attrs.define(slots=True, eq=False, repr=False)
 class Block:
     """A sequence of steps within `owner`, the step whose form opened it; None for a flow's own."""
 

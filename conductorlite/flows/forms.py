@@ -141,7 +141,7 @@ def each(
 # ---------------------------------------------------------------------- cases
 
 
-@attrs.define(slots=True)
+@attrs.define(slots=True, eq=False, repr=False)
 class Case:
     """What a `with` of a case opens."""
 

@@ -60,7 +60,7 @@ class Condition(Protocol):
         """
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _Parameter:
     """`value-param`: the text is the literal key of one value, null when it is absent."""
 
@@ -82,7 +82,7 @@ def _parameter(text: str) -> Condition:
     return _Parameter(text=text, names=frozenset((text,)), at_once=lambda values: values.get(text))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _Broken:
     """A condition that cannot be compiled: to evaluate it fails."""
 
@@ -149,7 +149,7 @@ _AFTER: Final = "\n})()"
 _FIRST_LINE: Final = pattern(r"line 1 column (\d+)")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _Function:
     condition: Condition
     names: frozenset[str]

@@ -27,14 +27,14 @@ _STRIDE: Final = 1_000
 _REST_S: Final = 0.002
 
 
-@attrs.frozen(slots=True, kw_only=True)
+@attrs.frozen(slots=True, kw_only=True, repr=False)
 class Haste:
     """That a caller waits only shortly; `starts` says whether it waits for a helper process to start."""
 
     starts: bool = False
 
 
-@attrs.define(slots=True, kw_only=True, eq=False)
+@attrs.define(slots=True, kw_only=True, eq=False, repr=False)
 class Hurry:
     """What one turn in haste may still take."""
 

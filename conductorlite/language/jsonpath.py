@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 from conductorlite.language.paths import Call, Indexes, Keys, Slice, Wild, split_path
 from conductorlite.language.values import MISSING, double, to_text
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.later import module, pattern
 
@@ -111,7 +110,7 @@ class _NotThere(Exception):
     """What a path that must lead somewhere does not find; internal."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Path:
     """A compiled path.
 
@@ -236,7 +235,7 @@ def _compiled(text: str, depth: int) -> Path:
         raise InvalidExpression(f"paths nested deeper than {_MAX_NESTING} levels")
     if _NAMES.fullmatch(text) is not None:  # as most are
         names = tuple(text.split("."))
-        return new[Path](text=text, plain=names, steps=(), scans=(), definite=True, reads_document=False)
+        return Path(text=text, plain=names, steps=(), scans=(), definite=True, reads_document=False)
     split = split_path(text, partial(_compiled, depth=depth + 1))
     count = next((at for at, (step, scan) in enumerate(split) if scan or _plain(step) is None), len(split))
     plain = tuple(one for step, _ in split[:count] if (one := _plain(step)) is not None)
@@ -349,7 +348,7 @@ def _sliced(step: Slice, node: list[Json]) -> list[Json]:
     return node[step.start : step.stop]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Reads:
     """The parts of the document that templates read.
 
@@ -394,7 +393,7 @@ def reads_of_path(path: Path) -> Reads:
     if len(plain) < 2 or not isinstance(plain[1], str):
         return Reads(roots=frozenset((plain[0],)))
     key = plain[2] if len(plain) > 2 and isinstance(plain[2], str) else None
-    return new[Reads](members=frozenset(((plain[0], plain[1]),)), steps=frozenset(((plain[0], plain[1], key),)))
+    return Reads(members=frozenset(((plain[0], plain[1]),)), steps=frozenset(((plain[0], plain[1], key),)))
 
 
 def reads_of_prefix(text: str) -> Reads:

@@ -34,21 +34,21 @@ _WILD: Final = pattern(r"\[\s*\*\s*\]")
 _FILTER_TOKEN: Final = pattern(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?<=~) ?/(?:[^/\\]|\\.)*/|[\[\]]", re.DOTALL)
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Keys:
     """`.name` or `['name']`; several of them, `['a','b']`."""
 
     names: tuple[str, ...]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Indexes:
     """`[0]`, `[-1]`, `[0,2]`."""
 
     indexes: tuple[int, ...]
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Slice:
     """`[1:3]`, `[:2]`, `[-2:]`; Jayway reads past a step."""
 
@@ -56,12 +56,12 @@ class Slice:
     stop: int | None
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Wild:
     """`.*` or `[*]`."""
 
 
-@attrs.frozen
+@attrs.frozen(repr=False)
 class Call:
     """`.length()`, `.index(2)`, `.sum($.x, 1)`; `arguments` are values and compiled paths."""
 

@@ -71,7 +71,7 @@ _UNFINISHED: Final = 16
 _LINE: Final = pattern(r"<input>:(\d+)")
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Limits:
     """Bounds of one request: seconds of processor time, bytes of memory of its process, characters of its results."""
 
@@ -100,7 +100,7 @@ class _Died(Exception):
         self.code = code
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Helper:
     process: subprocess.Popen[bytes]
     used: bool = False

@@ -32,7 +32,7 @@ __all__ = ["MASK", "SECRETS", "Scrubber", "SecretSite", "filled_in", "secret_nam
 SECRETS: Final = "workflow.secrets."
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class SecretSite:
     """A text of a template that names secrets: the `steps` down to it, and the `names` (`NAME` or `NAME.path`)."""
 

@@ -21,7 +21,6 @@ from conductorlite.language.paths import MAX_PATH
 from conductorlite.language.secrets import SECRETS, SecretSite
 from conductorlite.language.values import MISSING, Json, Source, json_text, to_text
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import MAX_DEPTH, MAX_SIZE, parse
 from conductorlite.model.errors import InvalidExpression, InvalidInput
 from conductorlite.model.later import pattern
@@ -58,7 +57,7 @@ _PLAIN: Final = frozenset({int, float, bool, type(None)})
 _Render: TypeAlias = Callable[[Source], Json]
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Template:
     """A compiled template; `problems` are (JSON path in the template, message) of expressions that always give null.
 
@@ -76,7 +75,7 @@ class Template:
         return self._render(source)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class InputTemplate(Template):
     """A task's inputParameters with its TaskDef's inputTemplate merged in; `secrets` are those of the fallbacks too."""
 
@@ -119,7 +118,7 @@ def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, J
             type(one) is str and len(one) <= _CACHED_LENGTH for one in parameters.values()
         ):
             return _input_of_texts(tuple(parameters.items()))
-        return new[InputTemplate](fallbacks=(), **_compiled(dict(parameters)))
+        return InputTemplate(fallbacks=(), **_compiled(dict(parameters)))
     merged = dict(parameters)
     for key, value in input_template.items():
         if merged.get(key) is None:
@@ -128,13 +127,13 @@ def compile_input(parameters: Mapping[str, Json], input_template: Mapping[str, J
     fields = _compiled(merged)
     spare = compile_template({key: input_template[key] for key, _ in fallbacks}).secrets if fallbacks else ()
     fields["secrets"] = tuple(dict.fromkeys((*fields["secrets"], *spare)))
-    return new[InputTemplate](fallbacks=fallbacks, **fields)
+    return InputTemplate(fallbacks=fallbacks, **fields)
 
 
 @lru_cache(maxsize=4096)
 def _input_of_texts(entries: tuple[tuple[str, str], ...]) -> InputTemplate:
     """The input of tasks that have the same few texts, as the branches of a wide fork."""
-    return new[InputTemplate](fallbacks=(), **_compiled(dict(entries)))
+    return InputTemplate(fallbacks=(), **_compiled(dict(entries)))
 
 
 def apply_workflow_input_template(given: Mapping[str, Json], template: Mapping[str, Json]) -> dict[str, Json]:
@@ -226,7 +225,7 @@ def _verbatim(value: Json, depth: int) -> _Render:
     return _constant(value)
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Compiled:
     """One string or one expression in it; `as_json` says that its value prints as JSON instead of Java's way.
 
@@ -340,7 +339,7 @@ def _expression(inside: str, depth: int) -> Compiled:
     )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class _Dynamic(Compiled):
     """An expression whose path is put together while rendering."""
 
@@ -374,7 +373,7 @@ def _static(inside: str) -> Compiled:
     except InvalidExpression as error:
         return Compiled(render=_render_variable(inside, None), problems=(str(error),))
     render = _render_plain(inside, path) if not path.steps else _render_path(inside, path)
-    return new[Compiled](render=render, reads=reads_of_path(path), as_json=path.answers_list)
+    return Compiled(render=render, reads=reads_of_path(path), as_json=path.answers_list)
 
 
 def _render_variable(name: str, otherwise: str | None) -> _Render:

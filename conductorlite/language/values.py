@@ -125,7 +125,7 @@ class Source(Protocol):
         """The text behind `${workflow.env.NAME}`, None if unset; asked only when `has_env`."""
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class MappingSource:
     """A Source over one plain JSON document (usually a map of roots; a list works too, with `${$[0]…}`)."""
 

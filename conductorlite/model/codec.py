@@ -363,7 +363,7 @@ def _of_class(kind: Any) -> _Reader:
     required = [(name, field.name) for name, field in fields if field.default is attrs.NOTHING]
     places = {name: place for place, name in enumerate(readers)}
     dropped, is_task = ANSWERED.get(kind.__name__, frozenset()), kind.__name__ == "WorkflowTask"
-    keeps, make = EXTRA in attrs.fields_dict(kind), attrs.new[kind]
+    keeps, make = EXTRA in attrs.fields_dict(kind), kind
 
     def structure(value: Any, wrongs: _Wrongs) -> object:
         if not isinstance(value, dict):

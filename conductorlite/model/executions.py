@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from operator import attrgetter, is_
 from typing import Any, Final, Literal
 
 from conductorlite.model import attrs
-from conductorlite.model.attrs import changed, copied
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
@@ -27,7 +27,13 @@ __all__ = [
     "Task",
     "TaskLog",
     "TaskResult",
+    "TaskRow",
     "Workflow",
+    "WorkflowRow",
+    "frozen_task",
+    "frozen_workflow",
+    "own_task",
+    "own_workflow",
     "printed_ref",
     "stored_task",
     "stored_workflow",
@@ -236,8 +242,18 @@ class _Documents:
         data: dict[str, Any] = self.output.fresh()
         return data
 
+    def __eq__(self, other: object) -> bool:
+        """Compare by fields: a row that a turn writes equals the frozen object of the same fields."""
+        kind = Task if isinstance(self, Task) else Workflow
+        if not isinstance(other, kind):
+            return NotImplemented
+        return all(getattr(self, field.name) == getattr(other, field.name) for field in attrs.fields(kind))
 
-@attrs.frozen(kw_only=True, slots=True, repr=False)
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class Task(_Documents):
     """One attempt at one node. Instants are epoch ms (0: not yet), spans ms; `input_data` and `output_data` are copies."""
 
@@ -368,7 +384,7 @@ def _because(reason: str | None) -> str:
 _FAILED: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
 
 
-@attrs.frozen(kw_only=True, slots=True, repr=False)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class Workflow(_Documents, InNotebook):
     """One execution. Instants are epoch ms (0: not yet). `tasks` is filled by `Engine.get`, in order of scheduling."""
 
@@ -465,21 +481,106 @@ class Workflow(_Documents, InNotebook):
         return f"<Workflow {self.workflow_id!r} {self.name!r} version {self.version} {self.status}{tasks}{_because(self.reason)}>"
 
 
+@attrs.define(kw_only=True, slots=True, eq=False, repr=False)
+class TaskRow(Task):
+    """An attempt's row as a turn writes it. Nobody writes it after the turn; a verb returns it frozen (`frozen_task`)."""
+
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__
+
+
+@attrs.define(kw_only=True, slots=True, eq=False, repr=False)
+class WorkflowRow(Workflow):
+    """An execution's row as a turn writes it. Nobody writes it after the turn; a verb returns it frozen (`frozen_workflow`)."""
+
+    __setattr__ = object.__setattr__
+    __delattr__ = object.__delattr__
+
+
+# A turn copies each row that it writes. Plain assignments take an eighth of the time of `attrs.evolve`.
+
+
+def own_task(row: Task) -> Any:
+    """Return a copy of an attempt's row, a TaskRow that the caller may write."""
+    copy: Any = TaskRow.__new__(TaskRow)
+    copy.workflow_id, copy.ref, copy.base_ref = row.workflow_id, row.ref, row.base_ref
+    copy.task_id, copy.task_type, copy.name = row.task_id, row.task_type, row.name
+    copy.status, copy.iterations, copy.grafts = row.status, row.iterations, row.grafts
+    copy.attempt, copy.first_attempt, copy.generation = row.attempt, row.first_attempt, row.generation
+    copy.seq, copy.input, copy.output = row.seq, row.input, row.output
+    copy.reason, copy.traceback, copy.error_types = row.reason, row.traceback, row.error_types
+    copy.worker_id, copy.domain, copy.lease = row.worker_id, row.domain, row.lease
+    copy.holder, copy.deaths, copy.poll_count = row.holder, row.deaths, row.poll_count
+    copy.scheduled_at, copy.first_scheduled_at, copy.due_at = row.scheduled_at, row.first_scheduled_at, row.due_at
+    copy.started_at, copy.updated_at, copy.ended_at = row.started_at, row.updated_at, row.ended_at
+    copy.start_delay_ms, copy.callback_after_ms, copy.retried = row.start_delay_ms, row.callback_after_ms, row.retried
+    copy.executed, copy.succeeded_before, copy.retried_task_id = row.executed, row.succeeded_before, row.retried_task_id
+    copy.sub_workflow_id, copy.round, copy.open = row.sub_workflow_id, row.round, row.open
+    copy.waiting, copy.failed_child, copy.poll_timeout_at = row.waiting, row.failed_child, row.poll_timeout_at
+    copy.response_timeout_at, copy.timeout_at = row.response_timeout_at, row.timeout_at
+    copy.total_timeout_at, copy.wait_until, copy.limit_key = row.total_timeout_at, row.wait_until, row.limit_key
+    copy.compensation_next = row.compensation_next
+    return copy
+
+
+def own_workflow(row: Workflow) -> Any:
+    """Return a copy of an execution's row, a WorkflowRow that the caller may write."""
+    copy: Any = WorkflowRow.__new__(WorkflowRow)
+    copy.workflow_id, copy.name, copy.version = row.workflow_id, row.name, row.version
+    copy.definition_hash, copy.status, copy.semantics = row.definition_hash, row.status, row.semantics
+    copy.decider_version, copy.seed, copy.fence = row.decider_version, row.seed, row.fence
+    copy.generation, copy.created_at, copy.started_at = row.generation, row.created_at, row.started_at
+    copy.updated_at, copy.ended_at, copy.last_retried_at = row.updated_at, row.ended_at, row.last_retried_at
+    copy.timeout_at, copy.correlation_id, copy.priority = row.timeout_at, row.correlation_id, row.priority
+    copy.parent_workflow_id, copy.parent_task_id = row.parent_workflow_id, row.parent_task_id
+    copy.parent_ref, copy.parent_attempt, copy.parent_generation = row.parent_ref, row.parent_attempt, row.parent_generation
+    copy.depth, copy.event, copy.created_by = row.depth, row.event, row.created_by
+    copy.trace_context, copy.owner, copy.rate_limit_key = row.trace_context, row.owner, row.rate_limit_key
+    copy.rate_limited, copy.outer_keys, copy.idempotency_key = row.rate_limited, row.outer_keys, row.idempotency_key
+    copy.input, copy.output, copy.variables = row.input, row.output, row.variables
+    copy.task_to_domain, copy.reason, copy.failed_refs = row.task_to_domain, row.reason, row.failed_refs
+    copy.failed_task_names, copy.failed_task_id, copy.task_seq = row.failed_task_names, row.failed_task_id, row.task_seq
+    copy.history_seq, copy.sequence, copy.open = row.history_seq, row.sequence, row.open
+    copy.skips, copy.permitted_failures, copy.compensating = row.skips, row.permitted_failures, row.compensating
+    copy.last_ref, copy.parked, copy.broken_turns = row.last_ref, row.parked, row.broken_turns
+    copy.message_seq, copy.unreceived = row.message_seq, row.unreceived
+    copy.tasks, copy.definition, copy.made = row.tasks, row.definition, row.made
+    return copy
+
+
+_TASK_FIELDS: Final = tuple(field.name for field in attrs.fields(Task))
+_WORKFLOW_FIELDS: Final = tuple(field.name for field in attrs.fields(Workflow))
+_task_values: Final = attrgetter(*_TASK_FIELDS)
+_workflow_values: Final = attrgetter(*_WORKFLOW_FIELDS)
+
+
+def frozen_task(row: Task) -> Task:
+    """Return an attempt as a verb returns it: nobody can write it."""
+    return row if type(row) is Task else Task(**dict(zip(_TASK_FIELDS, _task_values(row), strict=True)))
+
+
+def frozen_workflow(row: Workflow) -> Workflow:
+    """Return an execution as a verb returns it: nobody can write it, nor the attempts in it."""
+    tasks = tuple([frozen_task(task) for task in row.tasks])
+    if type(row) is Workflow and all(map(is_, tasks, row.tasks)):
+        return row
+    return Workflow(**{**dict(zip(_WORKFLOW_FIELDS, _workflow_values(row), strict=True)), "tasks": tasks})
+
+
 def stored_task(task: Task) -> Task:
     """An attempt as its row is read: without the texts of large payloads."""
     if task.input.large or task.output.large:
-        return changed(task, input=task.input.stored(), output=task.output.stored())
+        return attrs.evolve(task, input=task.input.stored(), output=task.output.stored())
     return task
 
 
 def stored_workflow(workflow: Workflow) -> Workflow:
     """An execution's row as it is read after the commit of a decision that holds it: under the next fence, alone."""
-    row: Any = copied[Workflow](workflow)
+    row = own_workflow(workflow)
     row.fence += 1
     row.tasks, row.definition = (), None
     if row.input.large or row.output.large or row.variables.large or row.task_to_domain.large:
         for name in ("input", "output", "variables", "task_to_domain"):
             setattr(row, name, getattr(row, name).stored())
-    row.__class__ = Workflow
     stored: Workflow = row
     return stored

@@ -27,7 +27,7 @@ LONGEST_DELAY_MS: Final = 2_147_483_647_000
 _HOUR: Final = 3_600_000
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class TaskPolicy:
     """How one node's tasks are retried and timed out. Milliseconds; 0 means no timeout, no cap, no jitter."""
 

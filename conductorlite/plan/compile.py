@@ -27,12 +27,11 @@ from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import parse
 from conductorlite.model.codec import structured
 from conductorlite.model.definitions import PYTHON_KEY, SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidDefinition, InvalidExpression, InvalidInput, Problem
-from conductorlite.model.executions import Task
+from conductorlite.model.executions import Task, TaskRow
 from conductorlite.model.later import functions, pattern
 from conductorlite.model.limits import NO_LIMIT, Terms
 from conductorlite.model.policies import TaskPolicy, task_limit, task_policy
@@ -132,7 +131,7 @@ _NONE: Final[frozenset[str]] = frozenset()
 _GROWING: Final = frozenset({TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC})
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class Node:
     """One node of the definition with all that a turn asks about it."""
 
@@ -192,7 +191,7 @@ class Node:
         return not self.route
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class Plan:
     """A compiled definition."""
 
@@ -408,7 +407,7 @@ def _node(task: WorkflowTask, semantics: Semantics, *, previous: str | None = No
         around["output_check"] = _checked(definition, definition.output_schema)
     template = definition.input_template if definition is not None and merges_template(task) else None
     task_type = task.name if task.type == TaskType.SIMPLE else "FORK" if task.type in _FORKS else str(task.type)
-    return new[Node](
+    return Node(
         ref=task.task_reference_name,
         task=task,
         task_type=task_type,
@@ -423,7 +422,7 @@ def _node(task: WorkflowTask, semantics: Semantics, *, previous: str | None = No
 @lru_cache(maxsize=1_024)
 def _blank(task_type: str, name: str) -> Task:
     """The row of an attempt, as far as tasks of one type and name have the same."""
-    return Task(workflow_id="", ref="", base_ref="", task_id="", task_type=task_type, name=name, status=TaskStatus.SCHEDULED)
+    return TaskRow(workflow_id="", ref="", base_ref="", task_id="", task_type=task_type, name=name, status=TaskStatus.SCHEDULED)
 
 
 #: Types behind which their JOIN stands.

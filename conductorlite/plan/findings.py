@@ -99,7 +99,7 @@ class Findings:
         return None
 
 
-@attrs.frozen(kw_only=True, slots=True, eq=False)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class Scope:
     """One workflow definition under check: its tasks in document order, and by reference name (the first of equals)."""
 

@@ -12,7 +12,6 @@ from operator import is_not
 from typing import Any, Final
 
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.definitions import PYTHON_KEY, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import MAX_NESTING, step_path
 
@@ -94,7 +93,7 @@ def merges_template(task: WorkflowTask) -> bool:
     return task.type not in OPERATOR_TYPES or task.type in _MERGES
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Branch:
     """One list of tasks inside a task: `kind` is case, default, branch, body or compensation; `key` names or numbers it."""
 
@@ -129,7 +128,7 @@ def levels(route: Route) -> Iterator[tuple[tuple[str | int, ...], int]]:
     return ((route[at : at + 3], int(route[at + 3])) for at in range(0, len(route), LEVEL))
 
 
-@attrs.frozen(kw_only=True, slots=True, eq=False)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class TreePosition:
     """One task and where it stands: its JSON path, its siblings, and what contains it (`parent`)."""
 
@@ -224,7 +223,7 @@ def branches(task: WorkflowTask) -> Iterator[tuple[Branch, str, Sequence[Workflo
     if task.default_case:
         yield Branch(ref=ref, kind="default"), ".defaultCase", task.default_case
     for index, tasks in enumerate(task.fork_tasks):
-        yield new[Branch](ref=ref, kind="branch", key=index), f".forkTasks[{index}]", tasks
+        yield Branch(ref=ref, kind="branch", key=index), f".forkTasks[{index}]", tasks
     if task.loop_over:
         yield Branch(ref=ref, kind="body"), ".loopOver", task.loop_over
 
@@ -288,7 +287,7 @@ def _positions(tasks: Sequence[WorkflowTask], path: str, parent: TreePosition | 
         if branch.kind == "body":
             loops = (*loops, branch.ref)
     return [
-        new[TreePosition](
+        TreePosition(
             task=tasks[index],
             path=f"{path}[{index}]",
             siblings=tasks,

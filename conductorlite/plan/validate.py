@@ -215,7 +215,7 @@ _LARGEST: Final = 2**63 - 1
 Payload = tuple[object, str]
 
 
-@attrs.frozen(kw_only=True, slots=True, eq=False)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class _Form:
     """A declared type, taken apart once."""
 

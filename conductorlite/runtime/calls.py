@@ -22,10 +22,9 @@ from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.turn_types import Caller, callers
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
-from conductorlite.model.attrs import copied, new
 from conductorlite.model.canonical import EMPTY, Document, Payload
 from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFailedTerminally
-from conductorlite.model.executions import Task, TaskResult
+from conductorlite.model.executions import Task, TaskResult, frozen_task
 from conductorlite.model.later import functions, inspect, traceback
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import class_name, cut, error_text, printable, type_name
@@ -53,7 +52,7 @@ __all__ = [
 ]
 
 
-@attrs.define(slots=True, eq=False)
+@attrs.define(slots=True, eq=False, repr=False)
 class FunctionCaller(Caller):
     """A worker's function that has not returned yet."""
 
@@ -75,12 +74,16 @@ def current_task() -> Task | None:
     a thread started by hand knows nothing of it.
     """
     context = current_context()
-    return None if context is None else context.task
+    if context is None:
+        return None
+    context.task = frozen_task(context.task)
+    return context.task
 
 
 @contextmanager
 def _observed(context: TaskContext) -> Iterator[None]:
     """With what the observers put around a function."""
+    context.task = frozen_task(context.task)
     with ExitStack() as stack:
         for observer in tuple(context.observers):
             try:
@@ -112,7 +115,7 @@ _QUALNAME: Final = type.__dict__["__qualname__"]
 _MODULE: Final = type.__dict__["__module__"]
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class Deferred:
     """Returned by a scripted worker on a virtual clock: the call takes `after_ms` of virtual time (None: for ever).
 
@@ -227,6 +230,7 @@ def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskRes
     except InvalidInput as error:
         return _never(task, printable(error, RAW_LENGTH), sep=": ")
     if takes.context is not None:
+        context.task = frozen_task(task)
         arguments[takes.context] = context
     return arguments
 
@@ -239,7 +243,7 @@ def returned_value(task: Task, returned: Any) -> TaskResult:
     try:
         if type(returned) in _PLAIN:
             output = _kept(returned)
-            return new[TaskResult](
+            return TaskResult(
                 workflow_id=task.workflow_id,
                 task_id=task.task_id,
                 status=TaskStatus.COMPLETED,
@@ -273,11 +277,20 @@ def _own_report(task: Task, result: TaskResult) -> TaskResult:
         return refused(task, result, error)
     if type(result) is not TaskResult:  # a class of the user's may need its own way of making a copy, which takes longer
         return attrs.evolve(kept, workflow_id=task.workflow_id, task_id=task.task_id, lease=task.lease, output_data=output)
-    made: Any = copied[TaskResult](kept)
-    made.workflow_id, made.task_id, made.lease, made.output_data = task.workflow_id, task.task_id, task.lease, output
-    made.__class__ = TaskResult
-    report: TaskResult = made
-    return report
+    return TaskResult(
+        workflow_id=task.workflow_id,
+        task_id=task.task_id,
+        status=kept.status,
+        output_data=output,
+        reason=kept.reason,
+        traceback=kept.traceback,
+        error_types=kept.error_types,
+        callback_after_ms=kept.callback_after_ms,
+        worker_id=kept.worker_id,
+        lease=task.lease,
+        logs=kept.logs,
+        external_output_payload_storage_path=kept.external_output_payload_storage_path,
+    )
 
 
 def refused(task: Task, result: TaskResult, error: Exception) -> TaskResult:
@@ -317,7 +330,7 @@ def raised(task: Task, error: BaseException) -> TaskResult:
     # A class of another metaclass may answer anything when it is looked up.
     name, shown = _names_known(kind) if type(kind) is type else _names(kind)
     types = (name,) if single else tuple([_name(type(one)) for one in islice(_chain(error), TYPES)])
-    return new[TaskResult](
+    return TaskResult(
         workflow_id=task.workflow_id,
         task_id=task.task_id,
         status=TaskStatus.FAILED_WITH_TERMINAL_ERROR if terminal else TaskStatus.FAILED,

@@ -19,7 +19,6 @@ from conductorlite.engine.reports import Report
 from conductorlite.engine.turn_types import LASTING, Taking, TurnResult
 from conductorlite.engine.verbs import Verbs
 from conductorlite.language.haste import Haste
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Deadline, VirtualClock
 from conductorlite.model.decisions import Message, MessageKey, Outcome, queue_name
@@ -167,8 +166,8 @@ class HandOut:
             most = min(most, (self._workshop.room_for(worker) or 0) + sum(one.worker is worker for one in ended) - lent)
         if most <= 0:
             return False
-        polling, hand, noted = self._engine.core.polling, new[Hand](self._engine.core.holding), list[Task]()
-        asker = new[Asker](worker_id=self.worker_id, count=most)
+        polling, hand, noted = self._engine.core.polling, Hand(self._engine.core.holding), list[Task]()
+        asker = Asker(worker_id=self.worker_id, count=most)
         busy = {one.task.workflow_id for one in ended}
         try:
             return polling.take_first([asker], worker.task_type, worker.domain, busy, noted, run, hand)
@@ -231,7 +230,7 @@ class HandOut:
         for report in reports:
             task = report.task
             again.add(queue_name(task.task_type, task.domain, owner) if owner or task.domain else task.task_type)
-        return new[Taking](
+        return Taking(
             data=said(self._workers.worker_id or self._hand.holding.worker_id, self._hand),
             owner=owner,
             write=None if 0 <= (now := self._engine.clock.now()) - self._noted_at < POLLS_MS else self._polled(now),
@@ -265,7 +264,7 @@ class HandOut:
         self._noted_at = at
         who = self.worker_id
         polls = [
-            new[PollData](queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=at)
+            PollData(queue_name=worker.task_type, domain=worker.domain or None, worker_id=who, last_poll_time=at)
             for worker in self.served().values()
         ]
         return self._engine.core.polling.polls.write(polls)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import Caller, caller_of
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model.attrs import new
 from conductorlite.model.clock import Deadline, VirtualClock
 from conductorlite.model.errors import (
     ClockError,
@@ -397,7 +396,7 @@ class Driver(Work):
         handed, carried, until = self.handing.handed, 0, (now := self.clock.now()) + QUICK_MS
         while self._runs_here(next_one=carried > 0):
             worker, task = handed.popleft()
-            running = new[Call](worker=worker, task=task, beat_at=self._next_beat(worker, task, now), inline=True)
+            running = Call(worker=worker, task=task, beat_at=self._next_beat(worker, task, now), inline=True)
             try:
                 self.standby.run(partial(self.workshop.run_here, running))
             except NoThread:
@@ -426,7 +425,7 @@ class Driver(Work):
             return
         while handed and self.workshop.is_quick(handed[0][0], alone=False):
             worker, task = handed.popleft()
-            row.append(new[Call](worker=worker, task=task, beat_at=self._next_beat(worker, task, now)))
+            row.append(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task, now)))
         if row:
             with self._waiting_for_a_thread():
                 self.workshop.run_row(row, min(deadline.instant, now + PATIENCE_MS))

@@ -107,7 +107,7 @@ class WarnOnce:
         return lines
 
 
-@attrs.define(slots=True, kw_only=True)
+@attrs.define(slots=True, kw_only=True, eq=False, repr=False)
 class _Stillness:
     """Since when nothing was committed (ms of elapsed time), what was found to be missing, and who waits for something else."""
 

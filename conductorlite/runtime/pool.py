@@ -396,7 +396,7 @@ def _nothing() -> Any:
     return None
 
 
-@attrs.define(slots=True, eq=False)
+@attrs.define(slots=True, eq=False, repr=False)
 class Call:
     """A worker function that runs: in a thread, on a loop, or in virtual time."""
 

@@ -84,7 +84,7 @@ def id_of(execution: str | HasId) -> str:
     return execution if isinstance(execution, str) else execution.workflow_id
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Signature:
     """Names a function takes (None: any), those it must get, and how each is read.
 

@@ -98,7 +98,7 @@ def passes(error: BaseException) -> bool:
     return isinstance(error, StorageError | NoThread) and not isinstance(error, LASTING)
 
 
-@attrs.define(slots=True)
+@attrs.define(slots=True, eq=False, repr=False)
 class _Rest:
     """How long a piece of work has been waiting, and until when it is left alone."""
 

@@ -13,7 +13,6 @@ from conductorlite.engine.logs import about_task
 from conductorlite.engine.turn_types import Asked, TurnResult, caller_of
 from conductorlite.engine.verbs import Verbs
 from conductorlite.language.haste import Haste
-from conductorlite.model.attrs import new
 from conductorlite.model.decisions import name_at
 from conductorlite.model.errors import (
     ClockError,
@@ -265,7 +264,7 @@ class Work:
 
     def _run_inline(self, worker: Worker, task: Task) -> None:
         try:
-            running = new[Call](worker=worker, task=task, inline=True)
+            running = Call(worker=worker, task=task, inline=True)
             if self.clock.virtual:
                 result = self.workshop.run(running)
             else:
@@ -289,7 +288,7 @@ class Work:
         at = None if deferred.after_ms is None else now + deferred.after_ms
         if at is None and deferred.silent:
             return  # a dead worker: nothing will be heard of it, and it holds no slot of those that live
-        running = new[Call](worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
+        running = Call(worker=worker, task=task, report_at=at, outcome=deferred.outcome, reports=deferred.reports)
         running.beat_at = None if deferred.silent else self._next_beat(worker, task, now)
         self.workshop.begin(running)
         self._enter(running)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import called_by
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model.attrs import new
 from conductorlite.model.clock import Deadline, VirtualClock
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import TaskResult
@@ -210,7 +209,7 @@ class Workshop:
         if running.worker.signature.transaction is None:
             running.context = context  # else its lines come with its rows: nobody else can write meanwhile
         what, inline = f"worker {running.worker.task_type!r}", running.inline and engine.clock.virtual
-        return new[FunctionCaller](turns=engine.core.turns, what=what, task=task, inline=inline, context=context)
+        return FunctionCaller(turns=engine.core.turns, what=what, task=task, inline=inline, context=context)
 
     @cached_property
     def _rates(self) -> CallRates:

@@ -75,7 +75,7 @@ class Kind(StrEnum):
     PATH = "path"
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, repr=False)
 class Field:
     """A field as a query names it; of a PATH or a MANY, `path` is where its values are."""
 
@@ -84,7 +84,7 @@ class Field:
     path: str = ""
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Subject:
     """What is searched: executions or tasks."""
 
@@ -199,7 +199,7 @@ _FOLDED: Final = pattern(rf"(?=[^\W_])[{_ALONE}]|[^\W_{_ALONE}]+")
 _ASKED: Final = pattern(r'"([^"]*)("|$)(\*?)|([^\s"]+)')
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen(slots=True, repr=False)
 class Phrase:
     """Words that follow one another; with `open`, the last one may go on."""
 

@@ -21,7 +21,6 @@ from itertools import count
 from typing import Any, Final
 
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.errors import InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.statuses import TaskStatus
@@ -223,7 +222,7 @@ class Script:
                 return script.play(context)
         step = (self._again(task) if self._given_back else None) or self._next()
         self._log.append(
-            new[Call](
+            Call(
                 task_type=self.task_type,
                 at=task.updated_at,
                 input=task.input.fresh(),
@@ -288,7 +287,7 @@ def _outcome(step: Step, context: TaskContext) -> Any:
             status = TaskStatus.IN_PROGRESS
         case _:
             status = TaskStatus.FAILED
-    return new[TaskResult](
+    return TaskResult(
         workflow_id=task.workflow_id,
         task_id=task.task_id,
         status=status,

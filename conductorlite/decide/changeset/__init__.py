@@ -10,7 +10,7 @@ fields that writes. What follows from it is settled here, once:
 * at the end of the turn each row's timers are set or canceled by its deadlines, as they were read and as they are.
 
 What is read is the changeset's own row if the turn has changed it, else the reader's: no code sees a row in two states. A row is
-copied when the turn first changes it, and the copy is written until the decision freezes it: what the reader has answered stays.
+copied when the turn first changes it, and the copy is written until the turn has decided: what the reader has answered stays.
 
 It is one class on another, by what they write: `view.View` reads and has the work list, `mailboxes` adds events and messages,
 `admissions` adds limits, `rows.Changeset` adds tasks and makes the Decision.

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.view import Item, View
-from conductorlite.model.attrs import changed, new
+from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import FIELDS, Event, EventKind, Message, Outcome, Reply, queue_name
 from conductorlite.model.executions import Task
@@ -64,7 +64,7 @@ class Mailboxes(View):
     ) -> None:
         """Put an event into the workflow's own inbox, replacing one of the same id."""
         workflow_id = self.workflow.workflow_id
-        self._timers[event_id] = new[Event](
+        self._timers[event_id] = Event(
             workflow_id=workflow_id,
             event_id=event_id,
             kind=kind,
@@ -105,7 +105,7 @@ class Mailboxes(View):
     def offer(self, task: Task) -> None:
         """Put a task into its workers' queue, visible from `task.due_at` on."""
         plain = task.domain is None and not self.workflow.owner
-        message = new[Message](
+        message = Message(
             queue=task.task_type if plain else queue_name(task.task_type, task.domain, self.workflow.owner),
             workflow_id=task.workflow_id,
             ref=task.ref,

@@ -37,7 +37,7 @@ _WIDEST: Final = 4
 PayloadField = str
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Barriers:
     """Conductor's payload thresholds, in KB (1,024 bytes) of JSON as UTF-8; a payload is past one when it is larger.
 

@@ -21,11 +21,11 @@ from conductorlite.decide.transitions import (
     retry_attempt,
     start_workflow,
 )
-from conductorlite.model.attrs import changed, copied, new
+from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload, encoded, parse
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
-from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
+from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, own_task, printed_ref
 from conductorlite.model.policies import derive_id
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
@@ -128,7 +128,7 @@ class Changeset(Admissions):
         self.cause = None
         self.history_seq = n = self.history_seq + 1
         self.history.append(
-            new[HistoryEvent](
+            HistoryEvent(
                 n=n,
                 at=self.now,
                 kind=kind,
@@ -242,8 +242,9 @@ class Changeset(Admissions):
         row, place = self.last.get(task.ref), (task.ref, task.attempt)
         if row is None and task.ref not in self._dropped:  # nothing of this reference is written yet
             self._as_read[place] = task
-            row = self.updated[place] = self.last[task.ref] = copied[Task](task)
-            return row
+            owned: Task = own_task(task)
+            self.updated[place] = self.last[task.ref] = owned
+            return owned
         if row is not None and row.attempt == task.attempt:
             return row
         row = self.updated.get(place) or self.inserted.get(place)
@@ -533,7 +534,7 @@ class Changeset(Admissions):
         if span > 0:
             owner, text = self.workflow.owner, f'"since":{at - span},"span":{span}'
             data = Payload(f'{{{text},"owner":{encoded(owner)}}}' if owner else f"{{{text}}}")
-        self._timers[event_id] = new[Event](
+        self._timers[event_id] = Event(
             workflow_id=row.workflow_id,
             event_id=event_id,
             kind=kind,
@@ -553,18 +554,15 @@ class Changeset(Admissions):
         self.date_timers()
         inserted = tuple(self.inserted.values()) if self.inserted else ()
         updated = tuple(self.updated.values()) if self.updated else ()
-        for task in inserted + updated:
-            task.__class__ = Task
         workflow, row = self.workflow, self._row
         row.updated_at, row.history_seq = self.now, self.history_seq
         row.broken_turns, row.parked = 0, None
-        row.__class__ = Workflow
         timers = tuple(self._timers.values()) if self._timers else ()
         if self._limits:
             alarms = self._books.alarms.values()
             self._posted += [event for event in alarms if event.workflow_id != workflow.workflow_id]
             timers += tuple([event for event in alarms if event.workflow_id == workflow.workflow_id])
-        return new[Decision](
+        return Decision(
             workflow=workflow,
             created=self._created,
             inserted=inserted,
@@ -583,7 +581,7 @@ class Changeset(Admissions):
             timers=timers,
             release_held=self._release_held,
             released_at=self.clock,
-            outgoing=new[Outgoing](removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted))
+            outgoing=Outgoing(removed=tuple(self._removed), put=tuple(self._put.values()), posted=tuple(self._posted))
             if self._removed or self._put or self._posted
             else _NOTHING,
             more=self.more,

@@ -11,11 +11,11 @@ from conductorlite.decide.changeset.reader import Barriers, PayloadField, Reader
 from conductorlite.language.conditions import Condition
 from conductorlite.language.values import Json, Outside
 from conductorlite.model import attrs
-from conductorlite.model.attrs import changed, copied
+from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload, encoded, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
-from conductorlite.model.executions import HistoryEvent, Task, TaskLog, Workflow, printed_ref
+from conductorlite.model.executions import HistoryEvent, Task, TaskLog, Workflow, own_workflow, printed_ref
 from conductorlite.model.later import module
 from conductorlite.model.limits import Limit
 from conductorlite.model.statuses import TaskStatus
@@ -34,7 +34,7 @@ __all__ = ["SMALL", "Bounds", "Item", "LostInput", "View"]
 Item = tuple[str, *tuple[Any, ...]]
 
 
-@attrs.frozen(kw_only=True, slots=True)
+@attrs.frozen(kw_only=True, slots=True, repr=False)
 class Bounds:
     """Bounds of one turn: steps of the work list and new rows, after which it is cut, and sizes of payloads.
 
@@ -100,7 +100,7 @@ class View:
         self.environment = environment
         self.bounds = bounds
         #: The row as this turn sees it: written by `change` alone.
-        self.workflow: Workflow = copied[Workflow](reader.workflow)
+        self.workflow: Workflow = own_workflow(reader.workflow)
         self._row: Any = self.workflow
         #: What rows are stamped with: never before the workflow's last change, even if the clock was set back.
         self.now = now if now >= self.workflow.updated_at else self.workflow.updated_at

@@ -22,10 +22,9 @@ from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.join import branches_ended, schedule_exclusive_join, schedule_fork, schedule_join
 from conductorlite.decide.operators.worker import schedule_worker, start_deadlines, total_timeout_at
 from conductorlite.language.values import to_text
-from conductorlite.model.attrs import changed
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidExpression, InvalidInput
-from conductorlite.model.executions import Task, printed_ref
+from conductorlite.model.executions import Task, own_task, printed_ref
 from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
@@ -322,7 +321,8 @@ def begin_retry(changeset: Changeset, task: Task) -> None:
     """Begin a retry of an operator whose delay is over, as the row it is."""
     changeset.beginning = task
     try:
-        before = changed(task, attempt=task.attempt - 1, task_id=task.retried_task_id or "")
+        before = own_task(task)
+        before.attempt, before.task_id = task.attempt - 1, task.retried_task_id or ""
         reschedule(changeset, changeset.node(task), before, 0)
     finally:
         changeset.beginning = None

@@ -13,15 +13,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.model.decisions import Event, Message
 from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Task, TaskLog, Workflow
-from conductorlite.model.handlers import EventExecution
 from conductorlite.model.limits import Limit, Member
 from conductorlite.store.tables import Archived, EventPlace, Feed, FeedKind, HolderRow, RelayItem, ScheduleRow
 
 if TYPE_CHECKING:
+    from conductorlite.model.handlers import EventExecution
     from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = ["ADDED", "APPENDED", "DISCARDED", "MISSING", "DueKey", "Execution", "KeptLine", "Ordered", "Store", "packed", "unpacked"]
@@ -180,7 +179,7 @@ _KINDS: Final = {member.value: member for member in HistoryKind}
 def unpacked(lines: Iterable[KeptLine]) -> list[HistoryEvent]:
     """Lines that were kept."""
     return [
-        new[HistoryEvent](
+        HistoryEvent(
             n=n,
             at=at,
             kind=_KINDS[kind],

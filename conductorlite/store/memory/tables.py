@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
+from typing import TYPE_CHECKING
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.model.executions import Task
-from conductorlite.model.handlers import EventExecution
 from conductorlite.store.memory.rows import BaseReads, BaseWrites, Execution, Ordered
 from conductorlite.store.tables import Archived, Change, EventPlace, Feed, FeedKind, OrphanPayload, ScheduleRow, Size, Sizes
+
+if TYPE_CHECKING:
+    from conductorlite.model.handlers import EventExecution
 
 __all__ = ["TableReads", "TableWrites"]
 

@@ -21,12 +21,11 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from conductorlite.model import attrs
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import EMPTY, Payload, encoded
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import ConductorliteError, InvalidInput, StorageCorrupt
-from conductorlite.model.executions import PollData, Task, Workflow
+from conductorlite.model.executions import PollData, Task, TaskRow, Workflow, WorkflowRow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 if TYPE_CHECKING:
@@ -258,7 +257,7 @@ def workflow_of(row: Row) -> Workflow:
             fields["compensating"] = WORKFLOW_STATUS[rest["compensating"]]
     fields["status"] = WORKFLOW_STATUS[STATUSES[fields["status"]]]
     fields["definition_hash"] = _hex(fields["definition_hash"])
-    return Workflow(**fields)
+    return WorkflowRow(**fields)
 
 
 # -- tasks -------------------------------------------------------------------------------------------------------------
@@ -320,7 +319,7 @@ def task_of(row: Row, workflow_id: str) -> Task:
     base_ref, rounds, ref, attempt, task_id = row[24:]
     if not (type(seq) is type(lease) is type(poll_count) is type(since) is type(attempt) is int):
         raise TypeError("no number in the place of one")
-    task = new[Task](
+    task: Task = TaskRow(
         workflow_id=workflow_id,
         ref=ref,
         base_ref=ref if base_ref is None else base_ref,

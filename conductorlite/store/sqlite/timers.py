@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from conductorlite.model.attrs import new
 from conductorlite.model.canonical import encoded
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.errors import StorageCorrupt
@@ -94,7 +93,7 @@ def timer_of(event: Event) -> tuple[int, str] | None:
 def event_of_entry(workflow_id: str, owner: str, entry: Entry) -> Event:
     """The event that a timer is."""
     kind, due, span, number, ref, attempt, generation = entry[:7]
-    return new[Event](
+    return Event(
         workflow_id=workflow_id,
         event_id=_event_id(entry),
         kind=_KINDS[kind],

@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from conductorlite.model.attrs import copied
-from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.executions import Task, Workflow, own_task, own_workflow
 from conductorlite.store.memory.rows import Store
 
 __all__ = ["COUNTERS_OF_TASKS", "COUNTERS_OF_WORKFLOWS", "INSTANTS_OF_TASKS", "INSTANTS_OF_WORKFLOWS", "Read", "Reader"]
@@ -67,14 +66,14 @@ class Reader:
 
     def watched(self, workflow: Workflow) -> Workflow:
         """The same execution with its tasks, as a rule is given it: what it reads of them is noted."""
-        copy: Any = copied[Workflow](workflow)
+        copy: Any = own_workflow(workflow)
         copy.tasks = tuple(self._seen(task) for task in workflow.tasks)
         copy.__class__ = self._workflow
         made: Workflow = copy
         return made
 
     def _seen(self, task: Task) -> Task:
-        copy: Any = copied[Task](task)
+        copy: Any = own_task(task)
         copy.__class__ = self._task
         made: Task = copy
         return made
