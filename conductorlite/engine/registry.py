@@ -123,7 +123,7 @@ class Plans:
         from conductorlite.plan.grafts import grafted
 
         plan = grafted(outer, inner.definition.tasks[0].task_reference_name, chain[-1], inner)
-        self.rated |= plan.rated
+        self.rated.update(plan.rated)
         self._extended.put((workflow.definition_hash, workflow.semantics, chain), plan)
         return plan
 
@@ -137,7 +137,7 @@ class Plans:
 
     def know(self, digest: str, plan: Plan) -> None:
         """Keep a plan."""
-        self.rated |= plan.rated
+        self.rated.update(plan.rated)
         self._plans.put((digest, plan.semantics), plan)
 
 

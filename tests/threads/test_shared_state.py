@@ -89,6 +89,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "engine/logs.py": ("FailureLog",),
         "engine/starts.py": ("StartTurns",),
         "runtime/beginnings.py": ("Beginnings",),
+        "runtime/call_rates.py": ("CallRates",),
         "runtime/external.py": ("Feeding",),
         "runtime/handout.py": ("HandOut",),  # `Beginnings` has it while the driver rests
         "runtime/idle.py": ("Standby", "WaitGraph"),
@@ -109,7 +110,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "engine/groups.py": ("GroupTurns",),
         "engine/keys.py": ("Polls",),
         "engine/polling.py": ("Polling",),
-        "engine/registry.py": ("Registry",),
+        "engine/registry.py": ("Plans", "Registry"),
         "engine/residents.py": ("Residents",),
         "engine/search.py": ("Search",),
         "engine/turn_lock.py": ("TurnLock",),
