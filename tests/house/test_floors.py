@@ -57,18 +57,23 @@ def test_the_rooms_are_drawn_as_they_are() -> None:
     assert [floor[name] for name in drawn] == sorted(floor[name] for name in drawn)
 
 
-def test_the_table_of_rooms_names_files_that_exist() -> None:
-    """The table of rooms has every room once, and every file that it names is there."""
-    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("| room | file | what, and its rule |")[2]
-    rooms: list[str] = []
-    missing: list[str] = []
-    for room, files in re.findall(r"^\| (.*?) ?\| (.*?) ?\| .* \|$", text.partition("\n\n")[0], re.MULTILINE):
-        rooms += re.findall(r"`(\w+)`", room)
-        for name in re.findall(r"`([\w/]+)`", files):
-            place = PACKAGE / rooms[-1] / name
-            missing += [] if place.is_dir() or place.with_suffix(".py").is_file() else [f"{rooms[-1]}/{name}"]
-    assert sorted({*rooms, "errors"}) == [name for name in _modules() if not name.startswith("__")]
-    assert missing == []
+def _named(room: Path) -> set[str]:
+    """Files and folders that the README of a room names in the first column of its table, and in the lines before."""
+    cells = re.findall(r"^\| (.*?) \| .* \|$", (room / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    return {name.rstrip("/") for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+@pytest.mark.parametrize("room", [path.parent for path in sorted(PACKAGE.glob("*/__init__.py"))], ids=lambda room: room.name)
+def test_the_readme_of_a_room(room: Path) -> None:
+    """It names every file of the room, and no other; says what the room must not know, where to start and how it is tested."""
+    text = (room / "README.md").read_text(encoding="utf-8")
+    there = {path.stem if path.suffix == ".py" else path.name for path in room.iterdir()} - {"__pycache__", "README.md", "__init__"}
+    assert sorted(there - {"contract.txt", "prelude.js", "wide.js", "wide.jq"} - _named(room)) == []
+    assert sorted(_named(room) - there - {"__init__"}) == []
+    assert text.count("\n") <= 40
+    assert [head for head in ("**Must not know**", "**Start reading**", "**Tests**") if head not in text] == []
+    folders = set(re.findall(r"`tests/([\w/.]+)`", text))
+    assert sorted(folder for folder in folders if not (ROOT / "tests" / folder).exists()) == []
 
 
 def test_every_room_is_told_of() -> None:
