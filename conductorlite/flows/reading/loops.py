@@ -424,8 +424,13 @@ class _Loop:
         before = dict(self._of.scope)
         step = self._steps.switch(_in(kept, ("next", "continue")), f"{self._base}_else", self._node.orelse[0])
         block = Block(owner=step)
-        with self._build.within(block):
-            self._loops._in.block(self._node.orelse)
+        around = self._loops._in.around
+        own = around.pop()  # the loop is over: nothing here is done in a round of it
+        try:
+            with self._build.within(block):
+                self._loops._in.block(self._node.orelse)
+        finally:
+            around.append(own)
         self._steps.case(step, "true", block)
         after = self._of.scope
         before[EXIT] = self._loops._left(kept, self._node)
