@@ -504,10 +504,12 @@ class Verbs(Nouns):
         try:
             while True:
                 seen = self._turns.commits
-                taken = self.core.polling.take_offered(task_type, worker_id, count, domain, noted=noted)
+                # Frozen before the return, so that an interruption up to the return gives them back.
+                offered = self.core.polling.take_offered(task_type, worker_id, count, domain, noted=noted)
+                taken = [frozen_task(task) for task in offered]
                 now = self._clock.now()
                 if taken or not patience or until.passed or self._clock.virtual:
-                    return [frozen_task(task) for task in taken]
+                    return taken
                 with self._backend.reading() as view:
                     next_at = view.next_message_at([queue])
                 waiter = self._turns.committed.waiter()

@@ -71,7 +71,8 @@ _UNFINISHED: Final = 16
 _LINE: Final = pattern(r"<input>:(\d+)")
 
 
-@attrs.frozen(kw_only=True, slots=True, repr=False)
+# The key of a request holds its repr.
+@attrs.frozen(kw_only=True, slots=True)
 class Limits:
     """Bounds of one request: seconds of processor time, bytes of memory of its process, characters of its results."""
 

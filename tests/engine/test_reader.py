@@ -12,7 +12,7 @@ import attrs
 import pytest
 from engine_kit import flow, fork, join, noop, rounds, simple, switch, wait
 
-from conductorlite import Engine, Task, TaskDef, TaskResult, TaskStatus, VirtualClock, Workflow, WorkflowDef, WorkflowTask
+from conductorlite import Engine, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.decide import decide
 from conductorlite.engine.decisions import Turn
 from conductorlite.engine.reader import StoreReader
@@ -20,6 +20,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.errors import InvalidInput, StorageBusy
 from conductorlite.language import processes
 from conductorlite.model.decisions import Decision, EventKind
+from conductorlite.model.executions import TaskRow, WorkflowRow
 from conductorlite.plan import compile as compiling
 from conductorlite.store.memory.reads import MemoryReads
 from conductorlite.testing import RecordingReader
@@ -51,10 +52,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
         kinds = tuple(event.kind for event in turn.events)
         turns.append(Seen(kinds, batches.pop(id(turn.reader), 0), recording.rows))
         again = decide(turn.plan, recording.replay(), turn.events, turn.now, environment=self.environment, bounds=self.bounds)
-        # The rows that the reader has answered are as they were, and those that were made are written no more.
+        # The rows that the reader has answered are as they were, and those that were made are a turn's own rows, written no more.
         assert attrs.asdict(first, recurse=False) == attrs.asdict(again, recurse=False)
-        assert {type(row) for row in (*first.inserted, *first.updated)} <= {Task}
-        assert type(first.workflow) is Workflow
+        assert {type(row) for row in (*first.inserted, *first.updated)} <= {TaskRow}
+        assert type(first.workflow) is WorkflowRow
         return first
 
     monkeypatch.setattr(StoreReader, "_read", counted)

@@ -175,7 +175,7 @@ def test_exports_are_tests(
     """Replayed as they are, or against today's definition and workers; what differs is said in words."""
     today = pytester.makepyfile(today=TODAY)
     names: dict[str, object] = {}
-    exec(compile(TODAY, str(today), "exec"), names)
+    exec(compile(today.read_text(), str(today), "exec"), names)
     with Engine(workers=[names["hello"]]) as engine:  # type: ignore[list-item]
         run = engine.start(names["hello"], name="Ada")  # type: ignore[call-overload]
         run.result()
