@@ -37,6 +37,7 @@ from conductorlite import (
 from conductorlite.engine.config import services
 from conductorlite.flows import Flow
 from conductorlite.model import definitions, handlers
+from conductorlite.model.canonical import canonical
 from conductorlite.model.scalars import property_name
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
@@ -46,6 +47,7 @@ from conductorlite.model.statuses import (
     TaskStatus,
     WorkflowStatus,
 )
+from conductorlite.model.typed import TABLE, plain
 from conductorlite.pages.graph import picture
 from conductorlite.plan.tree import OPERATOR_TYPES
 
@@ -53,6 +55,77 @@ FOLDER: Final = Path(__file__).parent / "reference"
 PACKAGE_SCHEMAS: Final = Path(__file__).parents[1] / "conductorlite" / "schemas"
 
 _NOTE: Final = "<!-- Written by docs/generate.py: change the code, then run it. -->\n"
+
+# ---------------------------------------------------------------------- types
+
+
+def types_page() -> str:
+    """How typed values are carried as JSON, each with an example."""
+    known = runpy.run_path(str(Path(__file__).parent / "types_of_examples.py"))
+    rows = []
+    for form in TABLE:
+        value = eval(form.example, known)
+        written = canonical(plain(value))
+        rows.append(f"| {form.annotation.replace('|', _BAR)} | {form.json} | `{form.example.replace('|', _BAR)}` | `{written}` |")
+    return "\n".join(
+        [
+            "# Types",
+            "",
+            _NOTE,
+            "What enters and leaves is typed at run time as it is for type checkers, by one table: parameters and results of",
+            "worker functions and tasks, arguments and results of flows, what a person answers (`human`), and every value that is",
+            "given to a verb, such as the input of a start or the output of a signal. In between it is JSON.",
+            "",
+            "| annotation | in JSON | example | its JSON |",
+            "|---|---|---|---|",
+            *rows,
+            "",
+            "A value comes back equal and of the same type. `None` beside a type (`int | None`) allows null. Of a union, that type",
+            "counts first which takes the JSON value unchanged, and then the first that loses nothing of it: a text stays a text",
+            "where the union has `str`. Keys of a `dict` are texts in JSON: of `str`, numbers, `bool`, dates, `UUID`, enums.",
+            "",
+            "## What is refused, and where",
+            "",
+            "| what | where it is refused |",
+            "|---|---|",
+            "| an annotation that JSON cannot carry (`complex`, a class without fields, `set[list[int]]`) | when it is decorated |",
+            "| an annotation that cannot be resolved: a name imported under `if TYPE_CHECKING:` only | when it is decorated |",
+            "| an argument of a flow that is not of its type, or is missing | at the start; nothing is stored |",
+            "| an input of a task that is not of its type | by the task, which fails for good; the function is not called |",
+            "| an answer of a person that is not of the type, or has an entry too many | where it is sent; the step waits on |",
+            "",
+            "Each is an `InvalidInput` that names the field with its path (`order.items[2].price`).",
+            "",
+            "## A class of your own",
+            "",
+            "Say how it is written and read, with hooks of [cattrs](https://catt.rs), before a function is annotated with it:",
+            "",
+            "```python",
+            "from conductorlite import task",
+            "from conductorlite.flows import converter",
+            "",
+            "",
+            "class Money:",
+            "    def __init__(self, cents: int) -> None:",
+            "        self.cents = cents",
+            "",
+            "",
+            "converter().register_unstructure_hook(Money, lambda money: money.cents)",
+            "converter().register_structure_hook(Money, lambda cents, _: Money(cents))",
+            "",
+            "",
+            "@task",
+            "def pay(price: Money) -> Money:",
+            "    return Money(price.cents + 5)",
+            "```",
+            "",
+        ]
+    )
+
+
+#: What a `|` is in a cell of a table.
+_BAR: Final = "\\|"
+
 
 # ---------------------------------------------------------------------- statuses
 
@@ -631,6 +704,7 @@ def schemas_page() -> str:
 
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
+    "types.md": types_page,
     "statuses.md": statuses,
     "errors.md": errors_page,
     "definitions.md": definitions_page,

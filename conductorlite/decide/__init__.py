@@ -59,10 +59,10 @@ from conductorlite.decide.verbs import (
     on_terminate,
     on_variables,
 )
-from conductorlite.model.canonical import encoded
 from conductorlite.model.decisions import Admission, Decision, Event, EventKind, Message, Outcome
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.later import functions
+from conductorlite.model.scalars import encoded
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.compile import Plan
 

@@ -177,6 +177,8 @@ class Control(Part):
         #: Definitions as they were started last, and after how many commits: they hold while nobody else has written.
         self._last: dict[tuple[str, bool, int | None], tuple[int, Embedded]] = {}
         self.new_id = config.ids or ascending_ids(turns.clock)
+        #: Raises InvalidInput where a function says what the input of a definition, with its hash, has to be.
+        self.check_input: Callable[[WorkflowDef, str, Payload], None] | None = None
 
     def start(
         self,
@@ -324,6 +326,8 @@ class Control(Part):
         definition = embedded.plan.definition
         if definition.input_template:
             given = Payload.of(apply_workflow_input_template(given.fresh(), definition.input_template))
+        if self.check_input is not None:
+            self.check_input(embedded.plan.definition, embedded.digest, given)
         check = embedded.plan.input_check
         broken = None if check is None else check.violation(given.value)
         if broken is not None:

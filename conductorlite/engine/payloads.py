@@ -28,10 +28,11 @@ from conductorlite.engine.residents import Known
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, stored_pages
 from conductorlite.language.haste import Haste
 from conductorlite.model import attrs
-from conductorlite.model.canonical import MAX_SIZE, ExternalPayload, Payload, parse, size_of
+from conductorlite.model.canonical import ExternalPayload, Payload, parse, size_of
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadTooLarge, PayloadUnavailable
 from conductorlite.model.later import hashlib, pattern
+from conductorlite.model.scalars import MAX_SIZE
 from conductorlite.model.texts import error_text, printable
 from conductorlite.store.ports import Backend, PayloadCodec, PayloadStorage, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExternalStorageLocation, OrphanPayload, StoredPayload

@@ -26,7 +26,7 @@ from conductorlite.language.secrets import Scrubber, filled_in, secret_names, se
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Document, Payload, Revealed, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
-from conductorlite.model.definitions import Semantics
+from conductorlite.model.definitions import Semantics, TaskType
 from conductorlite.model.errors import (
     ConductorliteError,
     Conflict,
@@ -38,7 +38,7 @@ from conductorlite.model.errors import (
     StorageCorrupt,
     TaskNotFound,
 )
-from conductorlite.model.executions import Task, TaskLog, TaskResult, frozen_task
+from conductorlite.model.executions import Task, TaskLog, TaskResult, Workflow, frozen_task
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
 from conductorlite.model.texts import REASON_LENGTH, cut, did_you_mean, error_text, printable
 from conductorlite.model.threads import Cache
@@ -265,6 +265,8 @@ class Reports(Part):
     def __init__(self, turns: GroupTurns, config: EngineConfig, secrecy: Secrecy | None) -> None:
         super().__init__(turns, config)
         self._secrecy = secrecy
+        #: Says why an output is no answer to a HUMAN of a workflow, by its reference, given what was put out before.
+        self.check_answer: Callable[[Workflow, str, Mapping[str, Any], Mapping[str, Any]], str | None] | None = None
 
     def _scrubber(self, task: Task) -> Scrubber | None:
         """What takes the secrets of a task out of what is said about it; None when it has none, or the engine has none."""
@@ -388,6 +390,8 @@ class Reports(Part):
             result = kept_result(result)
         except InvalidInput as error:
             raise InvalidInput(f"task {task.ref!r}: {error}") from None
+        if task.task_type == TaskType.HUMAN and result.status is TaskStatus.COMPLETED:
+            self._check_answer(task, result.output_data, merge=merge)
         scrubber = None if self._secrecy is None else self._scrubber(task)
         if scrubber is not None:
             result = _scrubbed(task, result, scrubber)
@@ -417,6 +421,20 @@ class Reports(Part):
             return self._task_event(task, EventKind.REPORT, Payload.made(given), key, at=at)
         payload = Payload.around("output", output, given, where=f"report on {task.ref!r}")
         return self._task_event(task, EventKind.REPORT, payload, at=at)
+
+    def _check_answer(self, task: Task, output: Mapping[str, Any], *, merge: bool) -> None:
+        with self._backend.reading() as view:
+            row = view.workflow(task.workflow_id)
+        if row is not None:
+            self.refuse_answer(row, task.base_ref, self.with_payloads(task).output_data if merge else {}, output)
+
+    def refuse_answer(self, workflow: Workflow, ref: str, before: Mapping[str, Any], output: Mapping[str, Any]) -> None:
+        """Refuse what a person answers when it is not what the workflow asks for: the task goes on waiting, or is to begin."""
+        if self.check_answer is None:
+            return
+        problem = self.check_answer(workflow, ref, before, Payload.of(dict(output), where="output").value)
+        if problem is not None:
+            raise InvalidInput(f"{workflow.workflow_id}: {ref!r} still waits, as this is not an answer to it: {problem}")
 
     def whole(self, task: Task, result: TaskResult) -> TaskResult:
         """A report with the output that was uploaded for it; on an attempt that has ended, which no one looks at, without any."""

@@ -307,6 +307,9 @@ class Verbs(Nouns):
                     f"{workflow_id}: there is no WAIT or HUMAN task that waits; name the `task` to have the signal kept for it"
                 )
             if found is None:
+                if status is TaskStatus.COMPLETED:
+                    given = {} if output is None else as_map(output, "output")
+                    self.core.reports.refuse_answer(row, str(task).partition("__")[0], {}, given)
                 self._keep_signal(workflow_id, str(task), status, output, reason)
                 return None
             result = TaskResult(

@@ -39,6 +39,7 @@ from conductorlite.flows.forms import (
     when,
 )
 from conductorlite.flows.tasks import Backoff, TaskFunction, task
+from conductorlite.model.typed import converter
 
 if TYPE_CHECKING:
     from conductorlite.flows.writers import to_python
@@ -53,6 +54,7 @@ __all__ = [
     "TaskFunction",
     "as_is",
     "attempt",
+    "converter",
     "each",
     "event",
     "flow",

@@ -30,8 +30,8 @@ from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
 from conductorlite.model.texts import did_you_mean
 from conductorlite.model.threads import carried
+from conductorlite.model.typed import plain
 from conductorlite.runtime.registry import Workers
-from conductorlite.runtime.values import plain
 
 __all__ = [
     "Block",
@@ -289,6 +289,8 @@ class Build:
         self.workers = Workers()
         #: Definitions that are found by their names when the workflow runs.
         self.definitions: dict[str, WorkflowDef] = {}
+        #: What people are asked for, by the steps' reference names.
+        self.asked: dict[str, Any] = {}
         self.blocks = [Block()]
         self._steps: dict[str, Step] = {}
         self._code = code

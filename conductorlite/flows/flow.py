@@ -8,11 +8,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import update_wrapper
+from functools import partial, update_wrapper
+from math import inf
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from conductorlite.flows.build import Build, More, Reference, building, called_as, current, needed
-from conductorlite.flows.schemas import fields_of, hints, input_schema, is_whole, output_schema, read_output, returned
+from conductorlite.flows.schemas import (
+    answer_problem,
+    fields_of,
+    hints,
+    input_schema,
+    is_whole,
+    output_schema,
+    read_output,
+    returned,
+)
 from conductorlite.flows.tasks import Backoff, Options, TaskFunction, start_options
 from conductorlite.language.durations import parse_until, until_text
 from conductorlite.model import attrs
@@ -22,9 +32,10 @@ from conductorlite.model.later import functions
 from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Instant, Span, did_you_mean, to_instant, to_span
 from conductorlite.model.threads import cached_property
+from conductorlite.model.typed import Reader, plain, reader, refusal
 from conductorlite.plan.findings import is_expression
-from conductorlite.runtime.registry import Workers, own_name
-from conductorlite.runtime.values import plain
+from conductorlite.plan.tree import walk
+from conductorlite.runtime.registry import AnswerProblem, Workers, own_name, refuse_uncarried
 
 __all__ = [
     "Flow",
@@ -76,6 +87,8 @@ class Flow(Shared, Generic[P, R]):
         for one in self._signature.parameters.values():
             if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL, one.VAR_KEYWORD):
                 raise InvalidInput(f"flow {fields['name']!r}: {one} cannot be an input of a workflow: its inputs have names")
+        kinds = hints(function)
+        refuse_uncarried(function, {name: kinds.get(name, Any) for name in self._signature.parameters})
         update_wrapper(self, function)
 
     @cached_property
@@ -83,13 +96,19 @@ class Flow(Shared, Generic[P, R]):
         return returned(self.function)
 
     @cached_property
-    def _built(self) -> tuple[WorkflowDef, Build]:
+    def _readers(self) -> Mapping[str, Reader]:
+        kinds = hints(self.function)
+        found = {name: reader(kinds.get(name, Any)) for name in self._signature.parameters}
+        return {name: read for name, read in found.items() if read is not None}
+
+    @cached_property
+    def _built(self) -> tuple[WorkflowDef, Build, bool]:
         name = self._fields["name"]
         build = Build(name, getattr(inspect.unwrap(self.function), "__code__", None))
         parameters = self._signature.parameters
         given = {key: Reference(f"workflow.input.{key}", None) for key in parameters}
         with needed(build):
-            output = self._output(build, self._result(build, given))
+            output, wrapped = self._output(build, self._result(build, given))
         if not build.block.tasks and "tasks" not in self._fields:
             raise BuildError(f"{name}: calls no task")
         defaults = {key: plain(one.default) for key, one in parameters.items() if one.default is not one.empty}
@@ -99,7 +118,9 @@ class Flow(Shared, Generic[P, R]):
             "output_parameters": output,
             "input_template": {key: value for key, value in defaults.items() if value is not None},
         }
-        return WorkflowDef(**{**made, **self._fields}), build
+        definition = WorkflowDef(**{**made, **self._fields})
+        build.workers.answers = {**_answers(definition, build), **build.workers.answers}
+        return definition, build, wrapped
 
     def _result(self, build: Build, given: dict[str, Reference]) -> object:
         """What the function returns, with its steps in the build: read from its source, or, built by calls, called."""
@@ -113,21 +134,26 @@ class Flow(Shared, Generic[P, R]):
             raise BuildError(f"{build.name}: a flow awaits nothing; write `def`, without `async`")
         return result
 
-    def _output(self, build: Build, result: object) -> dict[str, Any]:
-        """The outputParameters that give what the function returned."""
-        kind = self._returns
+    def _output(self, build: Build, result: object) -> tuple[dict[str, Any], bool]:
+        """The outputParameters that give what the function returned, and whether that is a map whose keys nobody knows yet."""
+        kind, wrapped = self._returns, False
         if result is None:
-            return {}
+            return {}, False
         if isinstance(result, Reference) and is_whole(kind) and kind is not Any:
             names = fields_of(kind)
-            if names is None:
-                raise BuildError(
-                    f"{build.name}: returns {result} whole, whose fields are not known; return {{...}} with each of them"
-                )
-            result = {name: result[name] for name in names}
+            wrapped = names is None
+            result = result if names is None else {name: result[name] for name in names}
         result = result if isinstance(result, Reference) else plain(result)
         output = build.written(result if isinstance(result, dict) else {"result": result})
-        return cast(dict[str, Any], output)
+        return cast(dict[str, Any], output), wrapped
+
+    @property
+    def gives_whole(self) -> bool:
+        """Whether the workflow's output is what the function returns, and not only its entry `result`.
+
+        An output has the names that the definition says: a map whose keys are known when it runs is one entry of it.
+        """
+        return is_whole(self._returns) and not self._built[2]
 
     @property
     def name(self) -> str:
@@ -168,9 +194,27 @@ class Flow(Shared, Generic[P, R]):
         given = plain(called_as(self.definition.name, self._signature, args, kwargs))
         return {"workflow": self.definition, "input": given, **self._starting}
 
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Raise InvalidInput for an input that the function's annotations do not allow, with the path of each field.
+
+        As for workers, null stands for the default of a parameter that has one, and what has no parameter is passed over.
+        """
+        problems: list[str] = []
+        for name, one in self._signature.parameters.items():
+            value, required = given.get(name), one.default is one.empty
+            if name not in given and required:
+                problems.append(f"{name}: is missing")
+            elif name in self._readers and (value is not None or required):
+                try:
+                    self._readers[name](value, name)
+                except InvalidInput as error:
+                    problems.append(str(error))
+        if problems:
+            raise InvalidInput(f"flow {self._fields['name']!r}: {'; '.join(problems)}")
+
     def read(self, output: Mapping[str, Any]) -> R:
         """An execution's output as what the function returns; raises InvalidInput that names each field which does not fit."""
-        return cast(R, read_output(self._returns, output))
+        return cast(R, read_output(self._returns, output, whole=self.gives_whole))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Add the flow to the flow that is being built, as a SUB_WORKFLOW; raises BuildError outside of one."""
@@ -183,7 +227,7 @@ class Flow(Shared, Generic[P, R]):
             self.definition  # noqa: B018  built now, outside of this flow
         build.workers.include(self.workers)
         build.definitions |= self._built[1].definitions
-        return cast(R, self._options.place(build, self._task(given), self._returns))
+        return cast(R, self._options.place(build, self._task(given), whole=self.gives_whole))
 
     def of_item(self) -> WorkflowDef:
         """A workflow that runs this one for an item of a list, which a dynamic fork gives as `input`, or spread if it is a map."""
@@ -243,6 +287,22 @@ class Flow(Shared, Generic[P, R]):
         return _flow_again, (place, self._fields, self._options, self._starting, self._by_calls)
 
 
+def _answers(definition: WorkflowDef, build: Build) -> dict[tuple[str, str], AnswerProblem | None]:
+    """What is wrong with answers to the people who a flow asks, by the workflow in which the step stands, and the step."""
+    found: dict[tuple[str, str], AnswerProblem | None] = {}
+    if not build.asked:
+        return found
+    from conductorlite.flows.literals import inner_definitions  # few flows ask anybody
+
+    for one in inner_definitions(definition):
+        for place in walk(one, deepest=inf):
+            ref = place.task.task_reference_name
+            if ref in build.asked and place.task.type == TaskType.HUMAN:
+                kind = build.asked[ref]
+                found[one.name, ref] = None if reader(kind) is None else partial(answer_problem, kind)
+    return found
+
+
 def _flow_again(place: tuple[str, str, int], *rest: Any) -> Flow[..., Any]:
     return Flow(find_object(*place), *rest)
 
@@ -298,7 +358,7 @@ def flow(
             own["description"] = text.partition("\n\n")[0].replace("\n", " ")
         if check:
             own["input_schema"] = input_schema(own["name"], function, nulls=False)
-            own["output_schema"] = output_schema(own["name"], function)
+            own["output_schema"] = output_schema(own["name"], function, maps=False)
         return Flow(function, {**own, **fields}, Options(), {}, by_calls)
 
     return made
@@ -384,7 +444,9 @@ def human(
 ) -> R:
     """Wait for a person, who completes the step with what `returns` says (HUMAN). `given` is the input that the person sees.
 
-    `timeout` is how long one attempt waits; with `retry` others follow, in which the person is asked again.
+    `timeout` is how long one attempt waits; with `retry` others follow, in which the person is asked again. What does not fit
+    `returns`, or has an entry that it does not know, is refused with InvalidInput where it is sent, by an engine that has the flow;
+    the step goes on waiting.
     """
     build = current("human()")
     definition = None
@@ -394,6 +456,9 @@ def human(
         again = retry.fields() if isinstance(retry, Backoff) else {"retry_count": retry}
         definition = attrs.evolve(definition, timeout_policy=TimeoutPolicy.RETRY, **again)
     step = build.operator(TaskType.HUMAN, name, name, fields, input_parameters=build.written(given), task_definition=definition)
+    if (said := refusal(returns)) is not None:
+        raise BuildError(f"{build.name}: what human({name!r}) returns cannot be carried as JSON: {said}")
+    build.asked[step.ref] = returns
     return cast(R, Reference(f"{step.ref}.output" if is_whole(returns) else f"{step.ref}.output.result", step))
 
 

@@ -134,7 +134,8 @@ def each(
         wrapper = do.of_item()
         build.definitions |= {one.name: one for one in (*do.definitions, wrapper)}
         given = {"forkTaskWorkflow": wrapper.name, "forkTaskWorkflowVersion": str(wrapper.version)}
-    found = build.each(what, {**given, "forkTaskInputs": items}, whole=is_whole(returned(do.function)), name=name, join=join)
+    whole = do.gives_whole if isinstance(do, Flow) else is_whole(returned(do.function))
+    found = build.each(what, {**given, "forkTaskInputs": items}, whole=whole, name=name, join=join)
     return cast(list[R], found)
 
 

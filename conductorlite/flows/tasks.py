@@ -20,9 +20,9 @@ from conductorlite.model.definitions import IdempotencyStrategy, RetryLogic, Tim
 from conductorlite.model.errors import BuildError, InvalidInput
 from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Span, did_you_mean, to_span
+from conductorlite.model.typed import plain
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.runtime.registry import Workers, own_name, signature
-from conductorlite.runtime.values import plain
 
 if TYPE_CHECKING:
     from conductorlite.runtime.aio import AsyncEngine, AsyncRun
@@ -90,8 +90,8 @@ class Options:
         """These options and others, which come first; None says nothing."""
         return attrs.evolve(self, **{key: value for key, value in said.items() if value is not None})
 
-    def place(self, build: Build, task: WorkflowTask, returns: Any) -> Reference:
-        """Add a task with these options to a flow; gives a reference to what it returns, a value annotated `returns`."""
+    def place(self, build: Build, task: WorkflowTask, *, whole: bool) -> Reference:
+        """Add a task with these options to a flow; gives a reference to its output, as a `whole` or to `result` in it."""
         fields = dict(self.fields)
         if self.optional is not None:
             fields["optional"] = self.optional
@@ -101,7 +101,7 @@ class Options:
             fields["start_delay_ms"] = to_span(self.delay)
         task = attrs.evolve(task, **build.more(task.name, fields))
         step = build.place(task, asked=self.name)
-        output = Reference(f"{step.ref}.output" if is_whole(returns) else f"{step.ref}.output.result", step)
+        output = Reference(f"{step.ref}.output" if whole else f"{step.ref}.output.result", step)
         if self.undo is not None:
             build.replace(step, compensate=self.undo.undoing(build, step.ref, output))
         return output
@@ -127,8 +127,9 @@ class TaskFunction(Shared, Generic[P, R]):
         self.workers = workers
         self._options = options or Options()
         self._signature = _of_inputs(function)
-        #: The parameter that gets the task's whole input, a record, and what that is annotated as.
-        self._whole = signature(function).whole
+        self._takes = signature(function)
+        #: The parameter that gets the task's whole input, a record.
+        self._whole = self._takes.whole
         #: The definitions of the task alone, by the inputs that it is given.
         self._alone: dict[tuple[str, ...], WorkflowDef] = {}
         update_wrapper(self, function)
@@ -187,7 +188,7 @@ class TaskFunction(Shared, Generic[P, R]):
     def _placed(self, build: Build, inputs: Mapping[str, Any]) -> Reference:
         build.workers.include(self.workers)
         node = WorkflowTask(name=self.task_type, task_reference_name=self.task_type, input_parameters=build.written(inputs))
-        return self._options.place(build, node, returned(self.function))
+        return self._options.place(build, node, whole=is_whole(returned(self.function)))
 
     def _inputs(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The task's input of arguments by name; a record that is the whole input gives its fields."""
@@ -255,11 +256,22 @@ class TaskFunction(Shared, Generic[P, R]):
         return Job(workers=self.workers, starting=self._starting_alone, read=lambda output: read_output(kind, output))
 
     def _starting_alone(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
-        """The arguments of `Engine.start` for arguments of the function, and options of the start that are no parameters of it."""
+        """The arguments of `Engine.start` for arguments of the function, and options of the start that are no parameters of it.
+
+        Raises BuildError for arguments that the function does not have, and InvalidInput for values that are not of their types.
+        """
         names = self._signature.parameters
         said = {name: kwargs.pop(name) for name in start_options() - _NOT_ALONE - names.keys() if name in kwargs}
         given = plain(self._inputs(called_as(self.task_type, self._signature, args, kwargs)))
+        self._check(given, f"task {self.task_type!r}")
         return {"workflow": self._definition(tuple(given)), "input": given, **self._said(said)}
+
+    def _check(self, given: Mapping[str, Any], where: str) -> None:
+        """Raise InvalidInput for an input that the function's annotations do not allow, before anything is stored."""
+        try:
+            self._takes.arguments(dict(given))
+        except InvalidInput as error:
+            raise InvalidInput(f"{where}: {error}") from None
 
     def _said(self, starting: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a start of the task alone; a key that is held gives the execution that holds it by default."""
@@ -301,6 +313,8 @@ class TaskFunction(Shared, Generic[P, R]):
                 if option not in known:
                     raise BuildError(f"{self.task_type}: there is no option {option!r}{did_you_mean(option, known)}")
             inputs = [plain(self._row(number, row)) for number, row in enumerate(rows)]
+            for number, one in enumerate(inputs):
+                self._check(one, f"task {self.task_type!r}: rows[{number}]")
             if len(inputs) > MOST_BRANCHES:
                 raise BuildError(f"{self.task_type}: {len(inputs)} rows are more than {MOST_BRANCHES}: map them in several parts")
             return {"workflow": definition, "input": {"rows": inputs}, **self._said(said)}
@@ -420,7 +434,7 @@ def task(
         task_type = name or own_name(function)
         if check:
             given["input_schema"] = input_schema(task_type, function, nulls=True)
-            given["output_schema"] = output_schema(task_type, function)
+            given["output_schema"] = output_schema(task_type, function, maps=True)
             given["enforce_schema"] = True
         workers = Workers()
         workers.task(task_type, concurrency=concurrency, heartbeat=heartbeat, domain=domain, **given)(function)

@@ -21,9 +21,10 @@ from conductorlite.language.paths import MAX_PATH
 from conductorlite.language.secrets import SECRETS, SecretSite
 from conductorlite.language.values import MISSING, Json, Source, json_text, to_text
 from conductorlite.model import attrs
-from conductorlite.model.canonical import MAX_DEPTH, MAX_SIZE, parse
+from conductorlite.model.canonical import parse
 from conductorlite.model.errors import InvalidExpression, InvalidInput
 from conductorlite.model.later import pattern
+from conductorlite.model.scalars import MAX_DEPTH, MAX_SIZE
 
 __all__ = [
     "SYSTEM_PARAMETERS",

@@ -8,39 +8,35 @@ because Conductor keeps it: the order of `decisionCases` and the text form of a 
 from __future__ import annotations
 
 import json
-import json.encoder
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput, StorageCorrupt
-from conductorlite.model.later import hashlib
+from conductorlite.model.later import functions, hashlib
+from conductorlite.model.scalars import ENTRY_SIZE, MAX_DEPTH, MAX_SIZE, chunks, encoded
 from conductorlite.model.texts import type_name
+
+if TYPE_CHECKING:
+    from conductorlite.model.typed import plain
+else:
+    (plain,) = functions("conductorlite.model.typed", "plain")
 
 __all__ = [
     "EMPTY",
     "INLINE_LIMIT",
-    "MAX_DEPTH",
-    "MAX_SIZE",
     "Document",
     "ExternalPayload",
     "Payload",
     "Revealed",
     "canonical",
     "digest",
-    "encoded",
     "parse",
     "present",
     "size_of",
 ]
 
-#: Deepest nesting of maps and lists that is accepted; beyond it the JSON of other tools breaks too.
-MAX_DEPTH: Final = 200
-
-#: Size that a document may have: its characters of text, and `_ENTRY` for each entry of a map or list.
-MAX_SIZE: Final = 16 * 1024 * 1024
-_ENTRY: Final = 8
 _UNBOUNDED: Final = 2**62
 
 #: Bytes up to which a text is stored in its row; a longer one is stored once by hash and referenced.
@@ -48,26 +44,6 @@ INLINE_LIMIT: Final = 1024
 
 #: Types of which every value is JSON, texts up to their surrogates.
 _SCALARS: Final = frozenset({str, int, bool, type(None)})
-
-
-def _encoder() -> Callable[[Any, int], Iterable[str]]:
-    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return lambda value, _: (encoder.encode(value),)
-    # `encode` makes one of these for each value.
-    made: Callable[[Any, int], Iterable[str]] = make(
-        None, encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
-    )
-    return made
-
-
-_chunks: Final = _encoder()
-
-
-def encoded(value: Any) -> str:
-    """JSON text of what is JSON for certain: without the checks of `canonical`."""
-    return "".join(_chunks(value, 0))
 
 
 def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
@@ -78,9 +54,20 @@ def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     `MAX_SIZE`.
     """
     try:
+        return _canonical(value, where, bounded=bounded)
+    except _Foreign as foreign:
+        raise InvalidInput(str(foreign)) from None
+
+
+class _Foreign(Exception):
+    """Internal: a value that JSON does not have, which may have a form in it all the same."""
+
+
+def _canonical(value: Any, where: str, *, bounded: bool) -> str:
+    try:
         _check(value, where, MAX_SIZE if bounded else _UNBOUNDED)
         text = encoded(value)
-    except (InvalidInput, MemoryError):
+    except (InvalidInput, MemoryError, _Foreign):
         raise
     except ValueError as error:  # Python refuses integers past 4,300 digits
         raise InvalidInput(f"{where}: {error}") from None
@@ -95,15 +82,27 @@ def canonical(value: Any, *, where: str = "$", bounded: bool = True) -> str:
     return text
 
 
+def _written(value: Any, where: str, *, bounded: bool) -> str:
+    """The canonical text of a value, in which what JSON does not have (dates, records, enums) has the form that it has there."""
+    try:
+        return _canonical(value, where, bounded=bounded)
+    except _Foreign:
+        try:
+            made = plain(value)
+        except InvalidInput as error:
+            raise InvalidInput(f"{where}: {error}") from None
+        return canonical(made, where=where, bounded=bounded)
+
+
 def _flat_text(value: dict[Any, Any]) -> str | None:
     """The text of a map of texts, whole numbers, booleans and nulls, as most documents are; None for any other."""
     size = 0
     for key, entry in value.items():
-        size += _ENTRY if type(entry) is not str else _ENTRY + len(entry)
+        size += ENTRY_SIZE if type(entry) is not str else ENTRY_SIZE + len(entry)
         if type(entry) not in _SCALARS or type(key) is not str or size > MAX_SIZE:
             return None
     try:
-        text = "".join(_chunks(value, 0))  # as `encoded` does
+        text = "".join(chunks(value, 0))  # as `encoded` does
         if not text.isascii():
             text.encode()
     except ValueError:  # a number of too many digits, half a character: `canonical` says so
@@ -124,11 +123,11 @@ def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop
             continue
         if kind is float:
             if item - item != 0.0:
-                raise InvalidInput(f"{path}: {item!r} is not a JSON number")
+                raise _Foreign(f"{path}: {item!r} is not a JSON number")
         elif kind is list or kind is tuple:
             if depth >= MAX_DEPTH:
                 raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
-            size += _ENTRY * len(item)
+            size += ENTRY_SIZE * len(item)
             for index, entry in enumerate(item):
                 if type(entry) is str:
                     size += len(entry)
@@ -137,10 +136,10 @@ def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop
         elif kind is dict or isinstance(item, Mapping):
             if depth >= MAX_DEPTH:
                 raise InvalidInput(f"{path[:200]}: nested deeper than {MAX_DEPTH} levels (or cyclic)")
-            size += _ENTRY * len(item)
+            size += ENTRY_SIZE * len(item)
             for key, entry in item.items():
                 if type(key) is not str:
-                    raise InvalidInput(f"{path}: key {key!r} is not text")
+                    raise _Foreign(f"{path}: key {key!r} is not text")
                 if type(entry) is str:
                     size += len(entry)
                 elif type(entry) not in _SCALARS:
@@ -148,7 +147,7 @@ def _check(value: Any, where: str, limit: int) -> None:  # noqa: C901 - one loop
         elif isinstance(item, str):
             size += str.__len__(item)
         elif not isinstance(item, int):
-            raise InvalidInput(f"{path}: a {kind.__name__} is not JSON")
+            raise _Foreign(f"{path}: a {kind.__name__} is not JSON")
     if size > limit:
         raise InvalidInput(f"{where}: larger than {limit // 1024 // 1024} MB")
 
@@ -274,17 +273,17 @@ class Payload:
 
     @classmethod
     def of(cls, value: Any, *, where: str = "$", bounded: bool = True) -> Payload:
-        """The payload of a value from outside or computed inside; raises InvalidInput as `canonical` does."""
+        """The payload of a value from outside or computed inside, written as `plain` does; raises InvalidInput as `canonical`."""
         if type(value) is Document:
             return value.payload
         if value is None or value == {}:
             return EMPTY if value is not None else cls("null")
         if type(value) is not dict:
-            return cls(canonical(value, where=where, bounded=bounded))
+            return cls(_written(value, where, bounded=bounded))
         value = value.copy()  # whatever becomes of it, the text says the same
         text = _flat_text(value)
         if text is None:
-            return cls(canonical(value, where=where, bounded=bounded))
+            return cls(_written(value, where, bounded=bounded))
         payload = cls(text)
         payload.value, payload.flat = value, True
         return payload

@@ -2,11 +2,15 @@
 
 Every reader takes the JSON value and returns the Python one, or raises `Wrong` with a message that says what was expected and
 what was found. The tables say which properties hold which fields, which are always written, and which must be text.
+
+The text of what is JSON for certain, and how deep and how large a document may be.
 """
 
 from __future__ import annotations
 
 import json
+import json.encoder
+from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -18,16 +22,21 @@ __all__ = [
     "ALWAYS_WRITTEN",
     "ANSWERED",
     "DURATION_PROPERTIES",
+    "ENTRY_SIZE",
     "EXTRA",
     "INSTANTS",
     "LARGEST_VERSION",
+    "MAX_DEPTH",
     "MAX_INTEGER",
     "MAX_NESTING",
+    "MAX_SIZE",
     "REQUIRED_TEXT",
     "Wrong",
     "boolean",
     "choice",
+    "chunks",
     "duration_ms",
+    "encoded",
     "instant",
     "integer",
     "is_integer",
@@ -39,6 +48,13 @@ __all__ = [
     "text",
     "whole_seconds",
 ]
+
+#: Deepest nesting of maps and lists that is accepted; beyond it the JSON of other tools breaks too.
+MAX_DEPTH: Final = 200
+
+#: Size that a document may have: its characters of text, and `ENTRY_SIZE` for each entry of a map or list.
+MAX_SIZE: Final = 16 * 1024 * 1024
+ENTRY_SIZE: Final = 8
 
 #: Deepest nesting of tasks within tasks, inline sub-workflow definitions included. Each level costs up to four levels
 #: of JSON, so that fifty just fit the depth that canonical JSON accepts.
@@ -252,3 +268,24 @@ def choice(value: object, kind: type[E]) -> E:
             if member.value == value:
                 return member
     raise Wrong(f"expected one of {', '.join(str(member.value) for member in kind)}, got {shown(value)}")
+
+
+def _encoder() -> Callable[[Any, int], Iterable[str]]:
+    encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), check_circular=False)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return lambda value, _: (encoder.encode(value),)
+    # `encode` makes one of these for each value.
+    made: Callable[[Any, int], Iterable[str]] = make(
+        None, encoder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
+    )
+    return made
+
+
+#: The parts of the text of a value, and 0, its indentation.
+chunks: Final = _encoder()
+
+
+def encoded(value: Any) -> str:
+    """JSON text of what is JSON for certain: without the checks of `canonical`."""
+    return "".join(chunks(value, 0))

@@ -828,9 +828,15 @@ class AsyncEngine(StaysHere):
         """`Engine.register`, awaited."""
         await self._bridge.call(self._engine.register, *definitions, overwrite=overwrite)
 
-    async def run(self, workflow_id: str) -> AsyncRun[dict[str, Any]]:
+    @overload
+    async def run(self, workflow: Startable[..., R], workflow_id: str, /) -> AsyncRun[R]: ...
+
+    @overload
+    async def run(self, workflow_id: str, /) -> AsyncRun[Any]: ...
+
+    async def run(self, workflow: Any, /, *given: Any) -> AsyncRun[Any]:
         """`Engine.run`, awaited."""
-        return AsyncRun(self, await self._bridge.call(self._engine.run, workflow_id))
+        return AsyncRun(self, await self._bridge.call(self._engine.run, workflow, *given))
 
     async def in_transaction(self, work: Callable[[Transaction], R]) -> R:
         """`Engine.in_transaction`, awaited, in a thread, where `tx.engine` is the Engine whose verbs are part of it."""

@@ -33,9 +33,9 @@ from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.registry import Worker
 
 if TYPE_CHECKING:
-    from conductorlite.runtime.values import plain
+    from conductorlite.model.typed import plain
 else:
-    (plain,) = functions("conductorlite.runtime.values", "plain")
+    (plain,) = functions("conductorlite.model.typed", "plain")
 
 __all__ = [
     "Deferred",
@@ -306,15 +306,14 @@ def refused(task: Task, result: TaskResult, error: Exception) -> TaskResult:
 def _kept(returned: Any) -> Document:
     """The output that a returned value is; raises InvalidInput when it cannot be made JSON, and what its own methods raise."""
     output = returned if type(returned) is dict else _output(returned)
-    try:
-        payload = Payload.of(output, where="output")
-    except InvalidInput:  # not JSON as it is: records, dates and enums can be made so
-        payload = Payload.of(_output(plain(returned)), where="output")
-    return Document(payload)
+    return Document(Payload.of(output, where="output"))
 
 
 def _output(returned: Any) -> dict[str, Any]:
-    return {} if returned is None else returned if isinstance(returned, dict) else {"result": returned}
+    if returned is None or isinstance(returned, dict):
+        return returned or {}
+    made = returned if type(returned) in _PLAIN else plain(returned)
+    return made if isinstance(made, dict) else {"result": made}
 
 
 #: What a function that has raised gives.

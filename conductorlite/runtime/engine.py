@@ -240,6 +240,8 @@ class Engine(Verbs, InNotebook):
         if self.workers.flows:
             self._register_flows()
         self._news = self.driver.missing.news
+        self.core.control.check_input = self.workers.check_input
+        self.core.reports.check_answer = self.workers.answer_problem
         self._leaving = Leaving()
         if config.give_back:
             self.core.holding.look()
@@ -475,10 +477,34 @@ class Engine(Verbs, InNotebook):
         self._turns.registry.register(definitions, overwrite=overwrite)
         self._news.log()
 
-    def run(self, workflow_id: str) -> Run[dict[str, Any]]:
-        """A handle on an execution that exists; raises ExecutionNotFound."""
+    @overload
+    def run(self, workflow: Startable[..., R], workflow_id: str, /) -> Run[R]: ...
+
+    @overload
+    def run(self, workflow_id: str, /) -> Run[Any]: ...
+
+    def run(self, workflow: Any, /, *given: Any) -> Run[Any]:
+        """A handle on an execution that exists; with its flow, as in `run(booking, "b-1")`, its result has the type of the flow.
+
+        The functions of the flow's tasks are added to the engine's workers, as by `start`. Without the flow, the result is read by
+        a flow of this engine that has the execution's name and version, and is the workflow's output where there is none. Raises
+        ExecutionNotFound, and InvalidInput for an execution of another workflow than the flow.
+        """
+        workflow_id = given[0] if given else workflow
+        workflow = workflow if given else None
+        if len(given) > 1 or (given and not hasattr(workflow, "starting")):
+            raise InvalidInput(f"run() takes a flow and an execution's id, or the id alone, not {(workflow, *given)!r:.80}")
         self.status(workflow_id)
-        return Run(self, workflow_id)
+        with self.backend.reading() as view:
+            row = view.workflow(workflow_id)  # none of an archived one
+        if workflow is None:
+            flow = None if row is None else self.workers.flow_of(row.name, row.version)
+            return Run(self, workflow_id, None if flow is None else flow.read)
+        name = workflow.definition.name
+        if row is not None and row.name != name:
+            raise InvalidInput(f"{workflow_id} is an execution of {row.name!r}, and not of the flow {name!r}")
+        self.workers.adopt(workflow)
+        return Run(self, workflow_id, workflow.read)
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:

@@ -7,19 +7,24 @@ What an engine starts beside definitions: flows, which are made above it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar, get_type_hints, overload
+from types import FrameType, FunctionType
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints, overload
+from weakref import WeakKeyDictionary
 
 from conductorlite.engine.config import Interceptor
 from conductorlite.engine.config import interceptors as checked_interceptors
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.model import attrs
+from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
+from conductorlite.model.executions import TaskResult, Workflow
 from conductorlite.model.later import functions, inspect
 from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Span, did_you_mean, to_seconds, to_span
@@ -28,20 +33,39 @@ from conductorlite.plan.validate import validate_task_def
 from conductorlite.runtime.context import TaskContext
 
 if TYPE_CHECKING:
-    from conductorlite.runtime.values import Reader, is_record, reader
+    from conductorlite.model.typed import Reader, is_record, reader, refusal
 else:
-    is_record, reader = functions("conductorlite.runtime.values", "is_record", "reader")
+    is_record, reader, refusal = functions("conductorlite.model.typed", "is_record", "reader", "refusal")
 
 __all__ = [
-    "HasId", "HasWorkers", "Runnable", "Signature", "Startable", "Worker", "Workers", "all_workers", "checked_type", "id_of",
-    "own_name", "signature",
-]  # fmt: skip
+    "HasId",
+    "HasWorkers",
+    "Runnable",
+    "Signature",
+    "Startable",
+    "Worker",
+    "Workers",
+    "all_workers",
+    "annotations_of",
+    "checked_type",
+    "id_of",
+    "own_name",
+    "refuse_uncarried",
+    "signature",
+]
+
+#: Annotations that are most frequent, and carried for certain.
+_CARRIED: Final = frozenset({str, int, float, bool, dict, list, None, type(None), object})
 
 #: Flags of code, as in `inspect`; the last one is of generators of both kinds.
+_OPTIMIZED: Final = 0x01
 _VARARGS: Final = 0x04
 _VARKEYWORDS: Final = 0x08
 _COROUTINE: Final = 0x80
 _GENERATOR: Final = 0x220
+
+#: Says why a map does not fit what a person was asked for, given what the task has put out before; None when it does.
+AnswerProblem: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], str | None]
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -55,8 +79,15 @@ class Startable(Protocol[P, R_co]):
         """Those who carry out its tasks."""
 
     @property
+    def definition(self) -> WorkflowDef:
+        """What is carried out."""
+
+    @property
     def definitions(self) -> Sequence[WorkflowDef]:
         """What is to be registered before it starts."""
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Raise InvalidInput for an input that its parameters do not take."""
 
     def starting(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Any]:
         """The arguments with which `Engine.start` starts its definition; raises BuildError for wrong ones."""
@@ -142,7 +173,10 @@ def checked_type(task_type: str) -> str:
 
 
 def signature(function: Callable[..., Any]) -> Signature:
-    """Read a function's parameters; raises InvalidInput for one that cannot be given by name, and for what is no function."""
+    """Read a function's parameters; raises InvalidInput for one that cannot be given by name, and for what is no function.
+
+    Also for an annotation that cannot be resolved, and for one whose values cannot be carried as JSON.
+    """
     inner = _checked(function)
     names: dict[str, Any] = {}
     required: set[str] = set()
@@ -161,6 +195,7 @@ def signature(function: Callable[..., Any]) -> Signature:
             names[name] = hint
             if needed:
                 required.add(name)
+    refuse_uncarried(function, names)
     whole = "input" if list(names) == ["input"] and not anything and is_record(names["input"]) else None
     is_async = _is(_COROUTINE, inner)
     if transaction is not None and is_async:
@@ -180,15 +215,10 @@ def signature(function: Callable[..., Any]) -> Signature:
 
 def _parameters(function: Any) -> Iterator[tuple[str, str, bool, Any]]:
     """What a function takes: name, kind as `inspect` calls it, whether it must be given, its type as far as that is known."""
-    try:
-        routine = _is_plain(function) or inspect.isroutine(function)
-        hints = get_type_hints(function if routine else getattr(function, "__call__", function))  # noqa: B004
-    except Exception:  # annotations that cannot be resolved here are no reason to refuse a function
-        hints = {}
-    else:
-        if _is_plain(function):
-            yield from _plain_parameters(function, hints)
-            return
+    hints = annotations_of(function)
+    if _is_plain(function):
+        yield from _plain_parameters(function, hints)
+        return
     try:
         parameters = inspect.signature(function).parameters.values()
     except (ValueError, TypeError):
@@ -196,6 +226,89 @@ def _parameters(function: Any) -> Iterator[tuple[str, str, bool, Any]]:
     for one in parameters:
         hint = hints.get(one.name, one.annotation)
         yield one.name, one.kind.name, one.default is one.empty, Any if hint is one.empty else hint
+
+
+#: Annotations of functions some of which are known only where the functions were defined, by function.
+_annotations: Final[WeakKeyDictionary[Any, Mapping[str, Any]]] = WeakKeyDictionary()
+
+#: Annotations that are known by their names: who writes them may import them for type checkers only.
+_BY_NAME: Final = frozenset({"TaskContext", "conductorlite.TaskContext", "Transaction", "conductorlite.Transaction"})
+
+
+def annotations_of(function: Any) -> Mapping[str, Any]:
+    """A function's annotations by the names of its parameters, and `return`.
+
+    Raises InvalidInput for one that cannot be resolved, as when its name is imported for type checkers only.
+    """
+    routine = _is_plain(function) or inspect.isroutine(function)
+    owner = function if routine else getattr(function, "__call__", function)  # noqa: B004
+    try:
+        return get_type_hints(owner)
+    except Exception:
+        try:
+            known = _annotations.get(_inner(function))
+        except TypeError:  # what cannot be referred to weakly
+            known = None
+    return _resolved(function, owner) if known is None else known
+
+
+def _resolved(function: Any, owner: Any) -> Mapping[str, Any]:
+    """The annotations one by one, also by what is known in the function that defines this one."""
+    inner = inspect.unwrap(_inner(owner))
+    inner = getattr(inner, "__func__", inner)
+    local = _defining_locals(getattr(inner, "__code__", None))
+    hints: dict[str, Any] = {}
+    for name, annotation in getattr(inner, "__annotations__", {}).items():
+        if isinstance(annotation, str) and annotation in _BY_NAME:
+            hints[name] = annotation
+            continue
+
+        def holder() -> None: ...
+
+        holder.__annotations__ = {name: annotation}
+        try:
+            hints |= get_type_hints(holder, getattr(inner, "__globals__", {}), local)
+        except Exception as error:
+            why = f"{error.name!r} is not known there" if isinstance(error, NameError) else str(error)
+            raise InvalidInput(
+                f"the annotation {annotation!r} of {_of_function(function, name)} cannot be resolved: {why}; "
+                "import it at the top of the module, and not under `if TYPE_CHECKING:`"
+            ) from None
+    with suppress(TypeError):
+        _annotations[_inner(function)] = hints
+    return hints
+
+
+def _defining_locals(code: object) -> dict[str, Any]:
+    """The local names around a function that is being defined in another one."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if code in frame.f_code.co_consts:
+            found: dict[str, Any] = {}
+            while frame is not None and frame.f_code.co_flags & _OPTIMIZED:
+                found = {**frame.f_locals, **found}
+                frame = frame.f_back
+            return found
+        frame = frame.f_back
+    return {}
+
+
+def refuse_uncarried(function: Any, kinds: Mapping[str, Any]) -> None:
+    """Raise InvalidInput for a parameter, or a result, whose values cannot be carried as JSON."""
+    returns = annotations_of(function).get("return", Any)
+    for name, kind in (*kinds.items(), ("return", Any if returns is TaskResult else returns)):
+        if kind is Any or kind in _CARRIED or (said := refusal(kind)) is None:
+            continue
+        what = _of_function(function, name)
+        raise InvalidInput(
+            f"{what} cannot be carried as JSON: {said}. Annotate it with a type that can, say how the class is written and read by "
+            "hooks of `conductorlite.converter()`, or write Any where it is JSON"
+        )
+
+
+def _of_function(function: Any, name: str) -> str:
+    place = defined_at(_inner(function))
+    return f"what {place} returns" if name == "return" else f"parameter {name!r} of {place}"
 
 
 def _is_plain(function: object) -> bool:
@@ -371,6 +484,12 @@ class Workers:
         self.by_queue: dict[str, Worker] = {}
         #: The flows that were included, by name and version.
         self.flows: dict[tuple[str, int], Any] = {}
+        #: The flows that were started besides, the last one of each name and version.
+        self._started: dict[tuple[str, int], Any] = {}
+        #: What is wrong with an answer of a person, by the names of a workflow and of a step: see `human`. None: it may be any.
+        self.answers: dict[tuple[str, str], AnswerProblem | None] = {}
+        #: The flow that a definition was found to be that of, by the definition's hash.
+        self._same: dict[str, Any] = {}
 
     @overload
     def task(self, name: F, /) -> F: ...
@@ -475,23 +594,61 @@ class Workers:
                 self._keep(flow)
         return self
 
-    def _take(self, others: Iterable[HasWorkers]) -> None:
+    def _take(self, others: Sequence[HasWorkers]) -> None:
+        for other in others:
+            if not other.workers.answers.items() <= self.answers.items():
+                self.answers = {**self.answers, **other.workers.answers}
         new = [worker for other in others for worker in other.workers if self.by_queue.get(worker.queue) != worker]
         if new:
             self._put(new, once=False)
 
     def _keep(self, flow: Any) -> None:
-        name, place = flow.definition.name, (flow.definition.name, flow.definition.version)
+        place = (flow.definition.name, flow.definition.version)
         with _CHANGING.held():
-            known = self.flows.get(place)
-            if known is not None and known is not flow and known.definition != flow.definition:
-                places = f"{defined_at(known.function)} and {defined_at(flow.function)}"
-                raise AlreadyExists(f"two flows are called {name!r}: {places}; give one of them another name, @flow(name=…)")
+            _refuse_another(self.flows.get(place), flow)
             self.flows = {**self.flows, place: flow}
 
     def adopt(self, flow: HasWorkers) -> None:
-        """Take over the functions of a flow that is started; raises AlreadyExists as `include` does."""
+        """Take over the functions of a flow, or of a task alone, that is started; raises AlreadyExists as `include` does.
+
+        A function that is defined again in its place, as in a notebook, is another version of the same flow.
+        """
         self._take([flow])
+        definition: WorkflowDef | None = getattr(flow, "definition", None)
+        if definition is None:  # a task alone, which is not read by its name
+            return
+        place = (definition.name, definition.version)
+        known = self._started.get(place)
+        if known is flow:
+            return
+        with _CHANGING.held():
+            _refuse_another(self.flows.get(place), flow)
+            if known is not None and _home(known) != _home(flow):
+                _refuse_another(known, flow)
+            self._started[place] = flow
+
+    def flow_of(self, name: str, version: int) -> Startable[..., Any] | None:
+        """The flow with a name and a version that was started, or included; None where there is none."""
+        place = (name, version)
+        found: Startable[..., Any] | None = self._started.get(place) or self.flows.get(place)
+        return found
+
+    def check_input(self, definition: WorkflowDef, digest: str, given: Payload) -> None:
+        """Raise InvalidInput where a definition is that of a flow, and an input does not fit the flow's parameters."""
+        place = (definition.name, definition.version)
+        flow: Any = self._started.get(place) or self.flows.get(place)
+        if flow is None:
+            return
+        if self._same.get(digest) is not flow:
+            if _outline(flow.definition) != _outline(definition):
+                return
+            self._same = {**self._same, digest: flow}
+        flow.check(given.value)
+
+    def answer_problem(self, workflow: Workflow, ref: str, before: Mapping[str, Any], output: Mapping[str, Any]) -> str | None:
+        """Why an output does not fit what a HUMAN asks for, with what was put out before; None when it does."""
+        problem = self.answers.get((workflow.name, ref))
+        return None if problem is None else problem(before, output)
 
     @property
     def workers(self) -> Workers:
@@ -517,6 +674,24 @@ class Workers:
     def task_defs(self) -> dict[str, TaskDef]:
         """Task definitions the decorators gave, by name."""
         return {worker.task_type: worker.task_def for worker in self if worker.task_def is not None}
+
+
+def _refuse_another(known: Any, flow: Any) -> None:
+    if known is not None and known is not flow and known.definition != flow.definition:
+        places = f"{defined_at(known.function)} and {defined_at(flow.function)}"
+        raise AlreadyExists(
+            f"two flows are called {flow.definition.name!r}: {places}; give one of them another name, @flow(name=…)"
+        )
+
+
+def _outline(definition: WorkflowDef) -> list[tuple[str, str, str]]:
+    """The steps of a definition, without what is embedded in them when it is started."""
+    return [(one.task_reference_name, one.name, str(one.type)) for one in definition.tasks]
+
+
+def _home(flow: Any) -> tuple[str, str]:
+    function = flow.function
+    return function.__module__, function.__qualname__
 
 
 def all_workers(given: HasWorkers | Iterable[HasWorkers] | None) -> Workers:

@@ -12,7 +12,7 @@ from conductorlite.errors import InvalidExpression
 from conductorlite.language.durations import parse_duration, parse_until
 from conductorlite.language.templates import apply_workflow_input_template, compile_input, compile_template, expanded
 from conductorlite.language.values import MappingSource
-from conductorlite.model.canonical import MAX_DEPTH
+from conductorlite.model.scalars import MAX_DEPTH
 
 _DATA = Path(__file__).parent / "data"
 PARAMS: dict[str, Any] = json.loads((_DATA / "params.json").read_text())

@@ -153,7 +153,6 @@ MISTAKES: dict[str, tuple[Callable[[Any], object], str]] = {
     "a part of each": (lambda order: notify(each(order.rooms, quote)[0]), "give it whole to a task"),
     "parallel of a value": (lambda order: parallel(order.a, order.b), "takes calls of tasks and flows, made in its brackets"),
     "parallel without branch": (a_step_without_branch, "write each step of a parallel() in `with ....branch():`"),
-    "a map as a whole": (lambda order: [notify("x")] and order.everything, "whose fields are not known"),
     "nothing": (lambda order: None, "calls no task"),
     "async": (awaits, "a flow awaits nothing; write `def`, without `async`"),
 }

@@ -19,7 +19,7 @@ IMPURE = frozenset(
 IMPORTERS = {
     "apscheduler": {"language/triggers.py"},
     "attrs": {"model/attrs.py"},
-    "cattrs": {"runtime/values.py"},
+    "cattrs": {"model/typed.py"},
     "click": {"cli"},
     "fsspec": {"ext/fsspec.py"},
     "httpx": {"ext/conductor_worker.py", "ext/http.py"},
@@ -57,6 +57,9 @@ DOORS = {
     ("model/handlers.py", "conductorlite"),
     ("model/schedules.py", "conductorlite"),
     ("model/texts.py", "difflib"),
+    ("model/typed.py", "base64"),
+    ("model/typed.py", "cattrs"),
+    ("model/typed.py", "conductorlite"),
     ("language/conditions.py", "conductorlite"),
     ("language/schemas.py", "jsonschema"),
     ("language/schemas.py", "referencing"),

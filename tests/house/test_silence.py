@@ -126,7 +126,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "Coroutines.abandon: RuntimeError",
         "Coroutines.close: RuntimeError",
     ),
-    "runtime/registry.py": ("_parameters: Exception",),
+    "runtime/registry.py": ("annotations_of: Exception",),
     "runtime/result_errors.py": (
         "_child: ExecutionNotFound, StorageError",
         "late: ConductorliteError",

@@ -82,6 +82,7 @@ from conductorlite.flows import (
     TaskFunction,
     as_is,
     attempt,
+    converter,
     each,
     event,
     human,
@@ -193,6 +194,11 @@ def listener(workflow: Workflow, history: Sequence[HistoryEvent], /) -> None:
     """Hears of commits."""
     assert_type([one.status for one in workflow.tasks], list[TaskStatus])
     print(history)
+
+
+def hooks() -> None:
+    """How a class of one's own is carried."""
+    converter().register_unstructure_hook(Path, str)
 
 
 def program(path: Path) -> None:

@@ -214,10 +214,8 @@ RETURNED: dict[str, Callable[[], Any]] = {
     "within": lambda: {"x": [RaisingDict(a=1)]},
     "raising class": RaisingClass,
     "model": Model,
-    "user dict": lambda: {"x": collections.UserDict({1: 2})},
     "surrogate": lambda: {"x": "a\ud800"},
     "surrogate key": lambda: {"\ud800": 1},
-    "NaN": lambda: {"x": float("nan")},
     "huge": lambda: {"x": "x" * HUGE},
     "huge str subclass": lambda: {"x": HugeText("x" * HUGE)},
     "huge number": lambda: {"x": 10**5_000},
@@ -227,14 +225,19 @@ RETURNED: dict[str, Callable[[], Any]] = {
     "generator": generator,
     "coroutine": coroutine,
     "object": object,
-    "bytes": lambda: b"x",
-    "odd key": lambda: {1: 2},
+    "odd key": lambda: {(1, 2): 3},
+    "two keys of one text": lambda: {1: 2, "1": 3},
+    "cyclic record within": lambda: {"x": [cyclic_record()]},
 }
 
 KEPT: dict[str, tuple[Callable[[], Any], Any]] = {
     "fickle dict": (lambda: FickleDict(a=1), {"a": 2}),
     "NUL": (lambda: {"x": "a\0b"}, {"x": "a\0b"}),
     "ordered": (lambda: collections.OrderedDict(a=1), {"a": 1}),
+    "user dict": (lambda: {"x": collections.UserDict({1: 2})}, {"x": {"1": 2}}),
+    "NaN": (lambda: {"x": float("nan")}, {"x": "NaN"}),
+    "bytes": (lambda: b"x", {"result": "eA=="}),
+    "keys that are numbers": (lambda: {1: 2, 1.5: 3, False: 4}, {"1": 2, "1.5": 3, "false": 4}),
 }
 
 

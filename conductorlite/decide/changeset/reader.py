@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from conductorlite.language.values import Json
 from conductorlite.model import attrs
-from conductorlite.model.canonical import MAX_SIZE, Payload, size_of
+from conductorlite.model.canonical import Payload, size_of
 from conductorlite.model.decisions import Decision, Embedding, Event
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import HistoryKind, Task, Workflow
 from conductorlite.model.limits import Line, Member
+from conductorlite.model.scalars import MAX_SIZE
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Plan
 

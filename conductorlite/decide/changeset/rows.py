@@ -22,11 +22,12 @@ from conductorlite.decide.transitions import (
     start_workflow,
 )
 from conductorlite.model.attrs import changed
-from conductorlite.model.canonical import EMPTY, Payload, encoded, parse
+from conductorlite.model.canonical import EMPTY, Payload, parse
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing, Renamed
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, own_task, printed_ref
 from conductorlite.model.policies import derive_id
+from conductorlite.model.scalars import encoded
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,

@@ -12,12 +12,13 @@ from conductorlite.language.conditions import Condition
 from conductorlite.language.values import Json, Outside
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
-from conductorlite.model.canonical import Payload, encoded, parse
+from conductorlite.model.canonical import Payload, parse
 from conductorlite.model.decisions import Embedding, Event, Message, Renamed, Reply
 from conductorlite.model.errors import InvalidInput, InvariantBroken, PayloadLost
 from conductorlite.model.executions import HistoryEvent, Task, TaskLog, Workflow, own_workflow, printed_ref
 from conductorlite.model.later import module
 from conductorlite.model.limits import Limit
+from conductorlite.model.scalars import encoded
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node, Plan
 

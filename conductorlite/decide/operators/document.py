@@ -11,9 +11,10 @@ from typing import Any, Final
 from conductorlite.decide.changeset.rows import Changeset
 from conductorlite.language.jsonpath import Reads
 from conductorlite.language.values import MISSING, TASK_MEMBERS, WORKFLOW_MEMBERS, Json, Missing
-from conductorlite.model.canonical import MAX_DEPTH, MAX_SIZE, Payload, encoded
+from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.later import pattern
+from conductorlite.model.scalars import MAX_DEPTH, MAX_SIZE, encoded
 from conductorlite.model.statuses import shown_status
 from conductorlite.plan.compile import Node
 

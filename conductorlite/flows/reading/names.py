@@ -27,7 +27,7 @@ from conductorlite.flows.flow import (
 )  # fmt: skip
 from conductorlite.flows.forms import each, parallel
 from conductorlite.flows.tasks import Backoff, TaskFunction
-from conductorlite.runtime.values import is_record
+from conductorlite.model.typed import is_record
 
 __all__ = [
     "BUILTINS", "FORMS", "Surroundings", "appended", "bound_names", "changes", "is_constructor", "is_environment",

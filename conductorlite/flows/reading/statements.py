@@ -63,7 +63,7 @@ class Statements:
             if isinstance(target, ast.Name) and (target is not one or not isinstance(target.ctx, ast.Store)):
                 self._reads.setdefault(target.id, []).append(target.lineno)
         #: The annotations of parameters and of names.
-        self._hints = hints(function)
+        self._hints = dict(hints(function))
         #: The statements around the present one that go round, the innermost last.
         self.around: list[ast.stmt] = []
 

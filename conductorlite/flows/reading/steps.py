@@ -34,7 +34,7 @@ from conductorlite.language.expressions import (
 )
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import BuildError
-from conductorlite.runtime.values import plain
+from conductorlite.model.typed import plain
 
 __all__ = ["Steps"]
 

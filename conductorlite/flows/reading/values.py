@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias, get_args, get_origin
 
 from conductorlite.flows.build import Reference
-from conductorlite.flows.schemas import fields_of, hints, is_whole
+from conductorlite.flows.schemas import fields_of, is_whole
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
-from conductorlite.runtime.values import is_record, is_union, plain
+from conductorlite.model.typed import bare, field_kinds, is_record, is_union, plain
 
 __all__ = [
     "Known",
@@ -173,11 +173,12 @@ def _computed_kind(kinds: set[Any], op: ast.operator) -> Any:
 
 
 def _key_kind(kind: Any, key: str | int) -> Any:
+    kind = bare(kind)
     if is_union(kind):
         arms = [arm for arm in get_args(kind) if arm is not type(None)]
         kind = arms[0] if len(arms) == 1 else Any
     if is_record(kind) and isinstance(key, str):
-        return hints(get_origin(kind) or kind).get(key, Any)
+        return bare(field_kinds(kind).get(key, Any))
     arguments = get_args(kind)
     if get_origin(kind) is list and isinstance(key, int) and arguments:
         return arguments[0]

@@ -21,11 +21,12 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from conductorlite.model import attrs
-from conductorlite.model.canonical import EMPTY, Payload, encoded
+from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import ConductorliteError, InvalidInput, StorageCorrupt
 from conductorlite.model.executions import PollData, Task, TaskRow, Workflow, WorkflowRow
+from conductorlite.model.scalars import encoded
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from conductorlite.model.canonical import encoded
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.errors import StorageCorrupt
+from conductorlite.model.scalars import encoded
 from conductorlite.store.sqlite.rows import payload_of
 
 __all__ = ["MARK", "SHORT", "Entry", "Timers", "data_of", "entries_of", "event_of_entry", "first_of", "timer_of", "timers_of"]

@@ -18,11 +18,12 @@ from conductorlite.decide.changeset.view import Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.ext.sinks import event_worker
 from conductorlite.model import attrs
-from conductorlite.model.canonical import encoded, parse
+from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import ConductorliteError, Conflict, InvalidInput, LimitReached, NotFound, StaleLease
 from conductorlite.model.executions import HistoryEvent, Task, TaskResult
+from conductorlite.model.scalars import encoded
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.memory.backend import MemoryBackend
