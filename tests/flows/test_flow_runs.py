@@ -12,7 +12,7 @@ import pytest
 
 from conductorlite import AsyncEngine, Engine, TaskStatus, VirtualClock, WorkflowStatus, flow, task
 from conductorlite.errors import BuildError, InvalidInput, WorkflowFailed
-from conductorlite.flows import each, match, over, parallel, repeat, set_variables, start, sub, variable, wait, when
+from conductorlite.flows import each, match, over, parallel, receive, repeat, set_variables, start, sub, variable, wait, when
 
 from trips import Receipt, booking, charge, list_rooms, notify, payment, quote, total  # isort: skip
 
@@ -221,3 +221,29 @@ def test_a_wrong_start(begin: Any, kind: type[Exception], text: str) -> None:
         with pytest.raises(kind, match=text.replace("?", r"\?").replace("(", r"\(")):
             begin(engine)
         assert list(engine.executions()) == []
+
+
+@attrs.frozen
+class Paid:
+    """What a message says."""
+
+    payer: str
+
+
+@flow
+def paying() -> str:
+    """A flow that is read, and receives one message."""
+    paid = receive("payments", Paid, timeout="1 day")
+    if paid is None:
+        return "nobody paid"
+    return paid.payer
+
+
+@pytest.mark.parametrize(("sent", "returned"), [([], "nobody paid"), ([{"payer": "Ada"}], "Ada")])
+def test_a_flow_that_is_read_receives_a_message(store: Path | None, sent: list[Any], returned: str) -> None:
+    """Its value is a record, and null when the timeout is over."""
+    with Engine(store, workers=[paying], clock=VirtualClock(0)) as engine:
+        run = engine.start(paying)
+        for one in sent:
+            run.send("payments", one)
+        assert run.result() == returned

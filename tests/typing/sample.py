@@ -95,6 +95,7 @@ from conductorlite.flows import (
     over,
     parallel,
     reason,
+    receive,
     repeat,
     set_variables,
     start,
@@ -178,6 +179,7 @@ def stay(rooms: list[int]) -> list[float]:
         set_variables(total=variable("total"), why=reason(second), odd=as_is("${workflow.input.x}"))
     wait("1 day")
     human("approval", dict, assignee="Ada")
+    assert_type(receive("news", str, timeout="1 hour"), str)
     sub("other", x=1)
     start("other", x=1)
     event("kafka:orders", id=1)

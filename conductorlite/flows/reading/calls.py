@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import Any, Final, cast, get_args
 
 from conductorlite.flows.build import Block, Reference, current
-from conductorlite.flows.flow import Flow, human, inline
+from conductorlite.flows.flow import Flow, human, inline, receive
 from conductorlite.flows.forms import each, join_branches, parallel
 from conductorlite.flows.reading.expressions import Expressions
 from conductorlite.flows.reading.names import FORMS, is_constructor
@@ -53,9 +53,10 @@ class Calls:
         reference = self._placed(call, cast(Callable[..., Any], found), args, named)
         if reference is None:
             return Now(None)
-        if found is human:
+        if found is human or found is receive:
             kind = args[1] if len(args) > 1 else named.get("returns", dict)
-            return later(reference, kind)
+            # After its timeout a message is null.
+            return later(reference, kind | None if found is receive and named.get("timeout") is not None else kind)
         if found is each:
             do = args[1] if len(args) > 1 else named.get("do")
             return later(reference, list[returned(do.function)])  # type: ignore[misc, union-attr]

@@ -20,6 +20,7 @@ from conductorlite.flows.flow import (
     human,
     inline,
     node,
+    receive,
     start,
     sub,
     terminate,
@@ -43,7 +44,7 @@ BUILTINS: Final = frozenset(
 )  # fmt: skip
 
 #: What is called in a flow that is read, and makes steps.
-FORMS: Final[tuple[Any, ...]] = (each, parallel, human, wait, event, inline, sub, start, terminate, node)
+FORMS: Final[tuple[Any, ...]] = (each, parallel, human, receive, wait, event, inline, sub, start, terminate, node)
 
 #: Classes of which an object is made without an effect.
 _CONSTRUCTORS: Final = (Backoff, dt.timedelta, dt.date, dt.datetime, dt.time, Decimal, Fraction)
