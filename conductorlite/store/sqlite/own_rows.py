@@ -44,10 +44,10 @@ _PRAGMAS: Final = frozenset(
 
 @cache
 def _ours() -> frozenset[str]:
-    """The tables and views of the schema; what the index is made of begins with `search_`."""
+    """The tables and views of the schema, and the table of its steps; what the index is made of begins with `search_`."""
     from conductorlite.store.sqlite.declarations import SCHEMA
 
-    return frozenset(re.findall(r"CREATE (?:TABLE|VIEW) (\w+)", SCHEMA))
+    return frozenset({"_sqlite_migrations", *re.findall(r"CREATE (?:TABLE|VIEW) (\w+)", SCHEMA)})
 
 
 #: What an error of a statement of the application is known by.
