@@ -29,6 +29,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "rerun": ["X"],
     "fork": ["X", "--at", "w"],
     "skip": ["X", "w"],
+    "send": ["X", "news", "1"],
     "signal": ["X", "--task", "w"],
     "set-variables": ["X", '{"a": 1}'],
     "pause": ["X"],
@@ -83,7 +84,7 @@ ARGUMENTS: dict[str, list[str]] = {
 SEEING = {"run", "show", "history", "logs", "watch", "export", "explain", "check", "diagram", "remove"}
 
 #: Commands that are done to an execution that has not ended.
-OPEN = {"run", "fork", "skip", "signal", "set-variables", "pause", "terminate", "migrate"}
+OPEN = {"run", "fork", "skip", "send", "signal", "set-variables", "pause", "terminate", "migrate"}
 
 #: Commands that say no to these executions: on standard error, and with a code of their own.
 REFUSED = {"run", "retry", "skip", "resume", "copy"}

@@ -22,6 +22,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
+from conductorlite import task as task_of
 from conductorlite.engine.config import services
 from conductorlite.errors import ExecutionArchived, ExecutionNotFound
 from conductorlite.model.executions import Explanation
@@ -42,6 +43,7 @@ SEEING: Final = {
     "explain",
     "get",
     "history",
+    "messages",
     "result",
     "run",
     "status",
@@ -51,13 +53,14 @@ SEEING: Final = {
 #: Verbs to which the id of what is archived is free again, and those that drop what nobody can keep any more.
 OTHERS: Final = {
     "start": "begins another one of that id",
+    "run_task": "takes a function, and begins an execution of it",
     "admin.remove": "deletes what is archived",
     "admin.bulk": "has an error for each id",
     "tasks.log": "drops the line, as for one that was removed",
 }
 
 #: Names by which verbs take an execution or a task of it.
-TAKING: Final = {"workflow_id", "workflow_ids", "task", "result"}
+TAKING: Final = {"workflow_id", "workflow_ids", "execution", "task", "result"}
 
 DEFINITION: Final = flow(
     simple("a"),
@@ -68,6 +71,11 @@ DEFINITION: Final = flow(
         sub_workflow_param=SubWorkflowParams(workflow_definition=WorkflowDef(name="child", tasks=[simple("b")])),
     ),
 )
+
+
+@task_of
+def alone() -> None:
+    """A function that `run_task` takes."""
 
 
 def _verbs(kind: type) -> list[str]:
@@ -92,11 +100,13 @@ def _ended(bench: Bench) -> dict[str, Any]:
     values = {
         "workflow_id": ONE,
         "workflow_ids": [ONE],
+        "execution": ONE,
         "task": task,
         "task_id": task.task_id,
         "ref": "a",
         "variables": {"x": 1},
-        "at": 0,
+        "at": "a",
+        "topic": "news",
     }
     report = TaskResult(workflow_id=ONE, task_id=task.task_id, status=TaskStatus.COMPLETED)
     return {
@@ -140,7 +150,7 @@ def test_a_verb_knows_what_is_archived(new_bench: NewBench, verb: str) -> None:
     if verb in SEEING:
         assert _said(_call(bench.engine, verb, values)) == _said(before)
     elif verb in OTHERS:
-        report = _call(bench.engine, verb, values)
+        report = _call(bench.engine, verb, values | {"task": alone} if verb == "run_task" else values)
         assert verb != "admin.bulk" or [type(error) for error in report.failed.values()] == [ExecutionArchived]
     else:
         with pytest.raises(ExecutionArchived, match=r"'one' is archived: it can be looked at, exported and removed") as raised:
@@ -157,10 +167,26 @@ def test_a_verb_that_is_awaited_knows_it_too(verb: str) -> None:
     async def ask() -> None:
         async with AsyncEngine() as engine:
             await engine.start(flow(WorkflowTask(name="n", task_reference_name="n", type="NOOP")), workflow_id=ONE)
-            values = {"workflow_id": ONE, "workflow_ids": [ONE], "task": None, "ref": "n", "variables": {}, "to": DEFINITION}
-            values |= {"verb": engine.retry, "workflow": DEFINITION, "definition": DEFINITION, "result": None, "task_id": "t"}
+            values = {
+                "workflow_id": ONE,
+                "workflow_ids": [ONE],
+                "execution": ONE,
+                "task": None,
+                "ref": "n",
+                "variables": {},
+                "to": DEFINITION,
+            }
+            values |= {
+                "verb": engine.retry,
+                "workflow": DEFINITION,
+                "definition": DEFINITION,
+                "result": None,
+                "task_id": "t",
+                "topic": "news",
+                "at": "n",
+            }
             await engine.admin.archive(ONE)
-            if "workflow_id" not in inspect.signature(attrgetter(verb)(engine)).parameters or verb in OTHERS:
+            if not {"workflow_id", "execution"} & set(inspect.signature(attrgetter(verb)(engine)).parameters) or verb in OTHERS:
                 return
             found = _call(engine, verb, values)
             if verb in SEEING:
@@ -176,11 +202,11 @@ def test_a_verb_that_is_awaited_knows_it_too(verb: str) -> None:
 def test_a_handle_knows_it(new_bench: NewBench, kind: type) -> None:
     """What a handle tells of an execution it tells of an archived one: the members below are all there are."""
     members = {name for name in vars(kind) if not name.startswith("_")}
-    changing = {"signal", "pause", "resume", "terminate", "retry"}
+    changing = {"signal", "pause", "resume", "terminate", "retry", "send", "fork"}
     reading = {"workflow_id", "workflow", "status", "tasks", "result", "history", "progress", "explain", "page", "events"}
     assert members == reading | changing
     bench = new_bench()
-    _ended(bench)
+    values = _ended(bench)
     run = bench.engine.run(ONE)
 
     def seen() -> list[object]:
@@ -193,7 +219,7 @@ def test_a_handle_knows_it(new_bench: NewBench, kind: type) -> None:
     assert "archived" in run.page()
     for verb in sorted(changing):
         with pytest.raises(ExecutionArchived):
-            getattr(run, verb)()
+            _call(run, verb, values)
 
 
 @pytest.mark.parametrize("which", ["parent", "child", "both"])

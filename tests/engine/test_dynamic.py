@@ -29,6 +29,7 @@ STAND_INS: dict[str, tuple[Json, str]] = {
     "WAIT": ({}, "IN_PROGRESS"),
     "NOOP": ({}, "COMPLETED"),
     "HUMAN": ({}, "IN_PROGRESS"),
+    "PULL_WORKFLOW_MESSAGES": ({}, "IN_PROGRESS"),
     "LAMBDA": ({"scriptExpression": "return 1"}, "COMPLETED"),
     "JSON_JQ_TRANSFORM": ({"queryExpression": "."}, "COMPLETED"),
     "EVENT": ({"sink": "conductor:${workflow.input.who}"}, "SCHEDULED"),

@@ -24,6 +24,15 @@ W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceNa
 #: How long the child may take for all verbs together, seconds; a verb that waits for a lock takes for ever.
 PATIENCE = 20
 
+#: What verbs that demand arguments are called with: positional ones, and others by name.
+GIVEN: dict[str, tuple[list[Any], dict[str, Any]]] = {
+    "__exit__": ([None] * 3, {}),
+    "__aexit__": ([None] * 3, {}),
+    "poll": (["work"], {}),
+    "send": (["news"], {}),
+    "fork": ([], {"at": 0}),
+}
+
 BLOCKS = ("__enter__", "__exit__", "__aenter__", "__aexit__")
 
 
@@ -38,7 +47,8 @@ def outcome(owner: Any, name: str) -> str:
     try:
         value = getattr(owner, name)
         if callable(value):
-            value = value(*{"__exit__": [None] * 3, "__aexit__": [None] * 3, "poll": ["work"]}.get(name, []))
+            given, named = GIVEN.get(name, ([], {}))
+            value = value(*given, **named)
         if inspect.isawaitable(value):
             value.__await__().send(None)
         return f"returned {value!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import concurrent.futures
 import copy
 import functools
@@ -50,6 +51,8 @@ from conductorlite.errors import (
     TaskFailedTerminally,
 )
 from conductorlite.ext.cassandra.limits import Undelivered
+from conductorlite.language.expressions.expression import ExpressionRaised
+from conductorlite.language.expressions.grammar import ExpressionRefused
 from conductorlite.language.python import PythonRaised, PythonRefused
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.model.errors import Problem
@@ -145,6 +148,8 @@ SAMPLES: dict[type[BaseException], Callable[[], BaseException]] = {
     ExplorationFailed: lambda: ExplorationFailed(
         Explored(schedules=2, moments=9, exhausted=True, unreached=("a",), longest_ms=None, most_calls=3)
     ),
+    ExpressionRaised: lambda: ExpressionRaised(("builtins.KeyError", "builtins.LookupError"), "'x'"),
+    ExpressionRefused: lambda: ExpressionRefused(ast.parse("x + y").body[0], "odd", "write z"),
     FencedOut: lambda: FencedOut("another turn", stored=frozenset({"w-1"})),
     InvalidDefinition: lambda: InvalidDefinition([Problem(path="$.tasks[0]", message="odd"), Problem(path="$", message="empty")]),
     InvalidQuery: lambda: InvalidQuery("odd", 7),

@@ -115,6 +115,7 @@ def test_every_body_has_a_kind() -> None:
         "update_by_reference_sync",
         "signal",
         "signal_sync",
+        "send_message",
     }
     reports = {"update_task", "update_and_poll"}  # read by `reported`, which is tried above
     for one in OPERATIONS:
