@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from conductorlite import Engine, Task, TaskResult, TaskStatus, WorkflowDef, WorkflowStatus
 
-__all__ = ["ENDS_AT", "FLOWS", "KEY", "LARGE", "LIMITED", "STARTS_AT", "begin", "finish", "outcome"]
+__all__ = ["ENDS_AT", "FLOWS", "KEY", "LARGE", "LIMITED", "MESSAGED", "PULL", "STARTS_AT", "begin", "finish", "outcome"]
 
 J = dict[str, Any]
 
@@ -26,6 +26,8 @@ LARGE: Final = "large " * 300
 KEY: Final = "order 7"
 #: The first schema in which a task may wait for a slot.
 LIMITED: Final = 2
+#: The first schema of which the golden database has messages, and an execution that receives them.
+MESSAGED: Final = 13
 
 
 def node(ref: str, type: str = "SIMPLE", **fields: Any) -> J:
@@ -75,6 +77,7 @@ DYNAMIC_FORK: Final = [
     node("gather", "JOIN"),
     given("stand_in", "DYNAMIC", who="work", x="${gather.output}") | {"dynamicTaskNameParam": "who"},
 ]
+PULL: Final = "PULL_WORKFLOW_MESSAGES"
 SCRIPTS: Final = [
     given("inline", "INLINE", evaluatorType="javascript", expression="$.x + 1", x=1),
     given("lambda", "LAMBDA", scriptExpression="return $.x", x="${inline.output.result}"),
@@ -115,6 +118,7 @@ FLOWS: Final[dict[str, tuple[J, J]]] = {
     "unpolled": (_flow("unpolled", work("a", pollTimeoutSeconds=10)), {"x": 14}),
     "terminated": (_flow("terminated", *FORK), {"x": 12}),
     "optional": (_flow("optional", {**work("a"), "optional": True}, GATE), {"x": 13}),
+    "messaged": (_flow("messaged", *(given(f"read_{topic}", PULL, topic=topic) for topic in ("old", "news", "early"))), {}),
 }  # fmt: skip
 
 
@@ -161,6 +165,8 @@ def begin(engine: Engine, schema: int) -> None:
     engine.start("keyed", workflow_id="dated", delay="45m")
     if schema >= LIMITED:
         _begin_limited(engine)
+    if schema >= MESSAGED:
+        _begin_messaged(engine)
     engine.advance(to=ENDS_AT)
 
 
@@ -172,6 +178,13 @@ def _begin_limited(engine: Engine) -> None:
         engine.start(WorkflowDef.from_json(one), {"x": number}, workflow_id=f"slot {number}")
         engine.start(WorkflowDef.from_json(gate), workflow_id=f"gates {number}")
     take(engine, "slot 1", "narrow")
+
+
+def _begin_messaged(engine: Engine) -> None:
+    """One that has received a message, waits for another, and is kept one that came early."""
+    start(engine, "messaged")
+    for topic in ("old", "early"):
+        engine.send("messaged", topic, {"about": topic}, key=topic)
 
 
 def _polled(engine: Engine, workflow_id: str) -> None:
@@ -327,6 +340,10 @@ def _work(engine: Engine) -> int:
                 done += 1
             elif task.status is TaskStatus.IN_PROGRESS and task.task_type in ("HUMAN", "WAIT") and task.wait_until is None:
                 engine.signal(workflow_id, {"said": "yes"}, task=task.ref)
+                done += 1
+            elif task.status is TaskStatus.IN_PROGRESS and task.task_type == PULL:
+                topic = task.input_data["topic"]
+                engine.send(workflow_id, topic, {"about": topic}, key=topic)
                 done += 1
     for queue in sorted(engine.tasks.queue_sizes()):
         domain, _, task_type = queue.rpartition(":")

@@ -57,6 +57,7 @@ INSERT INTO "definitions" VALUES('8d551c85058a158e034dbb341fdf7c899c142448ba52f6
 INSERT INTO "definitions" VALUES('911be42842dce96b5056b14d851f02bf3864165b04604c832748247ca9119ef7','{"name":"keyed","version":1,"tasks":[{"name":"k","taskReferenceName":"k","type":"HUMAN"}],"schemaVersion":2}');
 INSERT INTO "definitions" VALUES('9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f','{"name":"slot","version":1,"tasks":[{"name":"narrow","taskReferenceName":"a","type":"SIMPLE","inputParameters":{"x":"${workflow.input.x}"},"taskDefinition":{"name":"narrow","retryCount":2,"retryDelaySeconds":300,"timeoutSeconds":7200,"totalTimeoutSeconds":14400,"responseTimeoutSeconds":900,"pollTimeoutSeconds":7200,"concurrentExecLimit":1}}],"schemaVersion":2}');
 INSERT INTO "definitions" VALUES('daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494','{"name":"gates","version":1,"tasks":[{"name":"gate","taskReferenceName":"gate","type":"HUMAN"}],"schemaVersion":2,"rateLimitConfig":{"rateLimitKey":"gates","concurrentExecLimit":1}}');
+INSERT INTO "definitions" VALUES('65fcaa57916f88203bc15ed69c923b80685ad79b3709b3f8ba48992e8fec9fd9','{"name":"messaged","version":1,"tasks":[{"name":"read_old","taskReferenceName":"read_old","type":"PULL_WORKFLOW_MESSAGES","inputParameters":{"topic":"old"}},{"name":"read_news","taskReferenceName":"read_news","type":"PULL_WORKFLOW_MESSAGES","inputParameters":{"topic":"news"}},{"name":"read_early","taskReferenceName":"read_early","type":"PULL_WORKFLOW_MESSAGES","inputParameters":{"topic":"early"}}],"schemaVersion":2}');
 CREATE TABLE driven (
     owner TEXT NOT NULL, since INTEGER NOT NULL, until INTEGER NOT NULL, PRIMARY KEY (owner, since)
 ) STRICT, WITHOUT ROWID;
@@ -124,6 +125,8 @@ CREATE TABLE mailbox (
     workflow_id TEXT NOT NULL, number INTEGER NOT NULL, topic TEXT NOT NULL, receiver TEXT, received_at INTEGER,
     key TEXT NOT NULL, sent_at INTEGER NOT NULL, value TEXT NOT NULL, PRIMARY KEY (workflow_id, number)
 ) STRICT, WITHOUT ROWID;
+INSERT INTO "mailbox" VALUES('messaged',1,'old','read_old',1900000021000,'old',1900000021000,'{"about":"old"}');
+INSERT INTO "mailbox" VALUES('messaged',2,'early',NULL,NULL,'early',1900000021000,'{"about":"early"}');
 CREATE TABLE messages (
     workflow_id TEXT NOT NULL, ref TEXT NOT NULL, queue TEXT NOT NULL, attempt INTEGER NOT NULL,
     generation INTEGER NOT NULL, task_id TEXT NOT NULL, due_at INTEGER NOT NULL, priority INTEGER NOT NULL,
@@ -250,6 +253,8 @@ INSERT INTO "tasks" VALUES(30,'a',0,X'3B5984607358FA772333B97A8D1E3068',NULL,'',
 INSERT INTO "tasks" VALUES(31,'gate',0,X'D3F8B277629A7439B19FBB2D5B8A1C67',NULL,'',1,'HUMAN','gate',4,'{}','{}',NULL,NULL,'',0,0,1900000021000,0,NULL,NULL,0,NULL,NULL,NULL,NULL,0,0,1,1,NULL);
 INSERT INTO "tasks" VALUES(32,'a',0,X'24FA3F60783C8E314E89E16C1AC9EEF3',NULL,'',1,'narrow',NULL,4,'{"x":3}','{}',NULL,NULL,'',0,0,1900000021000,0,0,NULL,0,NULL,NULL,NULL,NULL,0,0,1,1,'{"total_timeout_at":1900014421000,"limit_key":"task:narrow"}');
 INSERT INTO "tasks" VALUES(33,'gate',0,X'ECDBB6AF6BA4722F47E1C99A407F80E8',NULL,'',1,'HUMAN','gate',4,'{}','{}',NULL,NULL,'',0,0,1900000021000,0,NULL,NULL,0,NULL,NULL,NULL,NULL,0,0,1,1,NULL);
+INSERT INTO "tasks" VALUES(34,'read_news',0,X'29D9FD7D160CD8CABB2DC51B55937E76',NULL,'',2,'PULL_WORKFLOW_MESSAGES','read_news',1,'{"topic":"news"}','{}',NULL,NULL,'',0,0,1900000021000,0,NULL,0,0,NULL,NULL,NULL,NULL,0,0,1,2,NULL);
+INSERT INTO "tasks" VALUES(34,'read_old',0,X'29D9FD7D5ACC12F399E5A1D5C3B5D5E6',NULL,'',1,'PULL_WORKFLOW_MESSAGES','read_old',2,'{"topic":"old"}','{"messages":[{"id":"old","workflowId":"messaged","payload":{"about":"old"},"receivedAt":"2030-03-17T17:47:01Z"}],"count":1}',NULL,NULL,'',0,0,1900000021000,0,NULL,0,0,0,NULL,NULL,NULL,0,1,0,2,NULL);
 CREATE TABLE texts (
     execution INTEGER NOT NULL, digest TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (execution, digest)
 ) STRICT;
@@ -303,6 +308,7 @@ INSERT INTO "workflows" VALUES(30,'slot 2',995722336,'slot',1,X'9A43B3A3F22E84CA
 INSERT INTO "workflows" VALUES(31,'gates 2',3556291191,'gates',1,X'DAA842BC43C88B2BAC0ACD926C505F541598A94C4D7601D83243B40DF360E494',3,1,1900000021000,0,0,NULL,NULL,NULL,'','{}','{}','{}','{}',NULL,1,2,0,1,'gate',NULL,0,'{"rate_limit_key":"workflow:gates","rate_limited":true}',NULL,NULL,'1,0r{}daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494"}TASK PENDINGgate{}');
 INSERT INTO "workflows" VALUES(32,'slot 3',620380000,'slot',1,X'9A43B3A3F22E84CAB6C55D622BA05CF25263E4EC6CEC51A6447825A1F2C4201F',3,1,1900000021000,0,0,NULL,NULL,NULL,'','{"x":3}','{}','{}','{}',NULL,1,2,0,1,'a',NULL,0,NULL,1900014421000,'[["O",1900014421000,14400000,0,"a",0,0]]','1,0r{"x":3}9a43b3a3f22e84cab6c55d622ba05cf25263e4ec6cec51a6447825a1f2c4201f"}TASK PENDINGa{"x":3}');
 INSERT INTO "workflows" VALUES(33,'gates 3',3973822127,'gates',1,X'DAA842BC43C88B2BAC0ACD926C505F541598A94C4D7601D83243B40DF360E494',3,1,1900000021000,0,0,NULL,NULL,NULL,'','{}','{}','{}','{}',NULL,1,2,0,1,'gate',NULL,0,'{"rate_limit_key":"workflow:gates","rate_limited":true}',NULL,NULL,'1,0r{}daa842bc43c88b2bac0acd926c505f541598a94c4d7601d83243b40df360e494"}TASK PENDINGgate{}');
+INSERT INTO "workflows" VALUES(34,'messaged',702152061,'messaged',1,X'65FCAA57916F88203BC15ED69C923B80685AD79B3709B3F8BA48992E8FEC9FD9',3,3,1900000021000,0,0,NULL,NULL,NULL,'','{}','{}','{}','{}',NULL,2,6,0,1,'read_news',NULL,0,'{"message_seq":2,"unreceived":1}',NULL,NULL,X'38115D504B6BC3300C3EEC7FC4436717ECA489EDDCCA16460FDBA53D6D8CE1F83142B2B824E94229F9EF93612B6B2F82EF217D923865C94008392FE4AEC8BDD13A178A175ECA9465B5E1B9B385322ACD6AC90A996B2B549D0986C5CB5AAFA552A993DE19E5AD8225D992C169FB113A8B23610A87C6400908517BAE76BBCD5375BFAB5EF63111741D8ED39F8CB86D7A8B10F547A057CD145A77BA38094F1EAE72BEDC38EA4F3742F9768626CE888914E630B4BE0BF33652BFA6C81FF4A90B1AC99B1D280CCEB8E6DBD9CD841DF801B662D98A8B3D17E55A948CBFC2F24EC184638F067EB9B777F3F8FFE08861F901FDB268521E4D4553534147452053454E541F1F1F7B2261626F7574223A226561726C79227D1F7B226B696E64223A2253454E44222C22746F706963223A226561726C79222C226B6579223A226561726C79227D1F1F32');
 CREATE INDEX workflows_head ON workflows (head);
 CREATE INDEX workflows_status_created ON workflows (status, created_at, workflow_id);
 CREATE INDEX workflows_name ON workflows (name, status, created_at, workflow_id);
