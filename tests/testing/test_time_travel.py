@@ -194,10 +194,10 @@ def test_a_folder_that_is_not_there(pytester: pytest.Pytester) -> None:
     """Is an error of use, as is a name that cannot be loaded, and a flow that cannot be built."""
     assert pytester.runpytest_inprocess("--conductorlite-replay", "nowhere").ret == pytest.ExitCode.USAGE_ERROR
     (pytester.path / "here").mkdir()
-    twice = "from conductorlite import flow, task\n@task\ndef x(): ...\n@flow\ndef twice():\n    x(), x()\n"
-    pytester.makepyfile(unbuilt=twice)
+    steps = "from conductorlite import flow, task\n@task\ndef x(): ...\n@flow\ndef steps():\n    yield x()\n"
+    pytester.makepyfile(unbuilt=steps)
     pytester.syspathinsert()
-    for name in ("json", "json:nothing", "no_such_module:x", "unbuilt:twice"):
+    for name in ("json", "json:nothing", "no_such_module:x", "unbuilt:steps"):
         options = ("--conductorlite-replay", "here", "--conductorlite-replay-with", name)
         assert pytester.runpytest_inprocess(*options).ret == pytest.ExitCode.USAGE_ERROR
     assert isinstance(ORDER, WorkflowDef)

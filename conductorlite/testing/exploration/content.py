@@ -101,7 +101,12 @@ class Contents:
         if row is not None:
             live = limited and not row.status.terminal
             ends = row.timeout_at - now if row.timeout_at is not None and row.timeout_at > now else None
-            begun = (self._number(row, _WORKFLOW), ends, row.created_at - now if live else None, self._beside(row, times, counters))
+            begun = (
+                self._number(row, _WORKFLOW),
+                ends,
+                row.created_at - now if live else None,
+                self._beside(Workflow, row, times, counters),
+            )
         tasks = frozenset(self._task(task, now, times, counters, limited) for task in held.attempts.values())
         events = tuple(_event(one, now) for one in sorted(held.inbox.values(), key=lambda one: one.order))
         kept = tuple(map(_MAIL, held.mailbox.values()))
@@ -120,11 +125,10 @@ class Contents:
                 to_come = (*to_come, None)
         if (timed or limited) and task.live:
             to_come = (*to_come, *(at - now for at in _SINCE(task) if at))
-        return self._number(task, _TASK), task.lease > 0, to_come, self._beside(task, times, counters)
+        return self._number(task, _TASK), task.lease > 0, to_come, self._beside(Task, task, times, counters)
 
-    def _beside(self, row: Any, times: bool, counters: bool) -> tuple[object, ...]:
+    def _beside(self, kind: type[Task | Workflow], row: Task | Workflow, times: bool, counters: bool) -> tuple[object, ...]:
         """Instants and counters of a row, where something reads them."""
-        kind = type(row)
         return (*(_TIMES[kind](row) if times else ()), *(_COUNTERS[kind](row) if counters else ()))
 
     def _undone(self, tasks: Iterable[Task]) -> tuple[str, ...]:

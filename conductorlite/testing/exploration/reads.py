@@ -14,9 +14,10 @@ import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from conductorlite.model.executions import Task, Workflow, own_task, own_workflow
+from conductorlite.model import attrs
+from conductorlite.model.executions import Task, Workflow
 from conductorlite.store.memory.rows import Store
 
 __all__ = ["COUNTERS_OF_TASKS", "COUNTERS_OF_WORKFLOWS", "INSTANTS_OF_TASKS", "INSTANTS_OF_WORKFLOWS", "Read", "Reader"]
@@ -61,22 +62,12 @@ class Reader:
         #: Whether a definition undoes what was done, in the order in which it ended.
         self.compensates = False
         self._scanned: set[str] = set()
-        self._task = _watched(Task, INSTANTS_OF_TASKS, COUNTERS_OF_TASKS, self)
-        self._workflow = _watched(Workflow, INSTANTS_OF_WORKFLOWS, COUNTERS_OF_WORKFLOWS, self)
+        self._task, self._workflow = _watched_task(self), _watched_workflow(self)
 
     def watched(self, workflow: Workflow) -> Workflow:
         """The same execution with its tasks, as a rule is given it: what it reads of them is noted."""
-        copy: Any = own_workflow(workflow)
-        copy.tasks = tuple(self._seen(task) for task in workflow.tasks)
-        copy.__class__ = self._workflow
-        made: Workflow = copy
-        return made
-
-    def _seen(self, task: Task) -> Task:
-        copy: Any = own_task(task)
-        copy.__class__ = self._task
-        made: Task = copy
-        return made
+        tasks = tuple(self._task(**_fields(task)) for task in workflow.tasks)
+        return self._workflow(**{**_fields(workflow), "tasks": tasks})
 
     def note(self, what: Read, by: str) -> None:
         """Something reads it."""
@@ -118,27 +109,43 @@ def _reads_times(value: Mapping[str, Any]) -> bool:
     return any(_CLOCK.search(text) or (python and _CLOCK_OF_PYTHON.search(text)) for text in scripts)
 
 
-Row = TypeVar("Row", Task, Workflow)
+_FIELDS_OF_TASKS: Final = {
+    **dict.fromkeys(INSTANTS_OF_TASKS, Read.TIMES),
+    **dict.fromkeys(COUNTERS_OF_TASKS, Read.COUNTERS),
+}
+_FIELDS_OF_WORKFLOWS: Final = {
+    **dict.fromkeys(INSTANTS_OF_WORKFLOWS, Read.TIMES),
+    **dict.fromkeys(COUNTERS_OF_WORKFLOWS, Read.COUNTERS),
+}
 
 
-class _Watch:
-    """A field of a row whose reading is noted."""
-
-    def __init__(self, slot: Any, name: str, what: Read, reader: Reader) -> None:
-        self._slot, self._name, self._what, self._reader = slot, name, what, reader
-
-    def __get__(self, row: Any, kind: type) -> Any:
-        if row is None:
-            return self
-        self._reader.note(self._what, f"a rule that reads {self._name}")
-        return self._slot.__get__(row, kind)
-
-    def __set__(self, row: Any, value: object) -> None:
-        self._slot.__set__(row, value)
+def _fields(row: Task | Workflow) -> dict[str, Any]:
+    return {one.name: getattr(row, one.name) for one in attrs.fields(Task if isinstance(row, Task) else Workflow)}
 
 
-def _watched(kind: type[Row], instants: tuple[str, ...], counters: tuple[str, ...], reader: Reader) -> type[Row]:
-    body: dict[str, Any] = {"__slots__": ()}
-    for what, names in ((Read.TIMES, instants), (Read.COUNTERS, counters)):
-        body |= {name: _Watch(kind.__dict__[name], name, what, reader) for name in names}
-    return type(kind.__name__, (kind,), body)
+def _watched_task(reader: Reader) -> type[Task]:
+    class WatchedTask(Task):
+        """An attempt of which it is noted what is read."""
+
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in _FIELDS_OF_TASKS:
+                reader.note(_FIELDS_OF_TASKS[name], f"a rule that reads {name}")
+            return super().__getattribute__(name)
+
+    return WatchedTask
+
+
+def _watched_workflow(reader: Reader) -> type[Workflow]:
+    class WatchedWorkflow(Workflow):
+        """An execution of which it is noted what is read."""
+
+        __slots__ = ()
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in _FIELDS_OF_WORKFLOWS:
+                reader.note(_FIELDS_OF_WORKFLOWS[name], f"a rule that reads {name}")
+            return super().__getattribute__(name)
+
+    return WatchedWorkflow
