@@ -217,7 +217,7 @@ class _Writing:
             return self._map(value.items(), depth)
         if isinstance(value, list | tuple | deque | set | frozenset) and not is_named_tuple(kind):
             entries = [self._entry(entry, depth) for entry in value]
-            return sorted(entries, key=encoded) if isinstance(value, set | frozenset) else entries
+            return _ordered(entries) if isinstance(value, set | frozenset) else entries
         found = _as_text(value)
         return self._record(value, depth) if found is None else found
 
@@ -249,6 +249,14 @@ class _Writing:
         if self._left < 0:
             raise InvalidInput(f"larger than {MAX_SIZE // 1024 // 1024} MB")
         return self.written(entry, depth + 1)
+
+
+def _ordered(entries: list[Any]) -> list[Any]:
+    """The entries of a set in the order of their JSON; as they come where one has none, which is refused by its path later."""
+    try:
+        return sorted(entries, key=encoded)
+    except TypeError:
+        return entries
 
 
 def _beyond(value: float) -> str:

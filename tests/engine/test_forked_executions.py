@@ -308,7 +308,7 @@ def test_what_is_refused_stores_nothing(bench: Bench) -> None:
         (AlreadyExists, origin, {"at": "b", "new_id": origin}),
         (KeyTaken, origin, {"at": "b", "idempotency_key": "k"}),
         (InvalidInput, origin, {"at": "b", "idempotency_key": ""}),
-        (InvalidInput, origin, {"at": "b", "input": {"x": {1}}}),
+        (InvalidInput, origin, {"at": "b", "input": {"x": object()}}),
         (InvalidInput, origin, {"at": "b", "input": 7}),
         (InvalidInput, origin, {"at": "b", "new_id": "schedule:x"}),
         (InvalidInput, origin, {"at": 7}),

@@ -125,7 +125,7 @@ def test_task_result_as_return_value(store: Backend) -> None:
         assert engine.start(flow(simple("t"))).result(timeout=TIMEOUT) == {"polls": 3}
 
 
-@pytest.mark.parametrize("returned", [{1, 2}, {"x": object()}, {"x": float("nan")}, {1: "a"}, {"x": "\ud800"}, b"bytes"])
+@pytest.mark.parametrize("returned", [{object()}, {"x": object()}, {"x": complex(1)}, {(1, 2): "a"}, {"x": "\ud800"}])
 def test_what_is_not_json(store: Backend, returned: object) -> None:
     """A return value that is not JSON fails the task for good, with a reason that names the task."""
     workers = Workers()
