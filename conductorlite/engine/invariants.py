@@ -26,7 +26,7 @@ from conductorlite.model.statuses import (
     WorkflowStatus,
 )
 from conductorlite.model.threads import cached_property
-from conductorlite.plan.compile import Node, Plan
+from conductorlite.plan.compile import Node, Plan, split_ref
 
 __all__ = [
     "INVARIANTS",
@@ -239,7 +239,7 @@ def messages_are_received_once(audit: ExecutionAudit) -> Iterator[str]:
     if not (messages or workflow.message_seq or workflow.unreceived):
         return
     numbers, waiting = [message.number for message in messages], [message for message in messages if message.receiver is None]
-    if numbers != list(range(1, workflow.message_seq + 1)):
+    if len(numbers) != workflow.message_seq or any(number != place for place, number in enumerate(numbers, 1)):
         yield f"messages {numbers} are kept, the workflow counts {workflow.message_seq}"
     if len(waiting) != workflow.unreceived:
         yield f"{len(waiting)} messages are not received, the workflow counts {workflow.unreceived}"
@@ -252,11 +252,19 @@ def messages_are_received_once(audit: ExecutionAudit) -> Iterator[str]:
             yield f"message {message.number} is another one than the journal says"
         if (message.receiver is None) is not (message.received_at is None):
             yield f"message {message.number} is received by {message.receiver} at {message.received_at}"
+        if message.receiver is not None and not _is_a_task(audit, message.receiver):
+            yield f"message {message.number} is received by {message.receiver!r}, and there is no such task"
     if workflow.status is WorkflowStatus.RUNNING and not audit.inbox:
         for message in waiting:
             for task in audit.last.values():
                 if _receives(task, message):
                     yield f"message {message.number} is not received, and {task.ref} waits for it"
+
+
+def _is_a_task(audit: ExecutionAudit, ref: str) -> bool:
+    """Whether a printed reference is that of a task; the rows of an old round may have been dropped."""
+    plans = (audit.plan, *audit.extended.values())
+    return ref in audit.last or any(split_ref(plan, ref)[0] in plan.nodes for plan in plans)
 
 
 def _receives(task: Task, message: WorkflowMessage) -> bool:
