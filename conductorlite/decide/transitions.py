@@ -198,7 +198,7 @@ def move_instants(row: Any, by: int, *, wait: bool) -> None:
 
 
 def copy_attempt(row: Any, workflow: Workflow) -> None:
-    """Make a row that another execution's was copied to one of this execution: what belongs to the other one alone goes.
+    """Make a row that was copied from another execution one of this execution; what is the other one's alone is not in it.
 
     An execution below stays named only where it ended well; one that is open begins again, so that a WAIT waits its whole length.
     """
@@ -208,9 +208,6 @@ def copy_attempt(row: Any, workflow: Workflow) -> None:
         row.sub_workflow_id = None
     row.task_id = attempt_id(workflow, row.ref, row.attempt, 0)
     row.retried_task_id = attempt_id(workflow, row.ref, row.attempt - 1, 0) if row.attempt else None
-    row.generation, row.lease, row.holder, row.deaths = 0, 0, None, 0
-    row.open, row.waiting, row.limit_key, row.compensation_next = 0, 0, None, None
-    row.total_timeout_at = row.timeout_at = row.poll_timeout_at = row.response_timeout_at = None
 
 
 # ---------------------------------------------------------------------- executions

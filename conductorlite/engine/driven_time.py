@@ -136,6 +136,8 @@ class Driven:
         for event in events:
             said = None if self._downtime_counts else counted(event)
             if said is not None:
+                if not {"since", "span"} <= said.keys():
+                    raise StorageCorrupt(f"{event.workflow_id}: the timer {event.event_id} does not say since when it counts")
                 spent = self.between(view, said.get("owner", ""), said["since"], now)
                 found[(event.workflow_id, event.event_id)] = said["span"] - spent
         return found

@@ -8,7 +8,7 @@ nothing, to see whether the copy can go on there: what is refused is not stored.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from conductorlite.engine.causes import listed
 from conductorlite.engine.config import EngineConfig, Part
@@ -20,7 +20,7 @@ from conductorlite.engine.turn_types import Start, new_event
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
-from conductorlite.model.decisions import Decision, Event, EventKind, Outcome, name_at
+from conductorlite.model.decisions import DEADLINES, Decision, Event, EventKind, Outcome, name_at
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.documents import task_to_cells
 from conductorlite.model.errors import Conflict, InvalidInput, TaskNotFound
@@ -31,6 +31,13 @@ from conductorlite.model.texts import as_map, as_text
 from conductorlite.plan.migration import plan_between
 
 __all__ = ["ForkPlan", "Forks"]
+
+
+#: Fields of an attempt that are the origin's alone: ids, counters, who has it under which lease, its polls and its deadlines.
+_OWN: Final = frozenset(
+    {"workflow_id", "task_id", "retried_task_id", "generation", "lease", "holder", "deaths", "poll_count", "open", "waiting"}
+    | {"limit_key", "compensation_next", *DEADLINES}
+)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -164,7 +171,7 @@ class Forks(Part):
             }
             for message in messages
         ]
-        tasks = [task_to_cells(task) for task in origin.tasks]
+        tasks = [{name: cell for name, cell in task_to_cells(task).items() if name not in _OWN} for task in origin.tasks]
         data = {"origin": about, "variables": origin.variables.value, "tasks": tasks, "messages": received}
         event = changed(new_event(row.workflow_id, EventKind.FORK, row.created_at), data=Payload.of(data, bounded=False))
         return [event, new_event(row.workflow_id, EventKind.RERUN, row.created_at, verb)]

@@ -101,6 +101,7 @@ def test_a_failed_step_is_done_again_elsewhere(bench: Bench) -> None:
     assert {field.name for field in attrs.fields(type(old)) if getattr(old, field.name) != getattr(copy, field.name)} == {
         "task_id",
         "workflow_id",
+        "poll_count",
     }
     assert row.task("b").input_data == {"x": 1}
     verbs = [line for line in bench.engine.history(new) if line.kind == "VERB"]
@@ -131,6 +132,9 @@ def test_what_is_open_begins_anew(bench: Bench) -> None:
     )
     assert bench.engine.get(new).task("w").wait_until == bench.clock.now() + 60_000
     assert {task.lease for task in bench.engine.get(new).tasks} == {0}
+    copied = next(line.payload for line in bench.engine.history(new) if line.status == "FORK")
+    assert copied is not None
+    assert not {"lease", "holder", "response_timeout_at"} & {name for cells in copied.value["tasks"] for name in cells}
     bench.report(held)  # of the old one's
     assert bench.task("a").status == "COMPLETED"
     assert bench.engine.get(new).task("a").status == "SCHEDULED"
