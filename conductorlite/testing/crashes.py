@@ -22,7 +22,7 @@ from conductorlite.engine.config import EngineConfig
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload, parse
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.decisions import Event, Message
+from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.errors import AlreadyExists, InvalidInput
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow
 from conductorlite.model.limits import Limit, Member
@@ -398,10 +398,18 @@ def _without(history: Sequence[HistoryEvent], lost: Sequence[int]) -> list[Histo
     return kept
 
 
+def _copied(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a fork copied, without the order of the rows: which of two open branches was first depends on who was late."""
+    rows = [{name: cell for name, cell in row.items() if name != "seq"} for row in said["tasks"]]
+    return {**said, "tasks": sorted(rows, key=str)}
+
+
 def _text(event: HistoryEvent, lost: Sequence[int], names: Mapping[str, str], exact: bool) -> str:
     shift = 0 if exact else sum(attempt < (event.attempt or 0) for attempt in lost)
     number = event.number if event.kind is HistoryKind.ROUND else None if event.attempt is None else event.attempt - shift
     payload = "" if event.payload is None else event.payload.shown
+    if event.status == EventKind.FORK and event.payload is not None:
+        payload = str(_copied(event.payload.value))
     text = f"{event.ref or 'workflow'} {event.kind} {number} {event.status} {event.reason or ''} {payload}"
     if exact:
         return f"{event.at} {text}"
