@@ -375,6 +375,7 @@ class _Module:
         described = _docstring(definition.description)
         says: list[tuple[str, Code]] = [] if definition.name == stub.name else [("", Text(definition.name))]
         says += _options(definition, given, described is not None, body is not None, writer)
+        says.append(("by_calls=", Plain("True")))  # what is written here is calls; it is not to be read as ordinary Python
         decorator = Group("@flow(", says, ")").lines(0, 0) if says else "@flow"
         head = Group(f"def {stub.name}(", _parameters(definition, given, writer), "):").lines(0, 0)
         self._imports |= writer.imports
