@@ -28,6 +28,7 @@ from conductorlite.flows.reading.values import (
     field_names,
     kind_of,
     path_of,
+    replaced,
     roots_of,
     tree_of,
 )
@@ -241,7 +242,7 @@ class Expressions:
         names: dict[str, Any] = {}
         held: list[Any] = []
 
-        def copied(one: Any) -> Any:
+        def now(one: ast.AST) -> ast.AST | None:
             if isinstance(one, Known):
                 held.append(one.value)
                 return ast.Name(id=f"_known_{len(held)}", ctx=ast.Load())
@@ -253,16 +254,9 @@ class Expressions:
                 if isinstance(found, Now):
                     names[one.id] = found.value
                 return one
-            if isinstance(one, list):
-                return [copied(entry) for entry in one]
-            if not isinstance(one, ast.AST):
-                return one
-            made = copy.copy(one)
-            for field, entry in ast.iter_fields(one):
-                setattr(made, field, copied(entry))
-            return made
+            return None
 
-        expression = ast.fix_missing_locations(ast.Expression(copied(node)))
+        expression = ast.fix_missing_locations(ast.Expression(replaced(node, now)))
         names |= {f"_known_{number}": value for number, value in enumerate(held, 1)}
         return eval(
             compile(expression, self.steps.source.file, "eval", dont_inherit=True), {"__builtins__": vars(builtins), **names}

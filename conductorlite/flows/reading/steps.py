@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import copy
 import keyword
 from typing import Any, Final, get_args
 
@@ -20,6 +19,7 @@ from conductorlite.flows.reading.values import (
     later,
     nodes_of,
     path_of,
+    replaced,
     slots_of,
     template_of,
 )
@@ -165,20 +165,13 @@ class Steps:
 def _named(tree: ast.expr, paths: dict[str, str]) -> ast.expr:
     """A copy of a tree with names in place of slots."""
 
-    def copied(one: Any) -> Any:
-        if isinstance(one, Slot):
-            name = ast.copy_location(ast.Name(id=paths[one.reference._path], ctx=ast.Load()), one)
-            if not one.empties:
-                return name
-            nothing = ast.copy_location(ast.Constant(None), one)
-            return ast.copy_location(ast.BoolOp(op=ast.Or(), values=[name, nothing]), one)
-        if isinstance(one, list):
-            return [copied(entry) for entry in one]
-        if not isinstance(one, ast.AST):
-            return one
-        made = copy.copy(one)
-        for field, value in ast.iter_fields(one):
-            setattr(made, field, copied(value))
-        return made
+    def name_of(one: ast.AST) -> ast.AST | None:
+        if not isinstance(one, Slot):
+            return None
+        name = ast.copy_location(ast.Name(id=paths[one.reference._path], ctx=ast.Load()), one)
+        if not one.empties:
+            return name
+        nothing = ast.copy_location(ast.Constant(None), one)
+        return ast.copy_location(ast.BoolOp(op=ast.Or(), values=[name, nothing]), one)
 
-    return copied(tree)  # type: ignore[no-any-return]
+    return replaced(tree, name_of)

@@ -7,8 +7,9 @@ path below a slot is a reference too; anything else is computed by a step.
 from __future__ import annotations
 
 import ast
+import copy
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, get_args, get_origin
 
 from conductorlite.flows.build import Reference
@@ -118,6 +119,25 @@ def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
     yield tree
     for child in ast.iter_child_nodes(tree):
         yield from nodes_of(child)
+
+
+def replaced(tree: ast.expr, other: Callable[[ast.AST], ast.AST | None]) -> ast.expr:
+    """A copy of a tree in which a node for which there is another one is that; None: it is copied."""
+
+    def copied(one: Any) -> Any:
+        if isinstance(one, list):
+            return [copied(entry) for entry in one]
+        if not isinstance(one, ast.AST):
+            return one
+        found = other(one)
+        if found is not None:
+            return found
+        made = copy.copy(one)
+        for field, value in ast.iter_fields(one):
+            setattr(made, field, copied(value))
+        return made
+
+    return copied(tree)  # type: ignore[no-any-return]
 
 
 def slots_of(tree: ast.AST) -> Iterator[Slot]:
