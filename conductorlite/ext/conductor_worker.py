@@ -267,7 +267,7 @@ class Polling:
         if path:
             place = await self._storage("READ", "TASK_INPUT", path)
             found = await self._server.exchange_async(place["uri"], "GET")
-            context.task = attrs.evolve(context.task, input=Payload.of(parse(found), where="inputData"))
+            context.row = attrs.evolve(context.row, input=Payload.of(parse(found), where="inputData"))
 
     async def _send(self, report: dict[str, Any]) -> None:
         """Send a report; a large output goes where the server says first."""
@@ -385,7 +385,7 @@ class _RemoteContext(TaskContext):
     __slots__ = ("_lines", "_server", "document")
 
     def __init__(self, task: Task, document: Mapping[str, Any], server: Server) -> None:
-        self.task = task
+        self.row = task
         self.lost = False
         self.notes, self._noted, self.observers, self.interceptors = None, 0, (), ()
         self.document = document

@@ -24,7 +24,7 @@ from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Document, Payload
 from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFailedTerminally
-from conductorlite.model.executions import Task, TaskResult, frozen_task
+from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.later import functions, inspect, traceback
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import class_name, cut, error_text, printable, type_name
@@ -74,16 +74,12 @@ def current_task() -> Task | None:
     a thread started by hand knows nothing of it.
     """
     context = current_context()
-    if context is None:
-        return None
-    context.task = frozen_task(context.task)
-    return context.task
+    return None if context is None else context.task
 
 
 @contextmanager
 def _observed(context: TaskContext) -> Iterator[None]:
     """With what the observers put around a function."""
-    context.task = frozen_task(context.task)
     with ExitStack() as stack:
         for observer in tuple(context.observers):
             try:
@@ -131,7 +127,7 @@ class Deferred:
 
 def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | None = None) -> TaskResult | Deferred:
     """Run the function on a polled task and say what to report. (KeyboardInterrupt passes: it may be the user's.)"""
-    task = context.task
+    task = context.row
     outside = sys.exception()
     try:
         arguments = _arguments(worker, context)
@@ -178,17 +174,17 @@ def call_committing(worker: Worker, context: TaskContext, engine: Verbs) -> tupl
             result = call(worker, context, transaction)
             if isinstance(result, Deferred) or result.status not in _KEPT:
                 raise _Undone(result)
-            engine.core.reports.report(context.task, result)
+            engine.core.reports.report(context.row, result)
         return result, True
     except _Undone as undone:
         return undone.result, False
     except ConductorliteError as error:
-        return raised(context.task, error), False
+        return raised(context.row, error), False
 
 
 async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Deferred:
     """As `call`, for a coroutine function; what ends a loop or cancels passes, and its host makes a report of it."""
-    task = context.task
+    task = context.row
     try:
         arguments = _arguments(worker, context)
         if isinstance(arguments, TaskResult):
@@ -216,7 +212,7 @@ def _with_lines(context: TaskContext, result: TaskResult | Deferred) -> TaskResu
 
 def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskResult:
     """Keyword arguments, or the report of what is wrong with the input: trying again would not repair it."""
-    task = context.task
+    task = context.row
     takes = worker.signature
     given: dict[str, Any] = task.input.fresh()
     if takes.item is not None and "__index" in given:
@@ -230,7 +226,6 @@ def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskRes
     except InvalidInput as error:
         return _never(task, printable(error, RAW_LENGTH), sep=": ")
     if takes.context is not None:
-        context.task = frozen_task(task)
         arguments[takes.context] = context
     return arguments
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from conductorlite.engine.turn_types import Observer
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.errors import NotFound, Parked
-from conductorlite.model.executions import Task, Workflow
+from conductorlite.model.executions import Task, Workflow, frozen_task
 from conductorlite.model.pickling import StaysHere
 from conductorlite.model.policies import derive_id
 
@@ -32,13 +32,14 @@ def idempotency_key(workflow_id: str, ref: str) -> str:
 class TaskContext(StaysHere):
     """Handed to a worker function that has a parameter annotated with this class."""
 
-    __slots__ = ("_engine", "_noted", "_sent", "interceptors", "lost", "notes", "observers", "task")
+    __slots__ = ("_engine", "_noted", "_sent", "interceptors", "lost", "notes", "observers", "row")
     _instead = "send its `task`, or its `idempotency_key`"
     #: The default of that parameter, for type checkers: flows call the function without it.
     given: ClassVar[TaskContext] = None  # type: ignore[assignment]
 
     def __init__(self, task: Task, engine: Verbs) -> None:
-        self.task = task
+        #: The attempt as the engine has it.
+        self.row = task
         self._engine = engine
         #: Set when the lease was lost: the task timed out or its execution ended, the report will be ignored.
         self.lost = False
@@ -49,6 +50,12 @@ class TaskContext(StaysHere):
         self.observers: Sequence[Observer] = engine.core.turns.observers
         #: What the engine puts around every call of a worker function.
         self.interceptors = engine.config.task_interceptors
+
+    @property
+    def task(self) -> Task:
+        """The attempt that the function carries out; nobody can write it."""
+        self.row = frozen_task(self.row)
+        return self.row
 
     def note(self, text: str) -> None:
         """Keep a line for the task's log, which is stored within a second, or with the report; of very many the first."""
