@@ -24,10 +24,11 @@ from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock
 from conductorlite.model.codec import definition_text
-from conductorlite.model.decisions import EventKind, Outcome, name_at
+from conductorlite.model.decisions import EventKind, Outcome, Reply, name_at
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, WorkflowDef
 from conductorlite.model.errors import (
     AlreadyExists,
+    ConductorliteError,
     Conflict,
     ExecutionEnded,
     InvalidInput,
@@ -51,7 +52,17 @@ if TYPE_CHECKING:
 else:
     (why_unreachable,) = functions("conductorlite.decide.messages", "why_unreachable")
 
-__all__ = ["Begin", "Control", "ascending_ids", "blocking_task", "open_task", "refuse_parked", "unreachable"]
+__all__ = [
+    "Begin",
+    "Control",
+    "ascending_ids",
+    "blocking_task",
+    "open_task",
+    "raise_refusal",
+    "refuse_parked",
+    "rerun_data",
+    "unreachable",
+]
 
 #: Has a first turn taken, with workers that are free for what it offers, if any are to have it.
 Begin = Callable[[Callable[[Taking | None], object]], None]
@@ -70,6 +81,41 @@ def refuse_parked(workflow_id: str, taken: TurnResult) -> None:
     """Raise Parked when no turn was taken because the execution is parked."""
     if taken.parked is not None:
         raise Parked(f"{workflow_id}: is parked ({taken.parked}); resume it first, or terminate it")
+
+
+#: What a verb raises when the turn answers it with an outcome.
+_REFUSALS: Final[Mapping[Outcome, type[ConductorliteError]]] = {
+    Outcome.CONFLICT: Conflict,
+    Outcome.MISSING: TaskNotFound,
+    Outcome.ENDED: ExecutionEnded,
+    Outcome.FULL: MailboxFull,
+}
+
+
+def raise_refusal(workflow_id: str, reply: Reply) -> None:
+    """Raise the error for an answer that is a refusal: Conflict, TaskNotFound, ExecutionEnded or MailboxFull."""
+    if reply.outcome in _REFUSALS:
+        raise _REFUSALS[reply.outcome](f"{workflow_id}: {reply.message}")
+
+
+def rerun_data(
+    ref: str | None,
+    input: Mapping[str, Any] | None,
+    task_input: Mapping[str, Any] | None,
+    correlation_id: str | None,
+    *,
+    where: str,
+) -> dict[str, Any]:
+    """What the event of a rerun says; raises InvalidInput, which names the verb `where` it was given."""
+    data = {
+        "ref": ref,
+        "input": None if input is None else as_map(input, "input"),
+        "taskInput": None if task_input is None else as_map(task_input, "task_input"),
+        "correlationId": None if correlation_id is None else as_text(correlation_id, "correlation_id"),
+    }
+    given = {name: value for name, value in data.items() if value is not None}
+    Payload.of(given, where=where)
+    return given
 
 
 def _check(request: StartWorkflowRequest) -> None:
@@ -366,14 +412,8 @@ class Control(Part):
         taken = self._turns.run_turn(workflow_id, [event])
         refuse_parked(workflow_id, taken)
         reply = taken.replies.get(event.event_id)
-        if reply is not None and reply.outcome is Outcome.CONFLICT:
-            raise Conflict(f"{workflow_id}: {reply.message}")
-        if reply is not None and reply.outcome is Outcome.MISSING:
-            raise TaskNotFound(f"{workflow_id}: {reply.message}")
-        if reply is not None and reply.outcome is Outcome.ENDED:
-            raise ExecutionEnded(f"{workflow_id}: {reply.message}")
-        if reply is not None and reply.outcome is Outcome.FULL:
-            raise MailboxFull(f"{workflow_id}: {reply.message}")
+        if reply is not None:
+            raise_refusal(workflow_id, reply)
         return taken
 
     def resume(self, workflow_id: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from conductorlite.engine.causes import listed
 from conductorlite.engine.config import EngineConfig, Part
-from conductorlite.engine.control import Control
+from conductorlite.engine.control import Control, raise_refusal, rerun_data
 from conductorlite.engine.keys import checked_key
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.starts import StartTurns
@@ -20,14 +20,14 @@ from conductorlite.engine.turn_types import Start, new_event
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
-from conductorlite.model.decisions import DEADLINES, Decision, Event, EventKind, Outcome, name_at
+from conductorlite.model.decisions import DEADLINES, Decision, Event, EventKind, name_at
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.documents import task_to_cells
-from conductorlite.model.errors import Conflict, InvalidInput, TaskNotFound
+from conductorlite.model.errors import Conflict, InvalidInput
 from conductorlite.model.executions import HistoryKind, Workflow
 from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.texts import as_map, as_text
+from conductorlite.model.texts import as_text
 from conductorlite.plan.migration import plan_between
 
 __all__ = ["ForkPlan", "Forks"]
@@ -82,10 +82,10 @@ class Forks(Part):
         input: Mapping[str, Any] | None,
         task_input: Mapping[str, Any] | None,
         definition: WorkflowDef | None,
-        new_id: str | None,
-        correlation_id: str | None,
-        idempotency_key: str | None,
-        dry_run: bool,
+        new_id: str | None = None,
+        correlation_id: str | None = None,
+        idempotency_key: str | None = None,
+        dry_run: bool = False,
     ) -> tuple[str, ForkPlan]:
         """The id of the new execution, and what was done; see `Engine.fork`."""
         if new_id is not None and name_at(as_text(new_id, "new_id")) is not None:
@@ -94,14 +94,7 @@ class Forks(Part):
             checked_key(idempotency_key)
         origin, messages = self._origin(workflow_id)
         ref = self._ref(origin, as_text(at, "at"))
-        said = {
-            "ref": ref,
-            "input": None if input is None else as_map(input, "input"),
-            "taskInput": None if task_input is None else as_map(task_input, "task_input"),
-            "correlationId": None if correlation_id is None else as_text(correlation_id, "correlation_id"),
-        }
-        verb = {name: value for name, value in said.items() if value is not None}
-        Payload.of(verb, where="fork")
+        verb = rerun_data(ref, input, task_input, correlation_id, where="fork")
         begins = self._begins(origin, new_id or self._control.new_id(), idempotency_key)
         if definition is not None:
             begins = self._moved(origin, messages, begins, definition, verb)
@@ -179,11 +172,7 @@ class Forks(Part):
     def _decided(self, origin: Workflow, events: list[Event], begins: Start) -> Decision:
         """What the first turn will decide; raises Conflict and TaskNotFound."""
         decision = self._starting.decided(events, begins)
-        reply = decision.replies[events[-1].event_id]
-        if reply.outcome is Outcome.CONFLICT:
-            raise Conflict(f"{origin.workflow_id}: {reply.message}")
-        if reply.outcome is Outcome.MISSING:
-            raise TaskNotFound(f"{origin.workflow_id}: {reply.message}")
+        raise_refusal(origin.workflow_id, decision.replies[events[-1].event_id])
         return decision
 
     def _moved(

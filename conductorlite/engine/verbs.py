@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from conductorlite.engine.clock_watch import ClockWatch
 from conductorlite.engine.config import EngineConfig, refuse_forked, refuse_handlers
-from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked
+from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked, rerun_data
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.nouns import Core, Nouns, wake_schedule
@@ -222,15 +222,8 @@ class Verbs(Nouns):
         if from_task is not None:
             with self._backend.reading() as view:
                 target, ref = self._meant(view, workflow_id, from_task)
-        data = {
-            "ref": ref,
-            "input": None if input is None else as_map(input, "input"),
-            "taskInput": None if task_input is None else as_map(task_input, "task_input"),
-            "correlationId": None if correlation_id is None else as_text(correlation_id, "correlation_id"),
-        }
-        given = {key: value for key, value in data.items() if value is not None}
-        Payload.of(given, where="rerun")
-        self.core.control.verb(target, EventKind.RERUN, given)
+        data = rerun_data(ref, input, task_input, correlation_id, where="rerun")
+        self.core.control.verb(target, EventKind.RERUN, data)
 
     def _meant(self, view: ReadingTransaction, workflow_id: str, wanted: str) -> tuple[str, str]:
         """The execution and the printed reference that a task id or a reference stands for."""

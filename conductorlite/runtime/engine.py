@@ -437,7 +437,6 @@ class Engine(Verbs, InNotebook):
             new_id=new_id,
             correlation_id=correlation_id,
             idempotency_key=idempotency_key,
-            dry_run=False,
         )
         self._news.log()
         return Run(self, forked)
@@ -461,9 +460,6 @@ class Engine(Verbs, InNotebook):
             input=input,
             task_input=task_input,
             definition=definition,
-            new_id=None,
-            correlation_id=None,
-            idempotency_key=None,
             dry_run=True,
         )
         return plan
@@ -494,9 +490,10 @@ class Engine(Verbs, InNotebook):
         workflow = workflow if given else None
         if len(given) > 1 or (given and not hasattr(workflow, "starting")):
             raise InvalidInput(f"run() takes a flow and an execution's id, or the id alone, not {(workflow, *given)!r:.80}")
-        self.status(workflow_id)
         with self.backend.reading() as view:
-            row = view.workflow(workflow_id)  # none of an archived one
+            row = view.workflow(workflow_id)
+        if row is None:
+            self.status(workflow_id)  # an archived one has no row
         if workflow is None:
             flow = None if row is None else self.workers.flow_of(row.name, row.version)
             return Run(self, workflow_id, None if flow is None else flow.read)
