@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial, update_wrapper
 from math import inf
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from conductorlite.flows.build import Build, More, Reference, building, called_as, current, needed
 from conductorlite.flows.schemas import (
@@ -23,10 +23,18 @@ from conductorlite.flows.schemas import (
     read_output,
     returned,
 )
-from conductorlite.flows.tasks import Backoff, Options, TaskFunction, start_options
+from conductorlite.flows.tasks import Backoff, Options, TaskFunction, retry_fields, start_options
 from conductorlite.language.durations import parse_until, until_text
 from conductorlite.model import attrs
-from conductorlite.model.definitions import SubWorkflowParams, TaskDef, TaskType, TimeoutPolicy, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import (
+    StartWorkflowRequest,
+    SubWorkflowParams,
+    TaskDef,
+    TaskType,
+    TimeoutPolicy,
+    WorkflowDef,
+    WorkflowTask,
+)
 from conductorlite.model.errors import BuildError, InvalidExpression, InvalidInput
 from conductorlite.model.later import functions
 from conductorlite.model.pickling import Shared, find_object, function_name
@@ -36,6 +44,9 @@ from conductorlite.model.typed import Reader, plain, reader, refusal
 from conductorlite.plan.findings import is_expression
 from conductorlite.plan.tree import walk
 from conductorlite.runtime.registry import AnswerProblem, Workers, own_name, refuse_uncarried
+
+if TYPE_CHECKING:
+    from conductorlite.model.schedules import WorkflowSchedule
 
 __all__ = [
     "Flow",
@@ -260,19 +271,53 @@ class Flow(Shared, Generic[P, R]):
         name: str | None = None,
         undo: TaskFunction[[R], Any] | None = None,
         optional: bool | None = None,
-        retries: int | None = None,
+        retry: int | None = None,
         **starting: Any,
     ) -> Flow[P, R]:
         """The same flow, with what the next call or start of it says.
 
-        In another flow: `name`, `undo`, `optional` and `retries`, as in `TaskFunction.options`. For `engine.start`:
+        In another flow: `name`, `undo`, `optional` and `retry`, as in `TaskFunction.options`. For `engine.start`:
         `workflow_id`, `correlation_id`, `priority`, `idempotency_key` and the other options of a start.
         """
         for option in starting:
             if option not in start_options():
-                raise BuildError(f"{self!r}: there is no option {option!r}{did_you_mean(option, start_options())}")
-        new = self._options.having(name=name, undo=undo, optional=optional, retries=retries)
+                said = did_you_mean(option, ("name", "undo", "optional", "retry", *start_options()))
+                raise BuildError(f"{self!r}: there is no option {option!r}{said}")
+        new = self._options.having(name=name, undo=undo, optional=optional, retry=retry)
         return Flow(self.function, self._fields, new, {**self._starting, **starting}, self._by_calls)
+
+    def schedule(
+        self,
+        cron: str | None = None,
+        /,
+        *,
+        name: str | None = None,
+        input: Mapping[str, Any] | None = None,
+        zone_id: str = "UTC",
+        **fields: Any,
+    ) -> WorkflowSchedule:
+        """A schedule that starts this flow: `engine.schedules.save(report.schedule("0 9 * * MON", input={"shop": "Rome"}))`.
+
+        `cron` has five or six fields and is read in `zone_id`; `fields` are further ones of `WorkflowSchedule`, such as
+        `interval_ms` or `at` instead of `cron`. It is called `name` (default: as the flow), and its executions have the flow's
+        `input` and what `options` said of a start. The engine that starts them has the flow among its workers. Raises BuildError
+        for an unknown option, and InvalidInput for an input that does not fit the flow's parameters.
+        """
+        from conductorlite.model.schedules import WorkflowSchedule  # imported with the first schedule
+
+        known = attrs.fields_dict(WorkflowSchedule).keys() - {"name", "start_workflow_request", "extra"}
+        for field in fields:
+            if field not in known:
+                raise BuildError(f"{self!r}: a schedule has no option {field!r}{did_you_mean(field, known)}")
+        for option in self._starting:
+            if option not in attrs.fields_dict(StartWorkflowRequest):
+                raise BuildError(f"{self!r}: {option!r} is said of one start, and a schedule makes many")
+        given = {} if input is None else plain(called_as(self.name, self._signature, (), dict(input)))
+        self.check({**self.definition.input_template, **given})
+        request = StartWorkflowRequest(name=self.name, version=self.version, input=given, **self._starting)
+        if cron is not None:
+            fields["cron_expression"] = cron
+        return WorkflowSchedule(name=name or self.name, start_workflow_request=request, zone_id=zone_id, **fields)
 
     def __repr__(self) -> str:
         return f"<flow {self._fields['name']}>"
@@ -453,8 +498,7 @@ def human(
     if timeout is not None:
         definition = TaskDef(name=name, timeout_ms=to_span(timeout))
     if definition is not None and retry:
-        again = retry.fields() if isinstance(retry, Backoff) else {"retry_count": retry}
-        definition = attrs.evolve(definition, timeout_policy=TimeoutPolicy.RETRY, **again)
+        definition = attrs.evolve(definition, timeout_policy=TimeoutPolicy.RETRY, **retry_fields(retry))
     step = build.operator(TaskType.HUMAN, name, name, fields, input_parameters=build.written(given), task_definition=definition)
     if (said := refusal(returns)) is not None:
         raise BuildError(f"{build.name}: what human({name!r}) returns cannot be carried as JSON: {said}")

@@ -27,7 +27,7 @@ from conductorlite.runtime.registry import Workers, own_name, signature
 if TYPE_CHECKING:
     from conductorlite.runtime.aio import AsyncEngine, AsyncRun
 
-__all__ = ["Backoff", "Options", "TaskFunction", "start_options", "task"]
+__all__ = ["Backoff", "Options", "TaskFunction", "retry_fields", "start_options", "task"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,7 +51,7 @@ class Backoff:
     """
 
     retries: int
-    first: Span = attrs.field(default="60s", kw_only=True)
+    first: Span = attrs.field(default="1s", kw_only=True)
     factor: int = attrs.field(default=1, kw_only=True)
     longest: Span | None = attrs.field(default=None, kw_only=True)
     jitter: Span | None = attrs.field(default=None, kw_only=True)
@@ -73,6 +73,27 @@ class Backoff:
         }
 
 
+def retry_fields(retry: Backoff | int | None) -> dict[str, Any]:
+    """The fields of a task definition for what `retry=` says; None is 3 retries. Of a number the delays are 1, 2, 4 s, up to 60 s.
+
+    Conductor's own default, 60 s each time, is for definitions that come as JSON: in a first program a failure shows at once.
+    """
+    if isinstance(retry, Backoff):
+        return retry.fields()
+    if retry is not None and (not isinstance(retry, int) or isinstance(retry, bool)):
+        raise InvalidInput(f"retry= is a number of retries or a Backoff, such as Backoff(3, first='10s'), not {retry!r:.80}")
+    if retry is not None and retry <= 0:
+        return {"retry_count": retry}  # the task definition refuses what is negative
+    return Backoff(3 if retry is None else retry, first="1s", factor=2, longest="60s").fields()
+
+
+def _count(name: str, retry: object) -> int:
+    """How many retries a call has; when they come says the task."""
+    if not isinstance(retry, int) or isinstance(retry, bool):
+        raise BuildError(f"{name}: retry= of a call is a number of retries, not {retry!r:.80}; @task(retry=Backoff(…)) says when")
+    return retry
+
+
 @attrs.frozen(kw_only=True, slots=True)
 class Options:
     """What is said of one call of a task or a flow: see `TaskFunction.options`."""
@@ -80,7 +101,7 @@ class Options:
     name: str | None = None
     undo: TaskFunction[..., Any] | None = None
     optional: bool | None = None
-    retries: int | None = None
+    retry: int | None = None
     delay: Span | None = None
     fields: dict[str, Any] = attrs.field(factory=dict)
     #: Options of a start of the task alone.
@@ -92,11 +113,16 @@ class Options:
 
     def place(self, build: Build, task: WorkflowTask, *, whole: bool) -> Reference:
         """Add a task with these options to a flow; gives a reference to its output, as a `whole` or to `result` in it."""
+        known = attrs.fields_dict(WorkflowTask)
+        for field in self.fields:
+            if field not in known:
+                said = did_you_mean(field, ("name", "undo", "optional", "retry", "delay", *known))
+                raise BuildError(f"{task.name}: there is no option {field!r}{said}")
         fields = dict(self.fields)
         if self.optional is not None:
             fields["optional"] = self.optional
-        if self.retries is not None:
-            fields["retry_count"] = self.retries
+        if self.retry is not None:
+            fields["retry_count"] = _count(task.name, self.retry)
         if self.delay is not None:
             fields["start_delay_ms"] = to_span(self.delay)
         task = attrs.evolve(task, **build.more(task.name, fields))
@@ -156,23 +182,24 @@ class TaskFunction(Shared, Generic[P, R]):
         name: str | None = None,
         undo: TaskFunction[[R], Any] | None = None,
         optional: bool | None = None,
-        retries: int | None = None,
+        retry: int | None = None,
         delay: Span | None = None,
         **fields: Any,
     ) -> TaskFunction[P, R]:
         """The same function, with what the next call of it in a flow says: `charge.options(name="deposit")(amount=10)`.
 
         `name` is the step's reference name. `undo` is carried out when the execution fails later; it gets this task's input and
-        output. The flow goes on when an `optional` step fails. `retries` are instead of the task definition's; `delay` comes
-        before the first attempt. `fields` are further fields of `WorkflowTask`, or options of a start (`idempotency_key`,
-        `workflow_id`, …) for a task alone: see `start`. Raises BuildError in the call for an unknown one.
+        output. The flow goes on when an `optional` step fails. `retry` is how many retries there are instead of the task
+        definition's, with its delays; `delay` comes before the first attempt. `fields` are further fields of `WorkflowTask`, or
+        options of a start (`idempotency_key`, `workflow_id`, …) for a task alone: see `start`. Raises BuildError in the call for
+        an unknown one.
         """
         said = {name: fields.pop(name) for name in start_options() - _NOT_ALONE if name in fields}
         new = self._options.having(
             name=name,
             undo=undo,
             optional=optional,
-            retries=retries,
+            retry=retry,
             delay=delay,
             fields={**self._options.fields, **fields},
             starting={**self._options.starting, **said},
@@ -293,7 +320,7 @@ class TaskFunction(Shared, Generic[P, R]):
 
     def _mapped(self) -> Job[..., list[R]]:
         """The workflow of this task for each of several rows."""
-        for option in ("undo", "optional", "retries", "delay", "fields"):
+        for option in ("undo", "optional", "retry", "delay", "fields"):
             if getattr(self._options, option):
                 raise BuildError(f"{self.task_type}: a row takes no option {option!r}; @task says it of all tasks of the type")
         build = Build(f"map:{self.task_type}", None)
@@ -407,18 +434,18 @@ def task(
 ) -> Any:
     """Decorator, with or without parentheses: a worker function of type `name` (default: its own name) that flows can call.
 
-    `retry` is a number of retries or a `Backoff`. The timeouts are those of Conductor's task definition; `on_timeout` is its
-    policy. `limit` is how many tasks run at once over all engines of a store, `rate` how many begin in a length of time. These
-    make the task definition, used where none is registered or embedded. With `check` it has the schemas of the function's input
-    and output, enforced: see the how-to Check and hide. `concurrency`, `heartbeat` and `domain` are as in
-    `Workers.task`. Arguments and what is returned are read and written as `Workers.task` says. Raises InvalidInput for a wrong
-    option, and for what is no function that can be called with an input.
+    `retry` is a number of retries (3 by default), which come after 1, 2, 4 s and so on up to a minute, or a `Backoff`. The
+    timeouts are those of Conductor's task definition; `on_timeout` is its policy. `limit` is how many tasks run at once over all
+    engines of a store, `rate` how many begin in a length of time. These make the task definition, used where none is registered
+    or embedded. With `check` it has the schemas of the function's input and output, enforced: see the how-to Check and hide.
+    `concurrency`, `heartbeat` and `domain` are as in `Workers.task`. Arguments and what is returned are read and written as
+    `Workers.task` says. Raises InvalidInput for a wrong option, and for what is no function that can be called with an input.
     """
     if callable(name):
         return task()(name)
     fields: dict[str, Any] = {
         "description": description,
-        **(retry.fields() if isinstance(retry, Backoff) else {"retry_count": retry}),
+        **retry_fields(retry),
         "timeout_ms": _ms(timeout),
         "total_timeout_ms": _ms(total_timeout),
         "response_timeout_ms": _ms(response_timeout),

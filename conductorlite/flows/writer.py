@@ -333,7 +333,7 @@ class FlowWriter:
             elif field == "start_delay_ms" and span(value) is not None:
                 says.append(("delay=", Text(span(value) or "")))
             else:
-                says.append((f"{'retries' if field == 'retry_count' else field}=", self.literal(value)))
+                says.append((f"{'retry' if field == 'retry_count' else field}=", self.literal(value)))
         return says
 
     def _undo(self, task: WorkflowTask) -> str | None:

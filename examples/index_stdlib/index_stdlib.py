@@ -139,7 +139,7 @@ def job_for(work: Path) -> Flow:
                     over(listed["shares"][n], again_if=None, name=f"packages_{n}", fields={"name": "packages"}) as package,
                     over(package["files"], again_if=None, name=f"files_{n}", fields={"name": "files"}) as file,
                 ):
-                    parsed = parse_file.options(name=f"parse_{n}", optional=True, retries=5)(
+                    parsed = parse_file.options(name=f"parse_{n}", optional=True, retry=5)(
                         root=package["root"], package=package["package"], file=file
                     )
                     failed = match(parsed["outcome"], name=f"what_failed_{n}", fields={"name": "what_failed"})

@@ -50,9 +50,9 @@ def publish(day: str, folder: str, totals: dict) -> dict:
 @flow
 def nightly_batch(day: str, folder: str) -> dict:
     """Counts a day's sales and publishes a report."""
-    collected = collect.options(retries=5)(day=day, folder=folder)
+    collected = collect.options(retry=5)(day=day, folder=folder)
     added = add_up(sales=collected["sales"])
-    published = publish.options(retries=5)(day=day, folder=folder, totals=added["totals"])
+    published = publish.options(retry=5)(day=day, folder=folder, totals=added["totals"])
     return {"report": published["report"], "totals": added["totals"]}
 
 

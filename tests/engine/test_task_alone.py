@@ -129,7 +129,7 @@ def test_it_is_retried_and_fails_as_its_definition_says(store: Backend) -> None:
         assert engine.run_task(charge, amount=1, delay="1m").result() == "1 EUR"
         assert engine.run_task(charge.options(delay="1m", name="first"), amount=2).result() == "2 EUR"
         assert engine.clock.now() == at + 120_000
-        assert engine.run_task(charge.options(retries=0), amount=-2).workflow.status is WorkflowStatus.RUNNING
+        assert engine.run_task(charge.options(retry=0), amount=-2).workflow.status is WorkflowStatus.RUNNING
         engine.run_until_idle()
         assert CALLS[-2] == 1
 
@@ -184,7 +184,7 @@ def test_wrong_calls_store_nothing(store: Backend) -> None:
         (lambda e: charge.map(e, [{"amount": 1}, 7]), r"rows\[1\] is 7, and no mapping"),
         (lambda e: charge.map(e, [{"amuont": 1}]), r"rows\[0\]: there is no argument 'amuont'"),
         (lambda e: charge.map(e, [], workflow="w"), "there is no option 'workflow'"),
-        (lambda e: charge.options(retries=2).map(e, []), "a row takes no option 'retries'"),
+        (lambda e: charge.options(retry=2).map(e, []), "a row takes no option 'retry'"),
         (lambda e: later.map(e, range(20_001)), "20001 rows are more than 20000"),
         (lambda e: as_flow("f")(lambda: {"a": charge.options(priority=1)(1)}).definition, "'priority' is said of the start"),
     ]  # fmt: skip

@@ -102,7 +102,7 @@ FORMS: dict[str, tuple[list[dict[str, Any]], str]] = {
     "options": (
         [{**simple("b", a=1), "optional": True, "retryCount": 2, "startDelay": 90, "description": "why"}],
         """
-        go.options(name="b", description="why", optional=True, delay="90s", retries=2)(a=1)
+        go.options(name="b", description="why", optional=True, delay="90s", retry=2)(a=1)
         """,
     ),
     "undo": (
