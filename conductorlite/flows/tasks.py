@@ -135,7 +135,7 @@ class Options:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Job(Generic[P, R]):
-    """A task without a flow, as an engine starts it: see `conductorlite.runtime.registry.Startable`."""
+    """A task without a flow, as an engine starts it: see `conductorlite.runtime.registry.HasStart`."""
 
     workers: Workers
     starting: Callable[P, Mapping[str, Any]]

@@ -71,36 +71,40 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Startable(Protocol[P, R_co]):
-    """A flow: what `Engine.start` takes besides a name or a definition."""
+class HasStart(Protocol[P, R_co]):
+    """What an engine starts: a flow, or a task alone."""
 
     @property
     def workers(self) -> Workers:
         """Those who carry out its tasks."""
 
     @property
-    def definition(self) -> WorkflowDef:
-        """What is carried out."""
-
-    @property
     def definitions(self) -> Sequence[WorkflowDef]:
         """What is to be registered before it starts."""
-
-    def check(self, given: Mapping[str, Any]) -> None:
-        """Raise InvalidInput for an input that its parameters do not take."""
 
     def starting(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Any]:
         """The arguments with which `Engine.start` starts its definition; raises BuildError for wrong ones."""
 
     def read(self, output: Mapping[str, Any], /) -> R_co:
-        """An execution's output as what the flow returns."""
+        """An execution's output as what the flow or the task returns."""
+
+
+class Startable(HasStart[P, R_co], Protocol[P, R_co]):
+    """A flow: what `Engine.start` takes besides a name or a definition."""
+
+    @property
+    def definition(self) -> WorkflowDef:
+        """What is carried out."""
+
+    def check(self, given: Mapping[str, Any]) -> None:
+        """Raise InvalidInput for an input that its parameters do not take."""
 
 
 class Runnable(Protocol[P, R_co]):
     """A task function: what `Engine.run_task` takes."""
 
     @property
-    def alone(self) -> Startable[P, R_co]:
+    def alone(self) -> HasStart[P, R_co]:
         """The task as an execution of its own."""
 
 

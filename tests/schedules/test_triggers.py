@@ -208,12 +208,17 @@ def _numbers(low: int, high: int) -> st.SearchStrategy[str]:
     return st.just("*") | sets.map(lambda numbers: ",".join(map(str, sorted(numbers))))
 
 
+def _whole_ms(instant: datetime) -> datetime:
+    """An instant of an engine: a clock counts whole milliseconds."""
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)
+
+
 @given(
     fields=st.fixed_dictionaries(
         {"minute": _numbers(0, 59), "hour": _numbers(0, 23)},
         optional={"day": _numbers(1, 28) | st.sampled_from(["last", "1st mon"]), "day_of_week": _numbers(0, 6)},
     ),
-    since=st.datetimes(datetime(2025, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC)),
+    since=st.datetimes(datetime(2025, 1, 1), datetime(2035, 1, 1), timezones=st.just(UTC)).map(_whole_ms),
 )
 def test_where_no_clock_is_changed_it_fires_as_apscheduler_says(fields: dict[str, str], since: datetime) -> None:
     """CronTrigger's own walk, in UTC."""
@@ -226,7 +231,7 @@ def test_where_no_clock_is_changed_it_fires_as_apscheduler_says(fields: dict[str
         [{"days": 1}, {"weeks": 2, "days": 3}, {"months": 1}, {"months": 2, "days": 5}, {"years": 1, "weeks": 1}]
     ),
     zone=st.sampled_from(["UTC", "America/New_York", "Pacific/Apia"]),
-    since=st.datetimes(datetime(2009, 1, 1), datetime(2014, 1, 1), timezones=st.just(UTC)),
+    since=st.datetimes(datetime(2009, 1, 1), datetime(2014, 1, 1), timezones=st.just(UTC)).map(_whole_ms),
 )
 def test_a_calendar_interval_fires_as_apscheduler_walks(spans: dict[str, int], zone: str, since: datetime) -> None:
     """Found from close by, it is what its own walk from the first day comes to, from one instant to the next."""

@@ -148,12 +148,12 @@ def test_a_number_drawn_before_and_committed_later(url: str) -> None:
 
 
 def test_a_store_of_the_first_schema(url: str) -> None:
-    """It is given the tables of the index, and is searched by them."""
+    """It is given the tables that came later, and is searched by those of the index."""
     with Engine(url) as engine:
         engine.start(WAITS, workflow_id="w")
     tables = ask(url, "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()")
     for (name,) in tables:
-        if name.startswith("search_"):
+        if name == "mailbox" or name.startswith("search_"):
             ask(url, f"DROP TABLE {name}")
     ask(url, "UPDATE schema_version SET version = 1")
     with Engine(url) as engine:

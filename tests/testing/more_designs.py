@@ -206,19 +206,6 @@ def overlapping_child() -> Design:
     return Design(wrong=made("START_WORKFLOW"), right=made("SUB_WORKFLOW"), may=may, invariants=rule, more=more)
 
 
-def signal_between_rounds() -> Design:
-    """Each round asks, then works, then waits for the answer; the answer of a quick customer is lost."""
-
-    def made(first: bool) -> WorkflowDef:
-        ask, waits, prepare = work("ask"), node("WAIT", "answer", input_parameters={}), work("prepare")
-        body = fork("both", [waits], [ask, prepare], on=["answer", "prepare"]) if first else [ask, prepare, waits]
-        loop = node("DO_WHILE", "talk", loop_condition="$.talk['iteration'] < 2", loop_over=[*body, work("store")])
-        # Nobody answers before having been asked.
-        return flow("interview", [*steps("invite", "room"), loop, *steps("thank", "write", "send")])
-
-    return Design(wrong=made(False), right=made(True), more={"signals": {"answer": [{}, "after ask"]}, "others": ["ok"]})
-
-
 def stale_after_retry() -> Design:
     """A list of recipients is put into a variable only the first time; after a retry the mail goes to the old ones."""
 
@@ -339,6 +326,6 @@ DESIGNS: dict[str, Callable[[], Design]] = {
     made.__name__: made
     for made in (
         *(child_not_undone, join_in_a_loop, paid_in_both_branches, fx, retried_child, held_by_people, overlapping_child),
-        *(signal_between_rounds, stale_after_retry, child_outlives_timeout, cursor_without_end, undone_by_failure_workflow),
+        *(stale_after_retry, child_outlives_timeout, cursor_without_end, undone_by_failure_workflow),
     )
 }

@@ -425,3 +425,13 @@ def test_migrations_and_new_versions_may_come_at_any_moment() -> None:
     assert found.problems[0].schedule[0].startswith("register below version 2, before ")
     with pytest.raises(InvalidInput, match="same name and version"):
         explore(old, migrations=[last, last])
+
+
+def test_an_answer_that_comes_before_its_wait_is_no_mistake() -> None:
+    """Each round asks, then works, then waits: a signal to a WAIT that the execution can still reach is kept for it."""
+    waits = node("WAIT", "answer", input_parameters={})
+    body = [work("ask"), work("prepare"), waits, work("store")]
+    loop = node("DO_WHILE", "talk", loop_condition="$.talk['iteration'] < 2", loop_over=body)
+    explored = explore(flow("interview", [work("invite"), loop]), signals={"answer": [{}, "after ask"]}, others=["ok"])
+    assert explored.exhausted
+    assert explored.problems == ()
