@@ -226,8 +226,7 @@ def test_each_column_is_compared_or_listed(store: Path, tmp_path: Path) -> None:
     assert list(unseen(store, chosen, tmp_path / "altered")) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [pytest.param(part, marks=pytest.mark.deep if part else pytest.mark.slow) for part in range(4)])
 def test_each_alteration_of_each_column(store: Path, tmp_path: Path, part: int) -> None:
     """Every alteration of every column, of one row each."""
     rng = random.Random(part)

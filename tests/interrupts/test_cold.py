@@ -35,14 +35,14 @@ FILE = pytest.param(("sqlite", "--worker", "function"), id="file", marks=pytest.
 COROUTINE = pytest.param(("--worker", "coroutine"), id="coroutine")
 
 
-@pytest.mark.parametrize("instants", [2, pytest.param(8, marks=pytest.mark.slow), pytest.param(3_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("instants", [2, pytest.param(4, marks=pytest.mark.slow), pytest.param(3_000, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("options", [FILE, COROUTINE])
 def test_before_an_instruction(options: tuple[str, ...], instants: int, tmp_path: Path) -> None:
     """KeyboardInterrupt comes out, and nothing else; run again, the program comes to its result, and no law is broken."""
     tried(instants, tmp_path, *options)
 
 
-@pytest.mark.parametrize("instants", [3, pytest.param(12, marks=pytest.mark.slow), pytest.param(10**6, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("instants", [3, pytest.param(6, marks=pytest.mark.slow), pytest.param(10**6, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("options", [FILE, COROUTINE])
 def test_where_a_module_is_looked_for(options: tuple[str, ...], instants: int, tmp_path: Path) -> None:
     """So it is where an import is interrupted; a package that was half imported is imported again."""
@@ -56,7 +56,7 @@ def test_in_the_first_import_of_asyncio(named: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("instants", [8, pytest.param(3_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("instants", [3, pytest.param(3_000, marks=pytest.mark.deep)])
 def test_a_signal_handler(instants: int, tmp_path: Path) -> None:
     """One that calls verbs is refused, and the program comes to its result without another run."""
     tried(instants, tmp_path, "sqlite", "--handler")

@@ -104,7 +104,7 @@ def explore(cases: int) -> Seen:
     return seen
 
 
-@pytest.mark.parametrize("lives", [6, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", [6, pytest.param(25, marks=pytest.mark.slow)])
 def test_what_is_undone_had_completed_once_and_in_reverse(lives: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Never twice, only what completed, last ended first, all of it unless terminated; on both stores the same."""
     seen = explore(lives)

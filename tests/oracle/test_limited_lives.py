@@ -119,7 +119,7 @@ def explore(count: int) -> Counter[str]:
     return told
 
 
-@pytest.mark.parametrize("lives", [2, pytest.param(15, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", [2, pytest.param(6, marks=pytest.mark.slow)])
 def test_crowds_under_limits_agree(lives: int) -> None:
     """Two stores and a replay agree, and no law is broken."""
     assert explore(lives)

@@ -216,6 +216,7 @@ BUGS: list[Callable[[Patch], None]] = [
 SLOW = (
     attempt_not_compared,
     drawn_jitter,
+    due_by_the_clamped_clock,
     executed_before_the_successor,
     join_not_recounted,
     join_without_its_gate,

@@ -99,7 +99,7 @@ CAUSES = ("START", "POLL", "REPORT", "PAUSE", "RESUME", "TERMINATE", "RETRY", "R
           "MIGRATE", "CHILD_ENDED", "STARTED")  # fmt: skip
 
 
-@pytest.mark.parametrize("lives", [6, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", [6, pytest.param(12, marks=pytest.mark.slow)])
 def test_replayed_lives(lives: int) -> None:
     """Random lives come out the same when they are lived again, on memory or SQLite."""
     assert explore(lives)["REPORT"]

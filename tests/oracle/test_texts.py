@@ -94,7 +94,7 @@ def drive(choices: bytes) -> dict[str, Any]:
             return {name: rows.execute(f"SELECT * FROM {name}").fetchall() for name in names}
 
 
-@pytest.mark.parametrize("lives", [6, pytest.param(100, marks=pytest.mark.slow), pytest.param(4_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("lives", [6, pytest.param(40, marks=pytest.mark.slow), pytest.param(4_000, marks=pytest.mark.deep)])
 def test_texts_and_answers_are_those_of_the_general_way(lives: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A drawn execution leaves the same rows when no output is joined as text and no condition is answered in process."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes.clocks import main
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.deep
 
 
 def test_a_stopped_process_and_a_clock_that_is_set(capsys: pytest.CaptureFixture[str]) -> None:

@@ -252,11 +252,14 @@ BUGS: dict[Callable[[Patch], None], int] = {
 }
 
 
+#: Shrinking what finds one of these takes as long as all others together.
+LONG_BUGS = (due_by_the_clamped_clock, group_not_compared, one_of_a_group_lost)
+
+
 @pytest.mark.parametrize(
     ("plant", "first"),
     [
-        # Shrinking what finds it takes as long as all others together.
-        pytest.param(*bug, id=bug[0].__name__, marks=pytest.mark.deep if bug[0] is due_by_the_clamped_clock else pytest.mark.slow)
+        pytest.param(*bug, id=bug[0].__name__, marks=pytest.mark.deep if bug[0] in LONG_BUGS else pytest.mark.slow)
         for bug in BUGS.items()
     ],
 )
