@@ -45,6 +45,13 @@ class Names:
 
     def __init__(self) -> None:
         self.given: list[str] = []
+        #: Those of children: a reference of their parent does not reach them.
+        self.below: list[str] = []
+
+    @property
+    def within_reach(self) -> list[str]:
+        """Those that an input may refer to."""
+        return [name for name in self.given if name not in self.below]
 
     def __call__(self) -> str:
         self.given.append("abcdefghijklmnop"[len(self.given)])
@@ -74,19 +81,21 @@ def piece(draw: Any, names: Names, number: int) -> list[WorkflowTask]:
     if kind == "human":
         return [node("HUMAN", f"asked_{number}")]
     if kind == "child":
-        below = flow(f"child_{at}", [single(draw, names)])
+        task = single(draw, names)
+        names.below.append(task.task_reference_name)
+        below = flow(f"child_{at}", [task])
         return [node("SUB_WORKFLOW", at, sub_workflow_param=SubWorkflowParams(name=below.name, workflow_definition=below))]
     if kind == "loop":
         return [node("DO_WHILE", at, loop_condition=f"$.{at}['iteration'] < 2", loop_over=[single(draw, names)])]
-    if kind == "times" and names.given:
-        first = names.given[0]
+    if kind == "times" and names.within_reach:
+        first = names.within_reach[0]
         given = {"t": f"${{{first}.endTime}}", "s": f"${{{first}.startTime}}", "expression": "$.t - $.s > 3600000"}
         return [node("INLINE", at, input_parameters={**given, "evaluatorType": "javascript"})]
     if kind == "clock":
         given = {"expression": f"Date.now() > {BEGIN + HOUR} ? 'later' : 'now'", "evaluatorType": "javascript"}
         return [node("INLINE", at, input_parameters=given)]
-    if kind == "switch" and names.given:
-        return [switch(at, f"${{{names.given[0]}.status}}", {"COMPLETED": [single(draw, names)]}, [single(draw, names)])]
+    if kind == "switch" and names.within_reach:
+        return [switch(at, f"${{{names.within_reach[0]}.status}}", {"COMPLETED": [single(draw, names)]}, [single(draw, names)])]
     return [single(draw, names)]
 
 
