@@ -28,6 +28,7 @@ from conductorlite.flows.reading.steps import Steps
 from conductorlite.flows.reading.values import Now, later
 from conductorlite.flows.schemas import hints
 from conductorlite.model.errors import BuildError
+from conductorlite.model.threads import carried
 
 __all__ = ["read", "readable"]
 
@@ -65,8 +66,7 @@ def read(build: Build, source: Source, function: Callable[..., Any], given: Mapp
         RESULT: Now(None),
     }
     statements = Statements(expressions, function)
-    token = READING.set((*READING.get(), function))
-    try:
+    with carried(READING, (*READING.get(), function)):
         if isinstance(body, list):
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
                 found = next(one for one in ast.walk(source.function) if isinstance(one, ast.Yield | ast.YieldFrom))
@@ -75,6 +75,4 @@ def read(build: Build, source: Source, function: Callable[..., Any], given: Mapp
             result = statements.result
         else:
             result = expressions.value(body)
-    finally:
-        READING.reset(token)
     return steps.argument(result, "result", source.function)
