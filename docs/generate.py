@@ -38,7 +38,7 @@ from conductorlite.engine.config import services
 from conductorlite.flows import Flow
 from conductorlite.model import definitions, handlers
 from conductorlite.model.canonical import canonical
-from conductorlite.model.scalars import property_name
+from conductorlite.model.scalars import json_names
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -467,16 +467,16 @@ def definitions_page() -> str:
         lines += [f"## {name}", "", _flat(cls.__doc__), ""]
         lines += ["| JSON | Python | type | default | effect |", "|---|---|---|---|---|"]
         for field in attrs.fields(cls):
-            json_name = "–" if field.name == "extra" else f"`{property_name(field.name)}`"
+            json_name = "–" if field.name == "extra" else f"`{json_names(cls)[field.name]}`"
             # Not `field.type`: the codec resolves that, in whatever process has used it.
-            kind = inspect.get_annotations(cls)[field.name].replace("|", "\\|")
+            kind = re.sub("DurationMs|InstantMs", "int", inspect.get_annotations(cls)[field.name]).replace("|", "\\|")
             lines.append(f"| {json_name} | `{field.name}` | `{kind}` | {_default(field)} | {effects[field.name]} |")
         lines.append("")
     kept = "Read, checked for their types, stored and written back whole, without effect, as in Conductor"
     lines += ["## Kept whole", "", f"{kept} ([every field](compatibility-fields.md)).", ""]
     for name in _OTHERS:
         cls = getattr(definitions, name)
-        names = ", ".join(f"`{property_name(f.name)}`" for f in attrs.fields(cls) if f.name != "extra")
+        names = ", ".join(f"`{name}`" for name in json_names(cls).values())
         lines.append(f"- **{name}**: {names}. {_flat(cls.__doc__)}")
     return "\n".join([*lines, ""])
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Union, get_args, get_origin
 from conductorlite import EventHandler, SchemaDef, TaskDef, WorkflowDef, WorkflowSchedule
 from conductorlite.model import attrs
 from conductorlite.model.documents import EXPORT_FORMAT, EXPORT_LINE, EXPORT_ROW, EXPORT_VERSION
-from conductorlite.model.scalars import DURATION_PROPERTIES, EXTRA, INSTANTS, REQUIRED_TEXT, json_names
+from conductorlite.model.scalars import EXTRA, DurationMs, InstantMs, is_of, json_names, property_of
 
 J = dict[str, Any]
 
@@ -55,6 +55,8 @@ SCALARS: Final[Mapping[str, J]] = {
     "instant": {"description": "Epoch ms, or ISO 8601.", "anyOf": [{"type": "integer"}, {"type": "string"}]},
 }
 
+_NAMES: Final[Mapping[Any, str]] = {str: "text", int: "integer", bool: "boolean", DurationMs: "seconds", InstantMs: "instant"}
+
 
 class Schemas:
     """Writes the definitions of classes, each once."""
@@ -67,8 +69,8 @@ class Schemas:
         """The schema of values of a type."""
         if kind is Any:
             return {}
-        if kind in (str, int, bool):
-            return self._scalar({str: "text", int: "integer", bool: "boolean"}[kind])
+        if kind in _NAMES:
+            return self._scalar(_NAMES[kind])
         if attrs.has(kind):
             return self._class(kind)
         if get_origin(kind) in (Union, UnionType):
@@ -109,11 +111,7 @@ class Schemas:
         return {"$ref": f"#/$defs/{name}"}
 
     def _field(self, kind: Any, field: Any) -> J:
-        if field.name in DURATION_PROPERTIES:
-            found = self._scalar("seconds")
-        elif field.name in INSTANTS:
-            found = self._scalar("instant")
-        elif field.name in REQUIRED_TEXT.get(kind.__name__, ()):
+        if property_of(field).strict:
             found = {"type": "string"}
         elif field.name == "task_definition":  # its name may be the task's
             found = {"$ref": "#/$defs/EmbeddedTaskDef"}
@@ -125,7 +123,7 @@ class Schemas:
         if field.default is attrs.NOTHING:
             return {**said, **found}
         blank: list[J] = [{"type": "null"}]
-        if field.type in (int, bool, int | None, bool | None):
+        if is_of(field, int, bool, DurationMs, InstantMs):
             blank.append({"type": "string", "pattern": r"^\s*$"})
         return {**said, "anyOf": [found, *blank]} if found else said
 

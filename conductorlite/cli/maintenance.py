@@ -23,7 +23,7 @@ from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem, Severity
-from conductorlite.model.scalars import property_name
+from conductorlite.model.scalars import camel_case
 from conductorlite.plan.difference import diff as difference
 from conductorlite.runtime.registry import Workers
 
@@ -238,7 +238,7 @@ def _document(row: WorkflowSummary | TaskSummary) -> dict[str, Any]:
         if isinstance(value, tuple):
             value = ",".join(value) or None
         if value is not None:
-            found[property_name(field.name)] = iso(value) if field.name in _INSTANTS else value
+            found[camel_case(field.name)] = iso(value) if field.name in _INSTANTS else value
     return found
 
 

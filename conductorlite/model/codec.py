@@ -1,4 +1,4 @@
-"""Conductor JSON ⇄ attrs definitions, in both directions without loss.
+"""Conductor JSON ⇄ attrs definitions, in both directions without loss, by one cattrs converter.
 
 Reading accepts what Conductor's own parser accepts, and reports every problem of a document at once, each with its
 JSON path:
@@ -14,146 +14,63 @@ Writing leaves out what equals the default of its attrs field, and always writes
 `schemaVersion` and `tasks` of a workflow, `name`, `taskReferenceName` and `type` of a task. So `optional: false` or an
 empty map may vanish on the way through, a value that says something never does, and the order of keys is kept.
 
-A class that derives from `Definition` needs no code for it: fields are properties, in the order in which they are declared.
-What is said of single classes stands in `scalars`, by name, so that this module knows none of them. Readers are made of the
-annotations of a class when its first value comes. Tasks that are nested too deeply are not looked into: reading recurses only so
-far.
+A class that derives from `Definition` needs no code for it: fields are properties, in the order in which they are declared, and
+what is said of single ones stands in their metadata (`scalars.Property`), so that this module knows no class. cattrs makes the
+functions of a class when its first value comes. Tasks that are nested too deeply are not looked into.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from enum import Enum
-from functools import cache, partial, reduce
-from itertools import compress, count
-from operator import attrgetter, ne
+from functools import cache, partial
 from os import PathLike
 from types import UnionType
-from typing import Any, Final, Self, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, digest, parse
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.scalars import (
-    ALWAYS_WRITTEN,
-    ANSWERED,
-    DURATION_PROPERTIES,
     EXTRA,
-    INSTANTS,
     MAX_NESTING,
-    REQUIRED_TEXT,
+    DurationMs,
+    InstantMs,
     Wrong,
     boolean,
     choice,
     duration_ms,
+    in_seconds,
     instant,
     integer,
+    is_of,
     json_names,
+    property_of,
     shown,
     step_path,
     strict_text,
     text,
 )
 from conductorlite.model.texts import InNotebook, brief
+from conductorlite.model.threads import carried
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 __all__ = [
     "Definition",
     "Source",
+    "converter",
     "definition_hash",
     "definition_text",
     "document_of",
+    "fresh",
+    "leaves",
     "several_from_json",
     "structured",
 ]
-
-_NOTHING: Final[frozenset[str]] = frozenset()
-
-#: Types whose values are their own JSON.
-_OWN_JSON: Final = frozenset({str, int, float, bool, type(None)})
-
-
-#: Writes a value as JSON, with what is around it.
-_Writer = Callable[[Any, Sequence[object]], Any]
-
-
-@cache
-def _writer(kind: type) -> _Writer:
-    """What writes values of a type that is not its own JSON."""
-    if issubclass(kind, Enum):
-        return lambda value, _: value.value
-    if issubclass(kind, Mapping):
-        return _of_mapping
-    if issubclass(kind, list | tuple):
-        return _of_sequence
-    return _object if attrs.has(kind) else lambda value, _: value
-
-
-def _of_mapping(value: Mapping[str, Any], within: Sequence[object]) -> dict[str, Any]:
-    written = {}
-    for key, entry in value.items():
-        kind: Any = type(entry)
-        written[key] = entry if kind in _OWN_JSON else _writer(kind)(entry, within)
-    return written
-
-
-def _of_sequence(value: Sequence[Any], within: Sequence[object]) -> list[Any]:
-    written = []
-    for entry in value:
-        kind: Any = type(entry)
-        written.append(entry if kind in _OWN_JSON else _writer(kind)(entry, within))
-    return written
-
-
-def _object(thing: Any, within: Sequence[object] = ()) -> dict[str, Any]:
-    """A thing as JSON; `within` are those around it."""
-    kind: Any = type(thing)
-    read, written, defaults, known = _properties(kind)
-    document: dict[str, Any] = {}
-    values = read(thing)
-    within = (*within, thing)
-    # Most fields of most tasks were never given.
-    for place in compress(count(), map(ne, values, defaults)):
-        value, (name, lasts) = values[place], written[place]
-        kind = type(value)
-        document[name] = _seconds(value) if lasts else value if kind in _OWN_JSON else _writer(kind)(value, within)
-    for key, value in getattr(thing, EXTRA, {}).items():
-        if key in known:
-            where = " ".join(["$", *(f"{type(one).__name__}({getattr(one, 'name', None)!r})" for one in within)])
-            raise InvalidDefinition([Problem(path=where, message=f"extra holds {key!r}, which is a property of its own")])
-        document[key] = _of_mapping({key: value}, within)[key]
-    return document
-
-
-@cache
-def _properties(
-    kind: Any,
-) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[tuple[str, bool], ...], tuple[object, ...], frozenset[str]]:
-    """How the fields of a class are read all at once, each one's name and whether it is a duration, the values that are not
-    written, and the names that are taken."""
-    names = json_names(kind)
-    always, fields = ALWAYS_WRITTEN.get(kind.__name__, _NOTHING), attrs.fields_dict(kind)
-    written = tuple((name, field in DURATION_PROPERTIES) for field, name in names.items())
-    defaults = tuple(attrs.NOTHING if field in always else _default(fields[field]) for field in names)
-    return attrgetter(*names), written, defaults, frozenset(names.values())
-
-
-def _default(field: attrs.Attribute[Any]) -> object:
-    default: Any = field.default
-    return default.factory() if isinstance(default, attrs.Factory) else default  # type: ignore[arg-type]
-
-
-def _seconds(milliseconds: int | None) -> int | float | str | None:
-    if milliseconds is None:
-        return None
-    if milliseconds % 1000 == 0:
-        return milliseconds // 1000
-    from decimal import Decimal
-
-    exact = Decimal(milliseconds).scaleb(-3)
-    # A float has about 15 digits: where they do not suffice, a text keeps the milliseconds, and is read back as a
-    # number.
-    return float(exact) if Decimal(repr(float(exact))) == exact else str(exact)
 
 
 def document_of(source: object) -> Any:
@@ -209,9 +126,12 @@ class Definition(InNotebook):
         Raises InvalidDefinition if `extra` holds a property that is known, and for nesting that exhausts the stack.
         """
         try:
-            return _object(self)
+            document: dict[str, Any] = converter().unstructure(self)
+        except _Shadowed as error:
+            raise InvalidDefinition([Problem(path=" ".join(["$", *error.within]), message=str(error))]) from None
         except RecursionError:
             raise InvalidDefinition([Problem(path="$", message="nested too deeply to be written")]) from None
+        return document
 
 
 D = TypeVar("D", bound=Definition)
@@ -236,249 +156,296 @@ def definition_hash(definition: Definition) -> str:
     return digest(definition_text(definition))
 
 
-class _Wrongs(list[tuple[list[str | int], str]]):
-    """What is wrong: the steps to where it is, the last one first, and a message."""
-
-    #: Tasks around what is read now, and whether one was too deep.
-    depth = 0
-    deep = False
-
-    def say(self, message: object, *steps: str | int) -> object:
-        self.append(([*steps], str(message)))
-        return None
-
-    def below(self, since: int, step: str | int) -> None:
-        """What was said since then is below this step."""
-        if len(self) > since:
-            for steps, _ in self[since:]:
-                steps.append(step)
-
-    def problems(self) -> list[Problem]:
-        return [Problem(path=reduce(step_path, reversed(steps), "$"), message=message) for steps, message in self]
-
-
-#: Reads a value; what it gives where it has said that something is wrong is of no use.
-_Reader = Callable[[Any, _Wrongs], Any]
-
-
 def structured(document: object, kind: Any) -> Any:
     """A parsed document as `kind`, or a list of `Sequence[kind]`; raises InvalidDefinition with all problems at once."""
-    wrongs = _Wrongs()
     try:
-        value = _reader(kind)(document, wrongs)
-    except RecursionError:
-        # Within MAX_NESTING this happens only to a caller who has used up most of the stack before.
-        problem = Problem(path="$", message="nested too deeply for what is left of the stack")
-        raise InvalidDefinition([problem]) from None
-    if wrongs:
-        raise InvalidDefinition(wrongs.problems())
-    return value
+        with carried(_nesting, 0):
+            return converter().structure(document, kind)
+    except Exception as error:
+        raise InvalidDefinition(_problems(error)) from None
 
 
-@cache
-def _reader(kind: Any) -> _Reader:
-    """What reads values of a type."""
-    if kind is Any:
-        return lambda value, _: value
-    if attrs.has(kind):
-        return _later(kind)
-    if get_origin(kind) in (Union, UnionType):
-        return _of_union(kind, {*get_args(kind)} - {type(None)})
-    if get_origin(kind) is Sequence:
-        return _of_lists(*get_args(kind))
-    if get_origin(kind) is Mapping:
-        return _of_maps(get_args(kind)[1])
-    if kind in _SCALARS:
-        return _of_scalars(_SCALARS[kind])
-    if not (isinstance(kind, type) and issubclass(kind, Enum)):
-        raise TypeError(f"nothing here reads a {kind}")
-    return _of_scalars(partial(choice, kind=kind))
+# ---------------------------------------------------------------------- what cattrs found wrong
 
 
-_SCALARS: Final[dict[Any, Callable[[Any], object]]] = {str: text, bool: boolean, int: integer}
+def leaves(
+    error: BaseException, path: str, step: Callable[[str, Any], str], names: Callable[[Any], Mapping[str, str]]
+) -> Iterator[tuple[str, BaseException]]:
+    """Every leaf of the tree of errors of a converter, in the order of the fields, each with its path.
+
+    `step` writes a path one step on; `names` are the properties of the fields of a class.
+    """
+    from cattrs.errors import AttributeValidationNote, BaseValidationError, IterableValidationNote
+
+    waiting = [(error, path, False)]
+    while waiting:
+        error, path, lacks = waiting.pop()
+        if not isinstance(error, BaseValidationError):
+            yield path, Wrong("is missing") if lacks else error
+            continue
+        known = names(error.cl)
+        for each in reversed(error.exceptions):
+            for note in getattr(each, "__notes__", ()):
+                if isinstance(note, IterableValidationNote):
+                    waiting.append((each, step(path, note.index), False))
+                    break
+                if isinstance(note, AttributeValidationNote):
+                    name = known.get(note.name, note.name)
+                    waiting.append((each, step(path, name), isinstance(each, KeyError) and each.args == (name,)))
+                    break
+            else:
+                waiting.append((each, path, False))
 
 
-def _of_scalars(read: Callable[[Any], object]) -> _Reader:
-    def structure(value: Any, wrongs: _Wrongs) -> object:
-        try:
-            return read(value)
-        except Wrong as error:
-            return wrongs.say(error)
-
-    return structure
+def _names(kind: Any) -> Mapping[str, str]:
+    return json_names(kind) if attrs.has(kind) else {}
 
 
-def _later(kind: Any) -> _Reader:
-    """The reader of a class, made when its first value comes: the classes refer to each other in a circle."""
-    made = cache(partial(_of_class, kind))
-    return _of_tasks(made) if kind.__name__ == "WorkflowTask" else lambda value, wrongs: made()(value, wrongs)
-
-
-def _of_tasks(reader: Callable[[], _Reader]) -> _Reader:
-    """The reader of tasks, which hold tasks: of those that are too deep one is a problem, and none is looked into."""
-
-    def structure(value: Any, wrongs: _Wrongs) -> object:
-        if wrongs.depth == MAX_NESTING:
-            if not wrongs.deep:
-                wrongs.deep = True
-                wrongs.say(f"tasks are nested deeper than {MAX_NESTING} levels")
-            return None
-        wrongs.depth += 1
-        task = reader()(value, wrongs)
-        wrongs.depth -= 1
-        return task
-
-    return structure
-
-
-#: What reads a property: its field, how, the type of which every value is read as it is, and whether blank text is none.
-_Reading = tuple[str, _Reader, type | None, bool]
-
-
-def _of_entries(value: dict[str, Any], readers: Mapping[str, _Reading], wrongs: _Wrongs) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of an object, and the properties that are not known."""
-    values: dict[str, Any] = {}
-    unknown: dict[str, Any] = {}
-    for key, entry in value.items():
-        known = readers.get(key)
-        if known is None:
-            unknown[key] = entry
-        elif entry is not None:
-            field, read, itself, blankable = known
-            if type(entry) is itself:
-                values[field] = entry
-            elif not (blankable and isinstance(entry, str) and not entry.strip()):
-                before = len(wrongs)
-                values[field] = read(entry, wrongs)
-                wrongs.below(before, key)
-    return values, unknown
-
-
-def _of_class(kind: Any) -> _Reader:
-    attrs.resolve_types(kind)
-    names = json_names(kind)
-    fields = [(names[field.name], field) for field in attrs.fields(kind) if field.name != EXTRA]
-    blank_is_absent = {name for name, field in fields if field.type in (int, bool, int | None, bool | None)}
-    readers = {name: (field.name, _of_field(kind, field), _itself(kind, field), name in blank_is_absent) for name, field in fields}
-    required = [(name, field.name) for name, field in fields if field.default is attrs.NOTHING]
-    places = {name: place for place, name in enumerate(readers)}
-    dropped, is_task = ANSWERED.get(kind.__name__, frozenset()), kind.__name__ == "WorkflowTask"
-    keeps, make = EXTRA in attrs.fields_dict(kind), kind
-
-    def structure(value: Any, wrongs: _Wrongs) -> object:
-        if not isinstance(value, dict):
-            return wrongs.say(f"expected an object, got {shown(value)}")
-        if is_task and ("taskDefinition" in value or "workflowTaskType" in value):
-            value = _stood_in(value)
-        begun = len(wrongs)
-        values, unknown = _of_entries(value, readers, wrongs)
-        for key, field in required:
-            if field not in values:
-                wrongs.say("is missing", key)
-        if len(wrongs) > begun:
-            wrongs[begun:] = sorted(wrongs[begun:], key=lambda wrong: places[str(wrong[0][-1])])
-            return None
-        if unknown and keeps:
-            values[EXTRA] = {key: entry for key, entry in unknown.items() if key not in dropped}
-        try:
-            return make(**values)
-        except InvalidInput as error:
-            return wrongs.say(error)
-
-    return structure
-
-
-def _itself(kind: Any, field: attrs.Attribute[Any]) -> type | None:
-    """The type of which every value of a field is read as it is: most fields of most tasks hold such a one."""
-    wanted: Any = field.type
-    if field.name in DURATION_PROPERTIES or field.name in INSTANTS:
-        return None
-    if field.name in REQUIRED_TEXT.get(kind.__name__, ()) or wanted in (str, str | None):
-        return str
-    if wanted in (bool, bool | None):
-        return bool
-    return dict if get_origin(wanted) is Mapping and get_args(wanted)[1] is Any else None
-
-
-def _of_field(kind: Any, field: attrs.Attribute[Any]) -> _Reader:
-    if field.name in DURATION_PROPERTIES:
-        return _of_scalars(duration_ms)
-    if field.name in INSTANTS:
-        return _of_scalars(instant)
-    if field.name in REQUIRED_TEXT.get(kind.__name__, ()):
-        return _of_scalars(strict_text)
-    wanted: Any = field.type
-    return _reader(wanted)
-
-
-def _stood_in(given: dict[str, Any]) -> dict[str, Any]:
-    """A task with a `type` that is only given as `workflowTaskType`, and the name that an embedded definition leaves out."""
-    given = dict(given)
-    if given.get("type") is None and given.get("workflowTaskType") is not None:
-        given["type"] = given.pop("workflowTaskType")
-    task_def = given.get("taskDefinition")
-    if isinstance(task_def, dict) and task_def.get("name") is None and isinstance(given.get("name"), str):
-        given["taskDefinition"] = {**task_def, "name": given["name"]}
-    return given
-
-
-def _of_lists(entry_kind: Any) -> _Reader:
-    read = _reader(entry_kind)
-
-    def structure(value: Any, wrongs: _Wrongs) -> object:
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            return wrongs.say(f"expected a list, got {shown(value)}")
-        return tuple(_entries(enumerate(value), read, wrongs))
-
-    return structure
-
-
-def _of_maps(entry_kind: Any) -> _Reader:
-    read = _reader(entry_kind)
-
-    def structure(value: Any, wrongs: _Wrongs) -> object:
-        if not isinstance(value, dict):
-            return wrongs.say(f"expected an object, got {shown(value)}")
-        return value if entry_kind is Any else dict(zip(value, _entries(value.items(), read, wrongs), strict=True))
-
-    return structure
-
-
-def _entries(entries: Iterable[tuple[Any, Any]], read: _Reader, wrongs: _Wrongs) -> list[Any]:
-    """Each entry read: one bad entry does not hide the next."""
-    found = []
-    for key, entry in entries:
-        before = len(wrongs)
-        found.append(read(entry, wrongs))
-        if len(wrongs) > before:
-            wrongs.below(before, key)
+def _problems(error: Exception) -> list[Problem]:
+    found: list[Problem] = []
+    deep = False
+    for path, each in leaves(error, "$", step_path, _names):
+        if isinstance(each, RecursionError):
+            # Within MAX_NESTING this happens only to a caller who has used up most of the stack before.
+            return [Problem(path="$", message="nested too deeply for what is left of the stack")]
+        if not isinstance(each, Wrong | InvalidInput):
+            raise each
+        if not (deep and isinstance(each, _TooDeep)):
+            found.append(Problem(path=path, message=str(each)))
+        deep |= isinstance(each, _TooDeep)
     return found
 
 
-#: What a text may stand for in the place of an object, and whether it is one that does.
-_TEXT_FOR: Final[Mapping[str, tuple[str, Callable[[str], bool]]]] = {
-    "WorkflowDef": ("an object or an expression ${…}", lambda value: value.startswith("${") and value.endswith("}")),
-    "WorkflowTask": ("a task or the name of one", lambda value: True),
-}
+class _TooDeep(Wrong):
+    """Tasks within tasks, one of which is too deep: of several one is a problem."""
 
 
-def _of_union(kind: Any, members: set[Any]) -> _Reader:
-    """Of one type or null; or of a text that may stand in the place of a member of an enumeration, or of an object."""
-    if len(members) == 1:
-        read = _reader(*members)
-        return lambda value, wrongs: None if value is None else read(value, wrongs)
-    (other,) = members - {str}
-    if issubclass(other, Enum):
-        return _of_scalars(lambda value: None if value is None else other(value) if value in [*other] else text(value))
-    read, (expected, stands) = _reader(other), _TEXT_FOR[other.__name__]
+class _Shadowed(Exception):
+    """Two values for one property cannot both be written, so neither is silently dropped."""
 
-    def structure(value: Any, wrongs: _Wrongs) -> object:
+    def __init__(self, key: str) -> None:
+        super().__init__(f"extra holds {key!r}, which is a property of its own")
+        self.within: list[str] = []
+
+
+# ---------------------------------------------------------------------- the converter
+
+
+#: Reads a value as a type.
+_Reader: TypeAlias = Callable[[Any, Any], Any]
+
+#: Tasks around what is read now.
+_nesting: Final[ContextVar[int]] = ContextVar("conductorlite_nesting", default=0)
+
+#: Types whose values are their own JSON.
+_OWN_JSON: Final = frozenset({str, int, float, bool, type(None)})
+
+#: What no field holds: stands for the default of what is always written.
+_NEVER: Final = object()
+
+
+@cache
+def converter() -> Converter:
+    """The converter of Conductor's JSON, made when the first document comes."""
+    from cattrs import Converter
+
+    made = Converter(detailed_validation=True)
+    made.register_structure_hook_factory(_is_foreign, _refused)  # what is registered later comes first
+    made.register_structure_hook(str, lambda value, kind: text(value) if kind is str else choice(value, kind))
+    for kind, read in ((bool, boolean), (int, integer), (DurationMs, duration_ms), (InstantMs, instant)):
+        made.register_structure_hook(kind, read)
+    made.register_structure_hook_factory(_is_sequence, _of_sequences)
+    made.register_structure_hook_factory(_is_mapping, _of_mappings)
+    made.register_structure_hook_factory(_has_text, _of_union)
+    made.register_structure_hook_factory(attrs.has, _of_class)
+    made.register_unstructure_hook_factory(attrs.has, _writer)
+    return made
+
+
+def fresh(value: Any) -> Any:
+    """A value that was given as JSON, copied; objects in it are written as their classes say."""
+    kind = type(value)
+    if kind in _OWN_JSON:
+        return value
+    if issubclass(kind, Enum):
+        return value.value
+    if kind is dict or issubclass(kind, Mapping):
+        return {key: entry if type(entry) in _OWN_JSON else fresh(entry) for key, entry in value.items()}
+    if issubclass(kind, list | tuple):
+        return [entry if type(entry) in _OWN_JSON else fresh(entry) for entry in value]
+    return converter().unstructure(value) if attrs.has(kind) else value
+
+
+def _writer(kind: Any, made: Converter) -> Callable[[Any], dict[str, Any]]:
+    from cattrs.gen import make_dict_unstructure_fn_from_attrs, override
+
+    names = json_names(kind)
+    known = frozenset(names.values())
+    fields = [field.evolve(default=_idle(field), converter=None) for field in attrs.fields(kind) if field.name in names]
+    said: dict[str, Any] = {
+        field.name: override(rename=names[field.name], unstruct_hook=in_seconds if is_of(field, DurationMs) else fresh)
+        for field in fields
+    }
+    write = make_dict_unstructure_fn_from_attrs(fields, kind, made, _cattrs_omit_if_default=True, **said)
+
+    def unstructure(thing: Any) -> dict[str, Any]:
+        try:
+            document = write(thing)
+            for key, value in getattr(thing, EXTRA, {}).items():
+                if key in known:
+                    raise _Shadowed(key)
+                document[key] = fresh(value)
+        except _Shadowed as error:
+            error.within.insert(0, f"{kind.__name__}({getattr(thing, 'name', None)!r})")
+            raise
+        return document
+
+    return unstructure
+
+
+def _idle(field: attrs.Attribute[Any]) -> object:
+    """The value of a field that is not written."""
+    return _NEVER if field.default is attrs.NOTHING or property_of(field).written else field.default
+
+
+def _of_class(kind: Any, made: Converter) -> _Reader:
+    """The reader of a class. cattrs makes its part when the first value comes: classes refer to each other in a circle."""
+    names = json_names(kind)
+    fields = [field for field in attrs.fields(kind) if field.name in names]
+    blankable = {names[field.name]: is_of(field, int, bool, DurationMs, InstantMs) for field in fields}
+    also = [(names[field.name], other) for field in fields if (other := property_of(field).also) is not None]
+    inherits = [(names[field.name], name) for field in fields if (name := property_of(field).inherits) is not None]
+    keeps = attrs.fields_dict(kind).get(EXTRA)
+    dropped = frozenset() if keeps is None else property_of(keeps).answered
+    reader = cache(partial(_generated, kind, made))
+
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, dict):
+            raise Wrong(f"expected an object, got {shown(value)}")
+        unknown: dict[str, Any] = {}
+        given: dict[str, Any] = {EXTRA: unknown}
+        for key, entry in value.items():
+            blank = blankable.get(key)
+            if blank is None:
+                unknown[key] = entry
+            elif entry is not None and not (blank and isinstance(entry, str) and not entry.strip()):
+                given[key] = entry
+        for name, other in also:
+            if name not in given and unknown.get(other) is not None:
+                given[name] = unknown.pop(other)
+        for name, outer in inherits:
+            inner = given.get(name)
+            if isinstance(inner, dict) and inner.get(outer) is None and isinstance(given.get(outer), str):
+                given[name] = {**inner, outer: given[outer]}
+        for key in dropped.intersection(unknown):
+            del unknown[key]
+        return reader()(given, kind)
+
+    return _nested(structure) if getattr(kind, "HOLDS_ITS_LIKE", False) else structure
+
+
+def _generated(kind: Any, made: Converter) -> _Reader:
+    from cattrs.gen import make_dict_structure_fn_from_attrs, override
+
+    names = json_names(kind)
+
+    def hook(field: attrs.Attribute[Any]) -> _Reader | None:
+        about = property_of(field)
+        if about.stands is not None:
+            return _or_text(made.get_structure_hook(next(one for one in get_args(field.type) if attrs.has(one))), *about.stands)
+        return strict_text if about.strict else None
+
+    said: dict[str, Any] = {
+        field.name: override(rename=names[field.name], struct_hook=hook(field))
+        for field in attrs.fields(kind)
+        if field.name in names
+    }
+    read: _Reader = make_dict_structure_fn_from_attrs([*attrs.fields(kind)], kind, made, **said)
+    return read
+
+
+def _nested(read: _Reader) -> _Reader:
+    """The reader of tasks, which hold tasks: those that are too deep are not looked into."""
+
+    def structure(value: Any, kind: Any) -> Any:
+        level = _nesting.get()
+        if level == MAX_NESTING:
+            raise _TooDeep(f"tasks are nested deeper than {MAX_NESTING} levels")
+        _nesting.set(level + 1)
+        try:
+            return read(value, kind)
+        finally:
+            _nesting.set(level)
+
+    return structure
+
+
+def _or_text(read: _Reader, expected: str, stands: Callable[[str], bool]) -> _Reader:
+    """The reader of an object, or of a text that stands for one."""
+
+    def structure(value: Any, kind: Any) -> Any:
         if isinstance(value, dict):
-            return read(value, wrongs)
-        if value is None or (isinstance(value, str) and stands(value)):
+            return read(value, kind)
+        if isinstance(value, str) and stands(value):
             return value
-        return wrongs.say(f"expected {expected}, got {shown(value)}")
+        raise Wrong(f"expected {expected}, got {shown(value)}")
+
+    return structure
+
+
+def _has_text(kind: Any) -> bool:
+    return get_origin(kind) in (Union, UnionType) and str in get_args(kind) and len(get_args(kind)) > 2
+
+
+def _of_union(kind: Any) -> _Reader:
+    """Of a member of an enumeration by its text, or any other text, such as an expression."""
+    (choices,) = {*get_args(kind)} - {str, type(None)}
+    return lambda value, _: choices(value) if value in [*choices] else text(value)
+
+
+def _is_foreign(kind: Any) -> bool:
+    return kind is not Any and get_origin(kind) not in (Union, UnionType)
+
+
+def _refused(kind: Any) -> _Reader:
+    """cattrs would read more than Conductor's JSON has, in its own way."""
+    raise TypeError(f"nothing here reads a {kind}")
+
+
+def _is_sequence(kind: Any) -> bool:
+    found: Any = get_origin(kind)
+    return found is Sequence
+
+
+def _of_sequences(kind: Any, made: Converter) -> _Reader:
+    from cattrs.cols import homogenous_tuple_structure_factory
+
+    several: Any = tuple[(*get_args(kind), ...)]  # type: ignore[misc]
+    read = homogenous_tuple_structure_factory(several, made)
+
+    def structure(value: Any, _: Any) -> Any:
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            raise Wrong(f"expected a list, got {shown(value)}")
+        return read(value, kind)
+
+    return structure
+
+
+def _is_mapping(kind: Any) -> bool:
+    found: Any = get_origin(kind)
+    return found is Mapping
+
+
+def _of_mappings(kind: Any, made: Converter) -> _Reader:
+    from cattrs.gen import make_mapping_structure_fn
+
+    read = None if get_args(kind)[1] is Any else make_mapping_structure_fn(kind, made, dict)
+
+    def structure(value: Any, _: Any) -> Any:
+        if not isinstance(value, dict):
+            raise Wrong(f"expected an object, got {shown(value)}")
+        return value if read is None else read(value, kind)
 
     return structure

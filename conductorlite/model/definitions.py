@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.codec import Definition
+from conductorlite.model.scalars import NAMES, WRITTEN, DurationMs, in_json
 from conductorlite.model.texts import brief, member_of, optional_ms, plain_ms
 
 __all__ = [
@@ -59,6 +60,11 @@ PYTHON_KEY: Final = "@python"
 
 #: Longest idempotency key, in characters.
 MAX_KEY: Final = 255
+
+
+#: What a text may stand for in the place of an object.
+_EXPRESSION: Final = ("an object or an expression ${…}", lambda value: value.startswith("${") and value.endswith("}"))
+_NAME: Final = ("a task or the name of one", lambda value: True)
 
 
 class Semantics(StrEnum):
@@ -173,9 +179,9 @@ def _state_changes(items: Mapping[str, Iterable[StateChangeEvent]]) -> dict[str,
 class SchemaDef(Definition):
     """A JSON, Avro or Protobuf schema attached to an input or output."""
 
-    name: str = ""
-    version: int = 1
-    type: str = "JSON"
+    name: str = attrs.field(default="", metadata=WRITTEN)
+    version: int = attrs.field(default=1, metadata=WRITTEN)
+    type: str = attrs.field(default="JSON", metadata=WRITTEN)
     data: Mapping[str, Any] | None = None
     external_ref: str | None = None
     extra: Mapping[str, Any] = attrs.field(factory=dict)
@@ -186,7 +192,7 @@ class CacheConfig:
     """Conductor's cacheConfig: stored and written back, without effect there and here."""
 
     key: str | None = None
-    ttl_ms: int | None = attrs.field(default=None, converter=optional_ms)  # ttlInSecond
+    ttl_ms: DurationMs | None = attrs.field(default=None, converter=optional_ms, metadata=in_json("ttlInSecond"))
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -194,7 +200,7 @@ class CacheConfig:
 class StateChangeEvent:
     """One entry of onStateChange: stored and written back."""
 
-    type: str = ""
+    type: str = attrs.field(default="", metadata=WRITTEN)
     payload: Mapping[str, Any] = attrs.field(factory=dict)
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
@@ -213,22 +219,24 @@ class RateLimitConfig:
 class TaskDef(Definition):
     """How tasks of one name are retried, timed out and limited. Durations are milliseconds; None means not given."""
 
-    name: str
+    name: str = attrs.field(metadata=NAMES)
     description: str | None = None
     retry_count: int | None = None
     retry_logic: RetryLogic | None = None
-    retry_delay_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    retry_delay_ms: DurationMs | None = attrs.field(default=None, converter=optional_ms)
     backoff_scale_factor: int | None = None
-    max_retry_delay_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    max_retry_delay_ms: DurationMs | None = attrs.field(default=None, converter=optional_ms)
     backoff_jitter_ms: int | None = attrs.field(default=None, converter=optional_ms)
-    timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
-    total_timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
-    response_timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
-    poll_timeout_ms: int | None = attrs.field(default=None, converter=optional_ms)
+    timeout_ms: DurationMs | None = attrs.field(default=None, converter=optional_ms)
+    total_timeout_ms: DurationMs | None = attrs.field(default=None, converter=optional_ms)
+    response_timeout_ms: DurationMs | None = attrs.field(default=None, converter=optional_ms)
+    poll_timeout_ms: DurationMs | None = attrs.field(default=None, converter=optional_ms)
     timeout_policy: TimeoutPolicy | None = None
     concurrent_exec_limit: int | None = None
     rate_limit_per_frequency: int | None = None
-    rate_limit_frequency_ms: int | None = attrs.field(default=None, converter=optional_ms)  # rateLimitFrequencyInSeconds
+    rate_limit_frequency_ms: DurationMs | None = attrs.field(
+        default=None, converter=optional_ms, metadata=in_json("rateLimitFrequencyInSeconds")
+    )
     input_keys: Sequence[str] = attrs.field(default=(), converter=_texts)
     output_keys: Sequence[str] = attrs.field(default=(), converter=_texts)
     runtime_metadata: Sequence[str] = attrs.field(default=(), converter=_texts)
@@ -256,7 +264,7 @@ class SubWorkflowParams:
     name: str | None = None
     version: int | None = None
     task_to_domain: Mapping[str, str] | None = None
-    workflow_definition: WorkflowDef | str | None = None
+    workflow_definition: WorkflowDef | str | None = attrs.field(default=None, metadata=in_json(stands=_EXPRESSION))
     idempotency_key: str | None = None
     idempotency_strategy: IdempotencyStrategy | str | None = None
     priority: Any = None
@@ -267,17 +275,17 @@ class SubWorkflowParams:
 class WorkflowTask:
     """One node of a workflow definition. `type` is a `TaskType` name, or any other text for a worker's own type."""
 
-    name: str
-    task_reference_name: str
-    type: str = TaskType.SIMPLE
+    name: str = attrs.field(metadata=NAMES)
+    task_reference_name: str = attrs.field(metadata=NAMES)
+    type: str = attrs.field(default=TaskType.SIMPLE, metadata=in_json(written=True, strict=True, also="workflowTaskType"))
     description: str | None = None
     input_parameters: Mapping[str, Any] = attrs.field(factory=dict)
     optional: bool = False
     permissive: bool = False
-    start_delay_ms: int = attrs.field(default=0, converter=plain_ms)
+    start_delay_ms: DurationMs = attrs.field(default=DurationMs(0), converter=plain_ms, metadata=in_json("startDelay"))
     retry_count: int | None = None
     async_complete: bool = False
-    task_definition: TaskDef | None = None
+    task_definition: TaskDef | None = attrs.field(default=None, metadata=in_json(inherits="name"))
     sub_workflow_param: SubWorkflowParams | None = None
     dynamic_task_name_param: str | None = None
     dynamic_fork_tasks_param: str | None = None
@@ -304,8 +312,11 @@ class WorkflowTask:
     on_state_change: Mapping[str, Sequence[StateChangeEvent]] = attrs.field(factory=dict, converter=_state_changes)
     metadata: Mapping[str, Any] = attrs.field(factory=dict)
     #: What undoes this task when the execution fails later: a task, or the name of one (see `compensation`).
-    compensate: WorkflowTask | str | None = None
+    compensate: WorkflowTask | str | None = attrs.field(default=None, metadata=in_json(stands=_NAME))
     extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+    #: The codec counts how deep they are nested.
+    HOLDS_ITS_LIKE: ClassVar = True
 
     def __repr__(self) -> str:
         return brief(self)
@@ -331,23 +342,23 @@ class WorkflowTask:
 class WorkflowDef(Definition):
     """What should happen: a named, versioned tree of tasks."""
 
-    name: str
-    version: int = 1
+    name: str = attrs.field(metadata=NAMES)
+    version: int = attrs.field(default=1, metadata=WRITTEN)
     description: str | None = None
-    tasks: Sequence[WorkflowTask] = attrs.field(default=(), converter=_tasks)
+    tasks: Sequence[WorkflowTask] = attrs.field(default=(), converter=_tasks, metadata=WRITTEN)
     input_parameters: Sequence[str] = attrs.field(default=(), converter=_texts)
     output_parameters: Mapping[str, Any] = attrs.field(factory=dict)
     input_template: Mapping[str, Any] = attrs.field(factory=dict)
     variables: Mapping[str, Any] = attrs.field(factory=dict)
     failure_workflow: str | None = None
     failure_workflow_version: int | None = None
-    schema_version: int = 2
+    schema_version: int = attrs.field(default=2, metadata=WRITTEN)
     restartable: bool = True
     workflow_status_listener_enabled: bool | None = None
     workflow_status_listener_sink: str | None = None
     owner_email: str | None = None
     timeout_policy: WorkflowTimeoutPolicy | None = None
-    timeout_ms: int = attrs.field(default=0, converter=plain_ms)
+    timeout_ms: DurationMs = attrs.field(default=DurationMs(0), converter=plain_ms)
     rate_limit_config: RateLimitConfig | None = None
     input_schema: SchemaDef | None = None
     output_schema: SchemaDef | None = None
@@ -375,7 +386,7 @@ class StartWorkflowRequest:
     need not be registered.
     """
 
-    name: str = ""
+    name: str = attrs.field(default="", metadata=NAMES)
     version: int | None = None
     workflow_def: WorkflowDef | None = None
     input: Mapping[str, Any] = attrs.field(factory=dict)

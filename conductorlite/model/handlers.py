@@ -13,6 +13,7 @@ from typing import Any
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, present
 from conductorlite.model.codec import Definition
+from conductorlite.model.scalars import NAMES, WRITTEN, in_json
 
 __all__ = [
     "ActionType",
@@ -96,13 +97,15 @@ class EventAction:
     With `expand_inline_json` texts of the payload that are JSON objects or lists are read as such before `${…}` is resolved.
     """
 
-    action: str
-    start_workflow: StartWorkflow | None = None
-    complete_task: TaskDetails | None = None
-    fail_task: TaskDetails | None = None
-    terminate_workflow: TerminateWorkflow | None = None
-    update_workflow_variables: UpdateWorkflowVariables | None = None
-    expand_inline_json: bool = False
+    action: str = attrs.field(metadata=NAMES)
+    start_workflow: StartWorkflow | None = attrs.field(default=None, metadata=in_json("start_workflow"))
+    complete_task: TaskDetails | None = attrs.field(default=None, metadata=in_json("complete_task"))
+    fail_task: TaskDetails | None = attrs.field(default=None, metadata=in_json("fail_task"))
+    terminate_workflow: TerminateWorkflow | None = attrs.field(default=None, metadata=in_json("terminate_workflow"))
+    update_workflow_variables: UpdateWorkflowVariables | None = attrs.field(
+        default=None, metadata=in_json("update_workflow_variables")
+    )
+    expand_inline_json: bool = attrs.field(default=False, metadata=in_json("expandInlineJSON"))
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 
@@ -118,12 +121,12 @@ class EventHandler(Definition):
     message is acted upon; `evaluator_type` is its language (default: JavaScript, with the payload as `$`).
     """
 
-    name: str
-    event: str
+    name: str = attrs.field(metadata=NAMES)
+    event: str = attrs.field(metadata=NAMES)
     condition: str | None = None
     evaluator_type: str | None = None
-    actions: Sequence[EventAction] = attrs.field(default=(), converter=_actions)
-    active: bool = False
+    actions: Sequence[EventAction] = attrs.field(default=(), converter=_actions, metadata=WRITTEN)
+    active: bool = attrs.field(default=False, metadata=WRITTEN)
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 
 

@@ -98,8 +98,7 @@ def task_limit(task: WorkflowTask) -> Terms:
     given = task.task_definition
     if given is None:
         return NO_LIMIT
-    rate, window = max(0, given.rate_limit_per_frequency or 0), given.rate_limit_frequency_ms
-    window = 1_000 if window is None else window
+    rate, window = max(0, given.rate_limit_per_frequency or 0), _given(given.rate_limit_frequency_ms, 1_000)
     if window <= 0:
         rate = 0
     return Terms(concurrent=max(0, given.concurrent_exec_limit or 0), rate=rate, window_ms=window if rate else 0)

@@ -1,7 +1,7 @@
 """One JSON scalar at a time, read as leniently as Conductor's parser (Jackson) reads it; and what its properties are called.
 
 Every reader takes the JSON value and returns the Python one, or raises `Wrong` with a message that says what was expected and
-what was found. The tables say which properties hold which fields, which are always written, and which must be text.
+what was found: each is a hook of the codec's converter. `property_of` is what a field's metadata says of its property.
 
 The text of what is JSON for certain, and how deep and how large a document may be.
 """
@@ -10,38 +10,42 @@ from __future__ import annotations
 
 import json
 import json.encoder
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, NewType, TypeVar, get_args
 
 from conductorlite.model import attrs
 from conductorlite.model.later import decimal
 
 __all__ = [
-    "ALWAYS_WRITTEN",
-    "ANSWERED",
-    "DURATION_PROPERTIES",
     "ENTRY_SIZE",
     "EXTRA",
-    "INSTANTS",
     "LARGEST_VERSION",
     "MAX_DEPTH",
     "MAX_INTEGER",
     "MAX_NESTING",
     "MAX_SIZE",
-    "REQUIRED_TEXT",
+    "NAMES",
+    "WRITTEN",
+    "DurationMs",
+    "InstantMs",
+    "Property",
     "Wrong",
     "boolean",
+    "camel_case",
     "choice",
     "chunks",
     "duration_ms",
     "encoded",
+    "in_json",
+    "in_seconds",
     "instant",
     "integer",
     "is_integer",
+    "is_of",
     "json_names",
-    "property_name",
+    "property_of",
     "shown",
     "step_path",
     "strict_text",
@@ -60,41 +64,79 @@ ENTRY_SIZE: Final = 8
 #: of JSON, so that fifty just fit the depth that canonical JSON accepts.
 MAX_NESTING: Final = 50
 
-#: Fields in milliseconds whose property in Conductor's JSON is in seconds, and that property's name.
-DURATION_PROPERTIES: Final = {
-    "interval_ms": "intervalSeconds",
-    "misfire_grace_ms": "misfireGraceSeconds",
-    "max_retry_delay_ms": "maxRetryDelaySeconds",
-    "poll_timeout_ms": "pollTimeoutSeconds",
-    "rate_limit_frequency_ms": "rateLimitFrequencyInSeconds",
-    "response_timeout_ms": "responseTimeoutSeconds",
-    "retry_delay_ms": "retryDelaySeconds",
-    "start_delay_ms": "startDelay",
-    "timeout_ms": "timeoutSeconds",
-    "total_timeout_ms": "totalTimeoutSeconds",
-    "ttl_ms": "ttlInSecond",
-}
+#: Largest integer of Conductor (a Java long) and of every store.
+MAX_INTEGER: Final = 2**63 - 1
+
+#: Largest version of a workflow: 32 bits in Conductor, whose clients cannot read a larger one.
+LARGEST_VERSION: Final = 2**31 - 1
+
+#: The field in which a class keeps the properties it does not know.
+EXTRA: Final = "extra"
+
+#: Milliseconds whose property in Conductor's JSON is in seconds.
+DurationMs = NewType("DurationMs", int)
+
+#: An instant in epoch ms, which may be written as an ISO text too.
+InstantMs = NewType("InstantMs", int)
 
 
-#: Fields whose property in Conductor's JSON is not in camelCase.
-_NAMED_OTHERWISE: Final = {
-    "complete_task": "complete_task",
-    "expand_inline_json": "expandInlineJSON",
-    "fail_task": "fail_task",
-    "start_workflow": "start_workflow",
-    "terminate_workflow": "terminate_workflow",
-    "update_workflow_variables": "update_workflow_variables",
-}
+class Property(NamedTuple):
+    """What the metadata of a field says of its property in JSON."""
+
+    #: Its name where that is not the field's in camelCase, with `Seconds` for a duration.
+    name: str | None = None
+    #: Written even when it equals the default: what identifies a thing. Readers of the JSON should not need to know our defaults.
+    written: bool = False
+    #: A number or a boolean is surely a mistake here, and not a loosely written text.
+    strict: bool = False
+    #: The name of another property that stands in for it where it is absent.
+    also: str | None = None
+    #: A property of the object around that an embedded object has, too, unless it has its own.
+    inherits: str | None = None
+    #: What a text may stand for in the place of an object, and whether it is one that does.
+    stands: tuple[str, Callable[[str], bool]] | None = None
+    #: Of `extra`: properties that Conductor's server writes into its answers, and that say nothing of what is wanted.
+    answered: frozenset[str] = frozenset()
 
 
-def property_name(field: str) -> str:
-    """The name of a field in Conductor's JSON: camelCase, and the name with `Seconds` for a duration."""
-    if field in DURATION_PROPERTIES:
-        return DURATION_PROPERTIES[field]
-    if field in _NAMED_OTHERWISE:
-        return _NAMED_OTHERWISE[field]
-    head, *rest = field.split("_")
+def in_json(name: str | None = None, **said: Any) -> Mapping[str, Property]:
+    """The metadata of a field whose property is not as the rule has it: see `Property`."""
+    return {"json": Property(name, **said)}
+
+
+#: Metadata of what is always written, and of what names a thing besides.
+WRITTEN: Final = in_json(written=True)
+NAMES: Final = in_json(written=True, strict=True)
+
+_AS_THE_RULE_HAS_IT: Final = Property()
+
+
+def property_of(field: attrs.Attribute[Any]) -> Property:
+    """What the metadata of a field says."""
+    found: Property = field.metadata.get("json", _AS_THE_RULE_HAS_IT)
+    return found
+
+
+def camel_case(name: str) -> str:
+    """A name in snake_case as Conductor's JSON has it."""
+    head, *rest = name.split("_")
     return head + "".join(word.capitalize() for word in rest)
+
+
+@cache
+def json_names(kind: Any) -> dict[str, str]:
+    """The JSON property of each field of an attrs class, without `extra`, in the order of the fields."""
+    attrs.resolve_types(kind)
+    return {field.name: property_of(field).name or camel_case(_unit(field)) for field in attrs.fields(kind) if field.name != EXTRA}
+
+
+def _unit(field: attrs.Attribute[Any]) -> str:
+    return f"{field.name.removesuffix('_ms')}_seconds" if is_of(field, DurationMs) else field.name
+
+
+def is_of(field: attrs.Attribute[Any], *kinds: Any) -> bool:
+    """Whether a field, whose type is resolved, is of one of these types, or None."""
+    return {*(get_args(field.type) or (field.type,))} - {type(None)} <= {*kinds}
 
 
 def step_path(path: str, key: str | int) -> str:
@@ -107,59 +149,7 @@ def step_path(path: str, key: str | int) -> str:
     return f"{path}['{quoted}']"
 
 
-#: The field in which a class keeps the properties it does not know.
-EXTRA: Final = "extra"
-
-#: What identifies a thing is written even when it equals a default: readers of the JSON should not need to know our
-#: defaults.
-ALWAYS_WRITTEN: Final = {
-    "CronSchedule": frozenset({"cron_expression"}),
-    "EventAction": frozenset({"action"}),
-    "EventHandler": frozenset({"name", "event", "actions", "active"}),
-    "SchemaDef": frozenset({"name", "version", "type"}),
-    "StartWorkflowRequest": frozenset({"name"}),
-    "StateChangeEvent": frozenset({"type"}),
-    "WorkflowDef": frozenset({"name", "version", "tasks", "schema_version"}),
-    "WorkflowSchedule": frozenset({"name", "start_workflow_request"}),
-    "WorkflowTask": frozenset({"name", "task_reference_name", "type"}),
-}
-
-#: Where a number or a boolean is surely a mistake and not a loosely written text.
-REQUIRED_TEXT: Final = {
-    "CronSchedule": frozenset({"cron_expression"}),
-    "EventAction": frozenset({"action"}),
-    "EventHandler": frozenset({"name", "event"}),
-    "StartWorkflowRequest": frozenset({"name"}),
-    "TaskDef": frozenset({"name"}),
-    "WorkflowDef": frozenset({"name"}),
-    "WorkflowSchedule": frozenset({"name"}),
-    "WorkflowTask": frozenset({"name", "task_reference_name", "type"}),
-}
-
-#: Instants, which may be written as ISO texts too.
-INSTANTS: Final = frozenset({"at", "schedule_start_time", "schedule_end_time"})
-
-#: Properties that Conductor's server writes into its answers, and that say nothing of what is wanted.
-ANSWERED: Final = {
-    "WorkflowSchedule": frozenset(
-        {"createTime", "updatedTime", "updatedBy", "nextRunTime", "running", "buffered", "backfills", "recent"}
-    ),
-}
-
-
-@cache
-def json_names(kind: Any) -> dict[str, str]:
-    """The JSON property of each field of an attrs class, without `extra`, in the order of the fields."""
-    return {field.name: property_name(field.name) for field in attrs.fields(kind) if field.name != EXTRA}
-
-
 E = TypeVar("E", bound=Enum)
-
-#: Largest integer of Conductor (a Java long) and of every store.
-MAX_INTEGER: Final = 2**63 - 1
-
-#: Largest version of a workflow: 32 bits in Conductor, whose clients cannot read a larger one.
-LARGEST_VERSION: Final = 2**31 - 1
 
 _TRUTH: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
@@ -178,7 +168,7 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:56]}…{text[-1:]}"
 
 
-def text(value: object) -> str:
+def text(value: object, _: object = None) -> str:
     """Text; numbers and booleans become the text JSON writes for them (`true` → `"true"`)."""
     if isinstance(value, str):
         return value
@@ -187,14 +177,14 @@ def text(value: object) -> str:
     raise Wrong(f"expected text, got {shown(value)}")
 
 
-def strict_text(value: object) -> str:
+def strict_text(value: object, _: object = None) -> str:
     """Text and nothing else, for what names a thing."""
     if isinstance(value, str):
         return value
     raise Wrong(f"expected text, got {shown(value)}")
 
 
-def boolean(value: object) -> bool:
+def boolean(value: object, _: object = None) -> bool:
     """A boolean, its text in Java's three spellings, or an integer (0 is false)."""
     if isinstance(value, bool):
         return value
@@ -210,7 +200,7 @@ def is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def integer(value: object) -> int:
+def integer(value: object, _: object = None) -> int:
     """An integer within a Java long, also as text (`"5"`) or as a float without a fraction (`5.0`)."""
     if type(value) is int and abs(value) <= MAX_INTEGER:
         return value
@@ -222,12 +212,12 @@ def integer(value: object) -> int:
     return int(number)
 
 
-def instant(value: object) -> int | str:
+def instant(value: object, _: object = None) -> int | str:
     """An instant as its field takes it: epoch ms, or a text that is no number."""
     return value if isinstance(value, str) and not value.strip().lstrip("-").isdigit() else integer(value)
 
 
-def duration_ms(value: object) -> int:
+def duration_ms(value: object, _: object = None) -> int:
     """Milliseconds of a duration in seconds; a fraction is accepted down to one millisecond."""
     if type(value) is int and abs(value) <= MAX_INTEGER // 1000:
         return value * 1000
@@ -241,6 +231,14 @@ def duration_ms(value: object) -> int:
     if milliseconds != milliseconds.to_integral_value():
         raise Wrong(f"expected whole seconds or milliseconds, got {shown(value)}")
     return int(milliseconds)
+
+
+def in_seconds(milliseconds: int | None) -> int | float | str | None:
+    """A duration as its property has it; a text where a float has too few digits, which is read as a number."""
+    if milliseconds is None or milliseconds % 1000 == 0:
+        return None if milliseconds is None else milliseconds // 1000
+    exact = decimal.Decimal(milliseconds).scaleb(-3)
+    return float(exact) if decimal.Decimal(repr(float(exact))) == exact else str(exact)
 
 
 def whole_seconds(milliseconds: int | None) -> int | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse, present
 from conductorlite.model.codec import Definition
 from conductorlite.model.definitions import StartWorkflowRequest
+from conductorlite.model.scalars import NAMES, WRITTEN, DurationMs, InstantMs, in_json
 from conductorlite.model.texts import Milliseconds, to_instant, to_ms
 from conductorlite.model.triggers import trigger_document
 
@@ -30,6 +31,12 @@ __all__ = [
     "progress_from_text",
     "progress_to_text",
 ]
+
+
+#: What Conductor's server writes into its answers, which says nothing of what is wanted.
+_ANSWERED: Final = in_json(
+    answered=frozenset({"createTime", "updatedTime", "updatedBy", "nextRunTime", "running", "buffered", "backfills", "recent"})
+)
 
 
 class OverlapPolicy(StrEnum):
@@ -81,7 +88,7 @@ def _zone(value: str | None) -> str:
 class CronSchedule:
     """A cron expression and the zone of the clock on the wall it is read against."""
 
-    cron_expression: str
+    cron_expression: str = attrs.field(metadata=NAMES)
     zone_id: str = attrs.field(default="UTC", converter=_zone)
 
 
@@ -106,24 +113,24 @@ class WorkflowSchedule(Definition):
     or text such as "90s".
     """
 
-    name: str
-    start_workflow_request: StartWorkflowRequest
+    name: str = attrs.field(metadata=NAMES)
+    start_workflow_request: StartWorkflowRequest = attrs.field(metadata=WRITTEN)
     description: str | None = None
     cron_expression: str | None = None
     zone_id: str = attrs.field(default="UTC", converter=_zone)
     cron_schedules: Sequence[CronSchedule] = attrs.field(default=(), converter=_schedules)
-    interval_ms: int | None = attrs.field(default=None, converter=_span)
-    at: int | None = attrs.field(default=None, converter=_instant)
+    interval_ms: DurationMs | None = attrs.field(default=None, converter=_span)
+    at: InstantMs | None = attrs.field(default=None, converter=_instant)
     trigger: Mapping[str, Any] | None = attrs.field(default=None, converter=_trigger)
-    schedule_start_time: int | None = attrs.field(default=None, converter=_instant)
-    schedule_end_time: int | None = attrs.field(default=None, converter=_instant)
+    schedule_start_time: InstantMs | None = attrs.field(default=None, converter=_instant)
+    schedule_end_time: InstantMs | None = attrs.field(default=None, converter=_instant)
     run_catchup_schedule_instances: bool = False
-    misfire_grace_ms: int | None = attrs.field(default=None, converter=_span)
+    misfire_grace_ms: DurationMs | None = attrs.field(default=None, converter=_span)
     overlap_policy: OverlapPolicy = attrs.field(default=OverlapPolicy.ALLOW_ALL, converter=OverlapPolicy)
     paused: bool = False
     paused_reason: str | None = None
     created_by: str | None = None
-    extra: Mapping[str, Any] = attrs.field(factory=dict)
+    extra: Mapping[str, Any] = attrs.field(factory=dict, metadata=_ANSWERED)
 
 
 @attrs.frozen(kw_only=True, slots=True)

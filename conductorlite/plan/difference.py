@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
-from conductorlite.model.scalars import property_name
+from conductorlite.model.scalars import json_names
 from conductorlite.plan.tree import Branch, TreePosition, positions
 
 __all__ = ["DefinitionDiff", "diff", "in_words", "renamed"]
@@ -103,14 +103,15 @@ def diff(old: WorkflowDef, new: WorkflowDef) -> DefinitionDiff:
 
 
 def _fields(old: Any, new: Any, without: frozenset[str]) -> Iterator[str]:
-    for field in attrs.fields(type(new)):
+    kind: Any = type(new)
+    for field in attrs.fields(kind):
         one, other = getattr(old, field.name), getattr(new, field.name)
         if field.name in without or one == other:
             continue
         if field.name == "extra":
             yield from sorted(key for key in {*one, *other} if one.get(key) != other.get(key))
         else:
-            yield property_name(field.name)
+            yield json_names(kind)[field.name]
 
 
 def _changes(old: WorkflowTask, new: WorkflowTask) -> Iterator[str]:

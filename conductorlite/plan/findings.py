@@ -22,7 +22,7 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import LOOP_DELIMITER, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem, Severity
 from conductorlite.model.later import pattern
-from conductorlite.model.scalars import property_name, step_path
+from conductorlite.model.scalars import camel_case, step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.tree import (
     OPERATOR_TYPES,
@@ -250,7 +250,7 @@ def check_extras(thing: WorkflowDef | TaskDef | WorkflowTask, path: str, finding
     for field in _PARTS:
         part = getattr(thing, field, None)
         if part is not None:
-            _unknown(part.extra, f"{path}.{property_name(field)}", findings)
+            _unknown(part.extra, f"{path}.{camel_case(field)}", findings)
     for status, events in task.on_state_change.items() if task is not None else ():
         for index, event in enumerate(events):
             _unknown(event.extra, step_path(step_path(f"{path}.onStateChange", status), index), findings)

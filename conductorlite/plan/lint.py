@@ -25,7 +25,7 @@ from conductorlite.model.definitions import (
 from conductorlite.model.errors import InvalidExpression, InvalidInput, Problem
 from conductorlite.model.later import pattern
 from conductorlite.model.policies import retry_delay, task_policy
-from conductorlite.model.scalars import DURATION_PROPERTIES, property_name, step_path
+from conductorlite.model.scalars import DurationMs, is_of, json_names, step_path
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.expressions import check_portable_expression
@@ -322,12 +322,12 @@ class _Linting:
 
     def _check_spans(self, node: TreePosition) -> None:
         defn, task = self._scope.defn, node.task
-        own = task.task_definition
+        own, names = task.task_definition, json_names(TaskDef)
         if own is not None and own.timeout_policy != TimeoutPolicy.ALERT_ONLY:
             for shorter, longer in (("timeout_ms", "response_timeout_ms"), ("total_timeout_ms", "timeout_ms")):
                 if 0 < (getattr(own, shorter) or 0) < (getattr(own, longer) or 0):
-                    message = f"is longer than {property_name(shorter)}, which always comes first"
-                    self._findings.warn(f"{node.path}.taskDefinition.{property_name(longer)}", message)
+                    message = f"is longer than {names[shorter]}, which always comes first"
+                    self._findings.warn(f"{node.path}.taskDefinition.{names[longer]}", message)
         if defn.timeout_ms <= 0 or defn.timeout_policy == WorkflowTimeoutPolicy.ALERT_ONLY:
             return
         limit = f"longer than the workflow's timeout of {_seconds(defn.timeout_ms)}"
@@ -342,7 +342,7 @@ class _Linting:
         where = node.path if task.task_definition is None else f"{node.path}.taskDefinition"
         for field in ("timeout_ms", "total_timeout_ms"):
             if (getattr(definition, field) or 0) > defn.timeout_ms:
-                self._findings.warn(f"{where}.{property_name(field)}", f"is {limit}")
+                self._findings.warn(f"{where}.{names[field]}", f"is {limit}")
         if definition.retry_count is None and task.retry_count is None:
             return
         policy = task_policy(attrs.evolve(task, task_definition=definition), Semantics.ORKES, operator=False)
@@ -499,6 +499,7 @@ def _scripts(task: WorkflowTask) -> Iterator[tuple[str, object]]:
 
 
 def _check_seconds(thing: WorkflowDef | WorkflowTask | TaskDef | None, path: str, findings: Findings) -> None:
-    for field, name in DURATION_PROPERTIES.items():
-        if (getattr(thing, field, None) or 0) % 1000:
-            findings.error(f"{path}.{name}", "is no whole number of seconds, which Conductor takes alone")
+    kind: Any = type(thing)
+    for field in () if thing is None else attrs.fields(kind):
+        if is_of(field, DurationMs) and (getattr(thing, field.name) or 0) % 1000:
+            findings.error(f"{path}.{json_names(kind)[field.name]}", "is no whole number of seconds, which Conductor takes alone")

@@ -23,7 +23,7 @@ from conductorlite.model.definitions import (
 )
 from conductorlite.model.errors import MissingExtra
 from conductorlite.model.later import functions
-from conductorlite.model.scalars import LARGEST_VERSION, is_integer, property_name
+from conductorlite.model.scalars import LARGEST_VERSION, is_integer, json_names
 from conductorlite.plan.findings import (
     Findings,
     Scope,
@@ -134,7 +134,7 @@ def check_task_def(task_def: TaskDef, path: str, findings: Findings, *, embedded
     for field in _NOT_NEGATIVE:
         value = getattr(task_def, field)
         if value is not None and value < 0:
-            findings.error(f"{path}.{property_name(field)}", "is negative")
+            findings.error(f"{path}.{json_names(TaskDef)[field]}", "is negative")
     scale = task_def.backoff_scale_factor
     if scale is not None and scale < 1:
         findings.error(f"{path}.backoffScaleFactor", f"is {scale}, but must be at least 1")

@@ -25,7 +25,7 @@ from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy, SchemaDef, TaskDef, TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.later import functions, module, pattern
-from conductorlite.model.scalars import LARGEST_VERSION, MAX_NESTING, property_name, step_path
+from conductorlite.model.scalars import LARGEST_VERSION, MAX_NESTING, camel_case, json_names, step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, blank, check_extras, check_names, check_served, is_expression
 from conductorlite.plan.references import check_references, check_secrets
@@ -256,6 +256,7 @@ def examine(value: object, path: str, kind: Any) -> tuple[list[Problem], list[Pa
 
 @cache
 def _form(declared: Any) -> _Form:
+    declared = getattr(declared, "__supertype__", declared)  # milliseconds are numbers
     origin, arguments = get_origin(declared) or declared, get_args(declared)
     if origin in (Union, UnionType):
         members = tuple(map(_form, arguments))
@@ -303,10 +304,11 @@ def _given_fields(item: Any, where: str, kind: Any) -> Iterator[tuple[object, st
         if value is default or type(value) in fitting or (mapping and not value and type(value) is dict):
             continue
         # Unknown properties are beside the known ones in the JSON, not below a property of their own.
-        yield value, where if name == "extra" else step_path(where, property_name(name)), form
+        yield value, step_path(where, name) if name else where, form
 
 
-#: A field: its name, form and default, the types of which every value fits, and whether it is a mapping.
+#: A field: its property's name (none: of those that are not known), form and default, the types of which every value fits, and
+#: whether it is a mapping.
 _Field = tuple[str, _Form, object, frozenset[type], bool]
 
 
@@ -314,8 +316,9 @@ _Field = tuple[str, _Form, object, frozenset[type], bool]
 def _fields(kind: Any) -> tuple[Callable[[Any], tuple[object, ...]], tuple[_Field, ...]]:
     """How the fields of a class are read all at once, and what each is."""
     attrs.resolve_types(kind)
-    declared = [(field.name, _form(field.type), field.default) for field in attrs.fields(kind)]
-    return attrgetter(*(name for name, _, _ in declared)), tuple(
+    names = json_names(kind)
+    declared = [(names.get(field.name, ""), _form(field.type), field.default) for field in attrs.fields(kind)]
+    return attrgetter(*(field.name for field in attrs.fields(kind))), tuple(
         (name, form, default, form.fitting, form.origin is Mapping) for name, form, default in declared
     )
 
@@ -325,7 +328,7 @@ def _named(wanted: Any) -> str:
         return " or ".join(_named(each) for each in get_args(wanted) if each is not type(None))
     if isinstance(wanted, type) and issubclass(wanted, Enum):
         return f"a {wanted.__name__} ({', '.join(str(member.value) for member in wanted)})"
-    if wanted is int:
+    if getattr(wanted, "__supertype__", wanted) is int:
         return "an integer of at most 64 bits"
     plain = {str: "text", bool: "True or False", Sequence: "a list", Mapping: "a mapping"}
     return plain.get(get_origin(wanted) or wanted) or f"a {wanted.__name__}"
@@ -418,7 +421,7 @@ def _check_body(body: Any, path: str, findings: Findings) -> None:
     if isinstance(body, handlers.UpdateWorkflowVariables) and not body.variables:
         findings.error(f"{path}.variables", "is empty")
     for field in _TEMPLATES[type(body).__name__]:
-        _check_template(getattr(body, field), f"{path}.{property_name(field)}", findings)
+        _check_template(getattr(body, field), f"{path}.{camel_case(field)}", findings)
 
 
 def _check_key(body: handlers.StartWorkflow, path: str, findings: Findings) -> None:

@@ -31,6 +31,7 @@ extras = st.dictionaries(names.map(lambda name: f"x-{name}"), json_values, max_s
 
 
 def _of_type(kind: Any, nested: Mapping[Any, st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    kind = getattr(kind, "__supertype__", kind)  # milliseconds are numbers
     if kind in nested:
         return nested[kind]
     if get_origin(kind) in (Union, UnionType):

@@ -20,7 +20,7 @@ from conductorlite import AsyncEngine, Engine, TaskResult, VirtualClock, Workflo
 from conductorlite.cli.commands import complete
 from conductorlite.engine.config import services
 from conductorlite.ext.workers import system_workers
-from conductorlite.model.scalars import property_name
+from conductorlite.model.scalars import camel_case
 from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.store.documents import TASKS, WORKFLOWS
 
@@ -120,13 +120,13 @@ def test_no_model() -> None:
 def test_there_is_no_protobuf() -> None:
     """No module imports it, and no report or definition has a field for a message of it."""
     assert sorted(_imported() & PROTOBUF) == []
-    fields = {property_name(field.name) for field in attrs.fields(TaskResult)}
+    fields = {camel_case(field.name) for field in attrs.fields(TaskResult)}
     assert fields & {"inputMessage", "outputMessage", "taskInputMessage", "taskOutputMessage"} == set()
 
 
 def test_a_report_has_no_such_field() -> None:
     """What a worker reports says nothing of latencies, of a child, or of being canceled."""
-    fields = {property_name(field.name) for field in attrs.fields(TaskResult)}
+    fields = {camel_case(field.name) for field in attrs.fields(TaskResult)}
     assert fields & {"executionMetadata", "subWorkflowId", "supportsCancellation"} == set()
 
 

@@ -18,7 +18,7 @@ from conductorlite import Engine, TaskResult, TaskStatus, TaskType, WorkflowStat
 from conductorlite.engine.config import services
 from conductorlite.model import definitions, handlers
 from conductorlite.model.decisions import EventKind
-from conductorlite.model.scalars import property_name
+from conductorlite.model.scalars import json_names
 
 FIELDS: Final = "compatibility-fields.md"
 OPERATIONS: Final = "compatibility-operations.md"
@@ -82,8 +82,7 @@ OPERATION_SECTIONS: Final = sections(OPERATIONS)
 @pytest.mark.parametrize("name", [*DEFINITIONS, *HANDLERS])
 def test_every_field_has_a_row(name: str) -> None:
     """The section of a class names each of its fields once, by the property of Conductor's JSON."""
-    fields = [field.name for field in attrs.fields(_class_of(name)) if field.name != "extra"]
-    assert sorted(_names(FIELD_SECTIONS[name])) == sorted(property_name(field) for field in fields)
+    assert sorted(_names(FIELD_SECTIONS[name])) == sorted(json_names(_class_of(name)).values())
 
 
 def test_every_definition_class_has_a_section() -> None:
@@ -179,7 +178,7 @@ def test_what_is_kept_without_effect_is_said_to_be(name: str) -> None:
     rows = {_names([row])[0]: row for row in FIELD_SECTIONS[name]}
     for field, effect in GENERATOR.EFFECTS[name].items():
         if field != "extra":
-            _, verdict, how, _ = rows[property_name(field)]
+            _, verdict, how, _ = rows[json_names(_class_of(name))[field]]
             unused = verdict == "works: ignored as there" or how.startswith("accepted and kept, not acted upon")
             assert effect.startswith("kept") == unused, (field, effect, verdict, how)
 

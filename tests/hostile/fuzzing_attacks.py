@@ -18,7 +18,7 @@ from attacks import Engine, J, Run, flow, given, nested, node, start
 
 from conductorlite import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.errors import ConductorliteError
-from conductorlite.model.scalars import property_name
+from conductorlite.model.scalars import json_names
 
 __all__ = ["FUZZED"]
 
@@ -42,10 +42,6 @@ JUNK: dict[str, Any] = {
 DOCUMENTS = Path(__file__).parents[1] / "codec" / "definitions"
 
 
-def _property(field: str) -> str:
-    return property_name(field)
-
-
 def _variants(junk: Any) -> Iterator[J]:
     """Definitions in which one property holds this."""
     for one in _fields(WorkflowDef):
@@ -61,7 +57,7 @@ def _variants(junk: Any) -> Iterator[J]:
 
 
 def _fields(kind: type[attrs.AttrsInstance]) -> list[str]:
-    return [_property(field.name) for field in attrs.fields(kind) if field.name != "extra"]
+    return [*json_names(kind).values()]
 
 
 def _each(documents: Callable[[], Iterator[Any]]) -> Callable[[Engine], Run]:

@@ -19,7 +19,7 @@ IMPURE = frozenset(
 IMPORTERS = {
     "apscheduler": {"language/triggers.py"},
     "attrs": {"model/attrs.py"},
-    "cattrs": {"model/typed.py"},
+    "cattrs": {"model/codec.py", "model/typed.py"},
     "click": {"cli"},
     "fsspec": {"ext/fsspec.py"},
     "httpx": {"ext/conductor_worker.py", "ext/http.py"},
@@ -51,7 +51,7 @@ DOORS = {
     ("language/secrets.py", "urllib"),
     ("language/processes.py", "importlib"),
     ("model/clock.py", "pathlib"),
-    ("model/codec.py", "decimal"),
+    ("model/codec.py", "cattrs"),
     ("model/codec.py", "pathlib"),
     ("model/definitions.py", "conductorlite"),
     ("model/handlers.py", "conductorlite"),
@@ -89,6 +89,14 @@ def test_each_third_party_has_one_door() -> None:
         if PACKAGE / "testing" not in path.parents
     ]
     assert found == []
+
+
+def test_the_table_of_libraries_is_kept() -> None:
+    """ARCHITECTURE.md says where each library that comes with the package stands."""
+    text = (PACKAGE.parent / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("| library |")[2].partition("\n\n")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
+    said = {row[0].strip("`"): set(re.findall(r"`([^`]+)`", row[1])) for row in rows}
+    assert said == {name: IMPORTERS[name] for name in ("attrs", "cattrs", "sqlite_utils", "apscheduler")}
 
 
 def test_only_the_clock_reads_time() -> None:

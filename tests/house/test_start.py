@@ -14,7 +14,7 @@ from conductorlite.store.sqlite.backend import SQLiteBackend
 
 #: Modules of ours that a first workflow imports; those of others, on the Python that imports most; classes that attrs makes of ours
 #: with `Engine`, `flow` and `task`, and how many fields those have for which it writes an `__eq__` or a `__repr__`.
-OURS, OTHERS, CLASSES, WRITTEN = 118, 110, 128, 1065
+OURS, OTHERS, CLASSES, WRITTEN = 118, 133, 128, 1065
 
 FIRST = """
 import sys
@@ -33,7 +33,7 @@ print(*sorted(imported)); print(*sorted(whole))
 
 #: What is needed by those who ask for it.
 LATER = [
-    "asyncio", "cattrs", "apscheduler", "jsonschema", "sqlite_utils", "logging", "subprocess", "tempfile", "uuid",
+    "asyncio", "apscheduler", "jsonschema", "sqlite_utils", "logging", "subprocess", "tempfile", "uuid",
     "zoneinfo",
     "conductorlite.cli", "conductorlite.ext", "conductorlite.flows", "conductorlite.pages", "conductorlite.testing",
     "conductorlite.runtime.aio", "conductorlite.engine.admin", "conductorlite.engine.explain", "conductorlite.engine.invariants",
@@ -58,7 +58,8 @@ def modules_of_a_first_workflow(path: Path) -> tuple[set[str], set[str]]:
 
 def test_a_first_workflow_imports_what_it_needs(imported: tuple[set[str], set[str]]) -> None:
     """Neither rooms nor libraries that a first workflow does not use are imported."""
-    _, whole = imported
+    first, whole = imported
+    assert ("cattrs" in first, "cattrs" in whole) == (False, True)  # it reads the definition
     assert [name for name in LATER if any(one == name or one.startswith(f"{name}.") for one in whole)] == []
 
 

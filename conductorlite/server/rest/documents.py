@@ -20,7 +20,7 @@ from conductorlite.model.definitions import Semantics, TaskDef, TaskType, Workfl
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, TaskLog, Workflow
-from conductorlite.model.scalars import json_names, property_name
+from conductorlite.model.scalars import DurationMs, InstantMs, camel_case, json_names
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.tree import OPERATOR_TYPES
 from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
@@ -171,7 +171,7 @@ def _fits(kind: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
 def _fit(hint: Any, field: str) -> Callable[[Any], Any] | None:
     if get_origin(hint) in (Union, UnionType):
         hint = next((one for one in get_args(hint) if one not in (NoneType, str)), str)
-    if hint is int:
+    if hint in (int, DurationMs, InstantMs):
         return partial(_whole, _LONG if field in _LONGS else _INT)
     if get_origin(hint) is not None:
         inner = _fit(get_args(hint)[-1], field)
@@ -359,7 +359,7 @@ _TIMES: Final = frozenset({"startTime", "updateTime", "endTime", "scheduledTime"
 
 def summary(one: WorkflowSummary | TaskSummary) -> Json:
     """Conductor's WorkflowSummary or TaskSummary."""
-    document = {property_name(field.name): getattr(one, field.name) for field in attrs.fields(type(one))}
+    document = {camel_case(field.name): getattr(one, field.name) for field in attrs.fields(type(one))}
     for name in _TIMES & document.keys():
         if document[name] is not None:
             document[name] = time_text(document[name])

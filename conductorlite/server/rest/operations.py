@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, unquote
 from conductorlite.model import attrs
 from conductorlite.model.codec import document_of
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, ScheduleNotFound
-from conductorlite.model.scalars import json_names, property_name
+from conductorlite.model.scalars import camel_case, json_names
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean
 from conductorlite.server.safety import Role
@@ -141,7 +141,7 @@ def _parameters(function: Callable[..., Any], path: str) -> Iterator[Parameter]:
     for field, one in inspect.signature(function).parameters.items():
         if field in _GIVEN:
             continue
-        name = property_name(field)
+        name = camel_case(field)
         place = Place.BODY if field == "body" else Place.PATH if f"{{{name}}}" in path else Place.QUERY
         kind, many = _type_of(hints[field]) if place is not Place.BODY else (hints[field], False)
         kind, of = get_args(kind) if get_origin(kind) is Annotated else (kind, None)
@@ -166,7 +166,7 @@ class Operation:
     @property
     def name(self) -> str:
         """What the OpenAPI document calls it."""
-        return property_name(self.function.__name__.rstrip("_"))
+        return camel_case(self.function.__name__.rstrip("_"))
 
     def arguments(self, path: Mapping[str, str], query: bytes, body: bytes) -> dict[str, Any]:
         """What the function is called with; raises Refused, and InvalidInput for a body that is no JSON."""
