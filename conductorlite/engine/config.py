@@ -28,11 +28,12 @@ from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvalidInput, WouldDeadlock
 from conductorlite.model.later import pattern
-from conductorlite.model.pickling import StaysHere
+from conductorlite.model.pickling import stays_here
 from conductorlite.model.threads import NO_FILE, cached_property, forget_half_imported, out_of_files
 from conductorlite.store.ports import EventMessage, EventSource, Lock, PayloadCodec
 
 __all__ = [
+    "OF_AN_ENGINE",
     "EngineConfig",
     "Interceptor",
     "Part",
@@ -193,10 +194,13 @@ class EngineConfig:
         checked_name(self.name)
 
 
-class Part(StaysHere):
-    """What every part of an engine has: the turns, and the settings."""
+#: For what belongs to an engine; see `stays_here`.
+OF_AN_ENGINE: Final = "open an engine on the same store there (a store in memory is this process's own)"
 
-    _instead = "open an engine on the same store there (a store in memory is this process's own)"
+
+@stays_here(OF_AN_ENGINE)
+class Part:
+    """What every part of an engine has: the turns, and the settings."""
 
     def __init__(self, turns: Turns, config: EngineConfig) -> None:
         self._turns = turns

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from conductorlite.engine.clock_watch import ClockWatch
@@ -12,29 +12,26 @@ from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.payloads import PayloadSweep, location
 from conductorlite.engine.polling import Polling
-from conductorlite.engine.queries import Limits, Queries, queue_sizes
+from conductorlite.engine.queries import Queries, queue_sizes
 from conductorlite.engine.reports import Reports
 from conductorlite.engine.starts import StartTurns
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.model import attrs
 from conductorlite.model.decisions import name_at
 from conductorlite.model.errors import TaskNotFound
-from conductorlite.model.executions import AgendaEntry, PollData, Task, TaskLog, Workflow, frozen_task
+from conductorlite.model.executions import PollData, Task, TaskLog, Workflow, frozen_task
 from conductorlite.model.texts import Span, to_span
 from conductorlite.model.threads import cached_property
 from conductorlite.store.ports import IndexDAO, WritingTransaction
 
 if TYPE_CHECKING:
-    from conductorlite.engine.admin import Admin
-    from conductorlite.engine.definitions import Definitions
-    from conductorlite.engine.events import Events
     from conductorlite.engine.forks import Forks
-    from conductorlite.engine.schedules import Schedules, Timetable
+    from conductorlite.engine.schedules import Timetable
     from conductorlite.engine.search import Search
     from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
     from conductorlite.store.tables import ExternalStorageLocation
 
-__all__ = ["Core", "Nouns", "Payloads", "Tasks", "wake_schedule"]
+__all__ = ["Core", "Payloads", "Tasks", "wake_schedule"]
 
 
 @attrs.frozen(kw_only=True, slots=False, eq=False, repr=False)
@@ -175,60 +172,6 @@ class Payloads(Service):
         when the store keeps everything itself, and StorageErrors. Source of the rule: Conductor's `getExternalStorageLocation`.
         """
         return location(self._turns.payload_store, path, operation, payload_type, self._clock.now())
-
-
-class Nouns(Service):
-    """The services of an engine."""
-
-    core: Core
-    #: What running workers will report.
-    running: Callable[[], Iterable[AgendaEntry]]
-    #: Whether documents past the soft barrier are stored where the backend puts them by default.
-    documents_beside: bool
-
-    @cached_property
-    def definitions(self) -> Definitions:
-        """Definitions of workflows, tasks and schemas."""
-        from conductorlite.engine.definitions import Definitions
-
-        return Definitions(self._turns, self._config, self.core.control)
-
-    @cached_property
-    def tasks(self) -> Tasks:
-        """Tasks of any execution."""
-        return Tasks(self.core)
-
-    @cached_property
-    def schedules(self) -> Schedules:
-        """Schedules."""
-        from conductorlite.engine.schedules import Schedules
-
-        return Schedules(self._turns, self._config, self.core.timetable)
-
-    @cached_property
-    def events(self) -> Events:
-        """Events from outside, and their handlers."""
-        from conductorlite.engine.events import Events
-
-        return Events(self._turns, self._config, self.core.control.new_id)
-
-    @cached_property
-    def limits(self) -> Limits:
-        """Limits on executions and on tasks."""
-        return Limits(self._turns, self._config)
-
-    @cached_property
-    def payloads(self) -> Payloads:
-        """The payload storage."""
-        return Payloads(self._turns, self._config)
-
-    @cached_property
-    def admin(self) -> Admin:
-        """The store as a whole."""
-        from conductorlite.engine.admin import Admin
-
-        core = self.core
-        return Admin(self._turns, self._config, core.queries, core.control, core.searching, self.running, self.documents_beside)
 
 
 def wake_schedule(tx: WritingTransaction, workflow: Workflow) -> None:

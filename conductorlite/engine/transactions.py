@@ -17,18 +17,18 @@ from contextlib import contextmanager
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, MissingCapability
-from conductorlite.model.pickling import StaysHere
+from conductorlite.model.pickling import stays_here
 from conductorlite.store.ports import Capability, JoinableBackend, JoinedTransaction
 from conductorlite.store.tables import Parameters, Rows
 
 __all__ = ["OwnTransaction", "joined"]
 
 
-class OwnTransaction(StaysHere):
+@stays_here("it is one block of one thread; send the values to be written")
+class OwnTransaction:
     """What an application writes with a transaction; see `Engine.transaction`."""
 
     __slots__ = ("_turns", "_within")
-    _instead = "it is one block of one thread; send the values to be written"
 
     def __init__(self, turns: Turns, within: JoinedTransaction) -> None:
         self._turns = turns

@@ -14,14 +14,14 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Final, overload
 
 from conductorlite.engine.clock_watch import ClockWatch
-from conductorlite.engine.config import EngineConfig, refuse_forked, refuse_handlers
+from conductorlite.engine.config import OF_AN_ENGINE, EngineConfig, one_process, refuse_forked, refuse_handlers
 from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked, rerun_data
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.holders import Holding
-from conductorlite.engine.nouns import Core, Nouns, wake_schedule
+from conductorlite.engine.nouns import Core, Payloads, Tasks, wake_schedule
 from conductorlite.engine.payloads import PayloadStore
 from conductorlite.engine.polling import GLANCE_MS, Asker, Polling
-from conductorlite.engine.queries import Queries
+from conductorlite.engine.queries import Limits, Queries
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.reports import Reports, Secrecy, cut_result, kept_result
 from conductorlite.engine.starts import StartTurns
@@ -54,15 +54,20 @@ from conductorlite.model.executions import (
     frozen_workflow,
 )
 from conductorlite.model.later import functions
+from conductorlite.model.pickling import stays_here
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Span, as_map, as_text, member_of, printable, to_span
-from conductorlite.model.threads import clean_up
+from conductorlite.model.threads import cached_property, clean_up
 from conductorlite.store.payloads import open_payloads
 from conductorlite.store.places import opened
 from conductorlite.store.ports import Backend, IndexDAO, PayloadStorage, ReadingTransaction, SecretProvider
 from conductorlite.store.tables import ExecutionFilter
 
 if TYPE_CHECKING:
+    from conductorlite.engine.admin import Admin
+    from conductorlite.engine.definitions import Definitions
+    from conductorlite.engine.events import Events
+    from conductorlite.engine.schedules import Schedules
     from conductorlite.model.mailbox import WorkflowMessage, signal_topic, signal_value, topic_of
     from conductorlite.store.search import SearchResult, WorkflowSummary
 else:
@@ -74,7 +79,9 @@ __all__ = ["Verbs"]
 _SIGNAL_TRIES: Final = 8
 
 
-class Verbs(Nouns):
+@stays_here(OF_AN_ENGINE)
+@one_process
+class Verbs:
     """An engine without drivers: see `conductorlite.Engine` for the arguments."""
 
     def __init__(
@@ -112,7 +119,9 @@ class Verbs(Nouns):
             driven=driven,
             ended=wake_schedule,
         )
-        super().__init__(turns, config)
+        #: The process in which the engine was opened; see `one_process`.
+        self._pid = os.getpid()
+        self._turns = turns
         secrecy = None if secrets is None else Secrecy(secrets, environment)
         control, reports, holding = Control(turns, config), Reports(turns, config, secrecy), Holding(turns, config.owner)
         self.backend, self.clock, self.config = backend, clock, config
@@ -128,8 +137,57 @@ class Verbs(Nouns):
             config=config,
             index=external,
         )
-        self.running, self.documents_beside = running, payloads is None
+        #: What running workers will report.
+        self.running = running
+        #: Whether documents past the soft barrier are stored where the backend puts them by default.
+        self.documents_beside = payloads is None
         _ = self.core.indexing  # refuses what is no index
+
+    # ------------------------------------------------------------------ by noun
+
+    @cached_property
+    def definitions(self) -> Definitions:
+        """Definitions of workflows, tasks and schemas."""
+        from conductorlite.engine.definitions import Definitions
+
+        return Definitions(self._turns, self.config, self.core.control)
+
+    @cached_property
+    def tasks(self) -> Tasks:
+        """Tasks of any execution."""
+        return Tasks(self.core)
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """Schedules."""
+        from conductorlite.engine.schedules import Schedules
+
+        return Schedules(self._turns, self.config, self.core.timetable)
+
+    @cached_property
+    def events(self) -> Events:
+        """Events from outside, and their handlers."""
+        from conductorlite.engine.events import Events
+
+        return Events(self._turns, self.config, self.core.control.new_id)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """Limits on executions and on tasks."""
+        return Limits(self._turns, self.config)
+
+    @cached_property
+    def payloads(self) -> Payloads:
+        """The payload storage."""
+        return Payloads(self._turns, self.config)
+
+    @cached_property
+    def admin(self) -> Admin:
+        """The store as a whole."""
+        from conductorlite.engine.admin import Admin
+
+        core = self.core
+        return Admin(self._turns, self.config, core.queries, core.control, core.searching, self.running, self.documents_beside)
 
     # ------------------------------------------------------------------ run control
 
@@ -184,9 +242,9 @@ class Verbs(Nouns):
         data: dict[str, Any] = {}
         if use_latest_definitions:
             row = self.core.control.row(workflow_id)
-            with self._backend.reading() as view:
+            with self.backend.reading() as view:
                 embedded = self._turns.registry.embedded(view, row.name, None)
-            with self._backend.writing() as tx:
+            with self.backend.writing() as tx:
                 for digest, text in embedded.texts.items():
                     tx.embed(digest, text)
             definition = embedded.plan.definition
@@ -220,7 +278,7 @@ class Verbs(Nouns):
         ref = None
         target = workflow_id
         if from_task is not None:
-            with self._backend.reading() as view:
+            with self.backend.reading() as view:
                 target, ref = self._meant(view, workflow_id, from_task)
         data = rerun_data(ref, input, task_input, correlation_id, where="rerun")
         self.core.control.verb(target, EventKind.RERUN, data)
@@ -293,7 +351,7 @@ class Verbs(Nouns):
         if row.status.terminal:
             raise Conflict(f"{workflow_id}: a {row.status} workflow waits for no signal")
         for _ in range(_SIGNAL_TRIES):
-            with self._backend.reading() as view:
+            with self.backend.reading() as view:
                 found = blocking_task(view, workflow_id) if task is None else open_task(view, workflow_id, task)
             if found is None and task is None:
                 raise TaskNotFound(
@@ -340,7 +398,7 @@ class Verbs(Nouns):
             raise InvalidInput(f"topic {printable(topic, 80)!r} is that of signals: use `signal`")
         known = self.core.control.new_id() if key is None else key
         self._send_event(workflow_id, topic, value, known, **({"new": True} if key is None else {}))
-        with self._backend.reading() as view:
+        with self.backend.reading() as view:
             message = view.mailbox(workflow_id).message(topic, known)
             if message is None:
                 raise missing(view, workflow_id)
@@ -377,7 +435,7 @@ class Verbs(Nouns):
 
     def status(self, workflow_id: str) -> WorkflowStatus:
         """Where an execution stands; raises ExecutionNotFound."""
-        with self._backend.reading() as view:
+        with self.backend.reading() as view:
             return status_of(view, workflow_id)
 
     def history(self, workflow_id: str, *, masked: bool = False) -> Sequence[HistoryEvent]:
@@ -422,7 +480,7 @@ class Verbs(Nouns):
             correlation_id=correlation_id,
             parent_workflow_id=parent_workflow_id,
         )
-        with self._backend.reading() as view:
+        with self.backend.reading() as view:
             return [frozen_workflow(row) for row in view.executions(wanted, after, limit)]
 
     def search(
@@ -493,9 +551,9 @@ class Verbs(Nouns):
                 as_text(text, "what a poll names")
         if task_type is None:
             raise InvalidInput("a poll names a task type")
-        queue = queue_name(task_type, domain or None, self._owner)
+        queue = queue_name(task_type, domain or None, self.config.owner)
         patience = to_span(timeout)
-        until = Deadline(self._clock, patience)
+        until = Deadline(self.clock, patience)
         noted: list[Task] = []
         try:
             while True:
@@ -503,15 +561,15 @@ class Verbs(Nouns):
                 # Frozen before the return, so that an interruption up to the return gives them back.
                 offered = self.core.polling.take_offered(task_type, worker_id, count, domain, noted=noted)
                 taken = [frozen_task(task) for task in offered]
-                now = self._clock.now()
-                if taken or not patience or until.passed or self._clock.virtual:
+                now = self.clock.now()
+                if taken or not patience or until.passed or self.clock.virtual:
                     return taken
-                with self._backend.reading() as view:
+                with self.backend.reading() as view:
                     next_at = view.next_message_at([queue])
                 waiter = self._turns.committed.waiter()
                 if self._turns.commits == seen:
                     wake_at = min(until.instant, now + GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
-                    self._clock.wait(waiter, wake_at)
+                    self.clock.wait(waiter, wake_at)
         except BaseException:
             self.core.polling.give_up(noted)
             raise
@@ -584,5 +642,5 @@ class Verbs(Nouns):
             with suppress(StorageError, EngineClosed):  # a damaged or newer store has raised that in a verb before
                 self.core.driven.note()
 
-        closing = [one.close for one in (self.core.indexing, self._turns.locking, self._backend, self._own_lock) if one is not None]
+        closing = [one.close for one in (self.core.indexing, self._turns.locking, self.backend, self._own_lock) if one is not None]
         clean_up(None, "closing an engine", end_aside, note, *closing)

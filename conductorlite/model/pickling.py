@@ -6,13 +6,16 @@ which may take other arguments than the error's text. A function that a decorato
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["Portable", "Shared", "StaysHere", "find_object", "function_name"]
+__all__ = ["Portable", "Shared", "find_object", "function_name", "stays_here"]
+
+T = TypeVar("T")
 
 #: Types of an error's arguments that every process can read.
 _PLAIN: Final = (str, bytes, int, float, bool, type(None))
@@ -59,15 +62,21 @@ class Shared:
         return self
 
 
-class StaysHere(Shared):
-    """An object of this process: pickle is refused with what to send instead."""
+def stays_here(instead: str) -> Callable[[type[T]], type[T]]:
+    """Have the objects of a class stay in this process: a copy is the same object, and pickle is refused.
 
-    __slots__ = ()
-    #: What to send to another process, as the rest of a sentence after a colon.
-    _instead: ClassVar[str]
+    `instead` is what to send to another process, as the rest of a sentence after a colon.
+    """
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(f"{type(self).__name__} cannot be sent to another process: {self._instead}")
+    def refuse(self: object) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} cannot be sent to another process: {instead}")
+
+    def mark(kind: type[T]) -> type[T]:
+        kind.__copy__, kind.__deepcopy__ = Shared.__copy__, Shared.__deepcopy__  # type: ignore[attr-defined]
+        kind.__reduce__ = refuse  # type: ignore[method-assign]
+        return kind
+
+    return mark
 
 
 def function_name(function: Any, what: str) -> tuple[str, str, int]:

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 from conductorlite.engine.admin import BulkReport, EngineShare, RepairReport
-from conductorlite.engine.config import EngineConfig, one_process
+from conductorlite.engine.config import OF_AN_ENGINE, EngineConfig, one_process
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.loading import LoadReport
@@ -24,13 +24,13 @@ from conductorlite.model.definitions import IdempotencyStrategy, SchemaDef, Task
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, TaskResult, Workflow
 from conductorlite.model.handlers import EventHandler
-from conductorlite.model.pickling import StaysHere
+from conductorlite.model.pickling import stays_here
 from conductorlite.model.schedules import OverlapPolicy, Schedule, ScheduleExecution, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import Instant, Span
 from conductorlite.model.threads import replaces
 from conductorlite.plan.migration import MigrationPlan
-from conductorlite.runtime.engine import Engine, Run, Transaction
+from conductorlite.runtime.engine import OF_A_RUN, Engine, Run, Transaction
 from conductorlite.runtime.registry import HasId, HasWorkers, Runnable, Startable
 from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadStorage, SecretProvider
 from conductorlite.store.tables import Sizes
@@ -55,11 +55,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncRun(StaysHere, Generic[R]):
+@stays_here(OF_A_RUN)
+class AsyncRun(Generic[R]):
     """One execution of an AsyncEngine: `Run` with `await` before what it reads, the two properties included."""
 
     __slots__ = ("_engine", "_run", "workflow_id")
-    _instead = Run._instead
 
     def __init__(self, engine: AsyncEngine, run: Run[R]) -> None:
         self._engine = engine
@@ -168,10 +168,9 @@ class AsyncRun(StaysHere, Generic[R]):
         return await self._engine._bridge.call(self._run.page)
 
 
-class AsyncDefinitions(StaysHere):
+@stays_here(OF_AN_ENGINE)
+class AsyncDefinitions:
     """`Definitions`, awaited."""
-
-    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Definitions) -> None:
         self._bridge = bridge
@@ -236,10 +235,9 @@ class AsyncDefinitions(StaysHere):
         return await self._bridge.call(self._service.migrate_all, name, from_version, to, refs=refs, dry_run=dry_run)
 
 
-class AsyncTasks(StaysHere):
+@stays_here(OF_AN_ENGINE)
+class AsyncTasks:
     """`Tasks`, awaited."""
-
-    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Tasks) -> None:
         self._bridge = bridge
@@ -284,10 +282,9 @@ class AsyncTasks(StaysHere):
         return await self._bridge.call(self._service.queue_sizes)
 
 
-class AsyncSchedules(StaysHere):
+@stays_here(OF_AN_ENGINE)
+class AsyncSchedules:
     """`Schedules`, awaited."""
-
-    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Schedules) -> None:
         self._bridge = bridge
@@ -338,10 +335,9 @@ class AsyncSchedules(StaysHere):
         return await self._bridge.call(self._service.backfill, name, start, end, overlap_policy=overlap_policy)
 
 
-class AsyncEvents(StaysHere):
+@stays_here(OF_AN_ENGINE)
+class AsyncEvents:
     """`Events`, awaited."""
-
-    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Events) -> None:
         self._bridge = bridge
@@ -378,10 +374,9 @@ class AsyncEvents(StaysHere):
         return await self._bridge.call(self._service.remove_executions, before)
 
 
-class AsyncLimits(StaysHere):
+@stays_here(OF_AN_ENGINE)
+class AsyncLimits:
     """`Limits`, awaited."""
-
-    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Limits) -> None:
         self._bridge = bridge
@@ -396,10 +391,9 @@ class AsyncLimits(StaysHere):
         return await self._bridge.call(self._service.get, key, limit=limit)
 
 
-class AsyncPayloads(StaysHere):
+@stays_here(OF_AN_ENGINE)
+class AsyncPayloads:
     """`Payloads`, awaited."""
-
-    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Payloads) -> None:
         self._bridge = bridge
@@ -414,10 +408,9 @@ class AsyncPayloads(StaysHere):
         return await self._bridge.call(self._service.location, path, operation, payload_type)
 
 
-class AsyncAdmin(StaysHere):
+@stays_here(OF_AN_ENGINE)
+class AsyncAdmin:
     """`Admin`, awaited."""
-
-    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: Admin) -> None:
         self._bridge = bridge
@@ -533,8 +526,9 @@ class AsyncAdmin(StaysHere):
         await self._bridge.call(self._service.forget_index)
 
 
+@stays_here(OF_AN_ENGINE)
 @one_process
-class AsyncEngine(StaysHere):
+class AsyncEngine:
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb
@@ -542,8 +536,6 @@ class AsyncEngine(StaysHere):
     somebody awaits a result, or for as long as a block of `background()` lasts. The constructor opens the store, and raises
     as `Engine` does; nothing else of this class blocks.
     """
-
-    _instead = Engine._instead
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from conductorlite.engine.turn_types import Observer
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.errors import NotFound, Parked
 from conductorlite.model.executions import Task, Workflow, frozen_task
-from conductorlite.model.pickling import StaysHere
+from conductorlite.model.pickling import stays_here
 from conductorlite.model.policies import derive_id
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ def idempotency_key(workflow_id: str, ref: str) -> str:
     return derive_id("idempotency", workflow_id, ref)
 
 
-class TaskContext(StaysHere):
+@stays_here("send its `task`, or its `idempotency_key`")
+class TaskContext:
     """Handed to a worker function that has a parameter annotated with this class."""
 
     __slots__ = ("_engine", "_noted", "_sent", "interceptors", "lost", "notes", "observers", "row")
-    _instead = "send its `task`, or its `idempotency_key`"
     #: The default of that parameter, for type checkers: flows call the function without it.
     given: ClassVar[TaskContext] = None  # type: ignore[assignment]
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, TypeVar, cast, overload
 
-from conductorlite.engine.config import EngineConfig, refuse_forked, refuse_handlers
+from conductorlite.engine.config import EngineConfig, one_process, refuse_forked, refuse_handlers
 from conductorlite.engine.keys import checked_strategy
 from conductorlite.engine.transactions import OwnTransaction, joined
 from conductorlite.engine.turn_types import refuse_callers
@@ -19,7 +19,7 @@ from conductorlite.model.clock import Clock, Deadline
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
-from conductorlite.model.pickling import StaysHere
+from conductorlite.model.pickling import stays_here
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
 from conductorlite.model.threads import clean_up
@@ -34,17 +34,21 @@ if TYPE_CHECKING:
     from conductorlite.model.mailbox import WorkflowMessage
     from conductorlite.plan.grafts import RunProgress
 
-__all__ = ["Engine", "Run", "Transaction"]
+__all__ = ["OF_A_RUN", "Engine", "Run", "Transaction"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Run(StaysHere, InNotebook, Generic[R]):
+#: For a handle on an execution; see `stays_here`.
+OF_A_RUN: Final = "send its workflow_id, and call `run(workflow_id)` of an engine on the same store there"
+
+
+@stays_here(OF_A_RUN)
+class Run(InNotebook, Generic[R]):
     """One execution of an engine. Cheap: it holds the id, everything else is read when asked for."""
 
     __slots__ = ("_engine", "_read", "workflow_id")
-    _instead = "send its workflow_id, and call `run(workflow_id)` of an engine on the same store there"
 
     def __init__(self, engine: Engine, workflow_id: str, read: Callable[[Mapping[str, Any]], R] | None = None) -> None:
         self._engine = engine
@@ -184,6 +188,7 @@ class Transaction(OwnTransaction):
         self.engine = engine
 
 
+@one_process
 class Engine(Verbs, InNotebook):
     """Conductor's engine inside your process.
 

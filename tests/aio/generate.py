@@ -33,11 +33,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncRun(StaysHere, Generic[R]):
+@stays_here(OF_A_RUN)
+class AsyncRun(Generic[R]):
     """One execution of an AsyncEngine: `Run` with `await` before what it reads, the two properties included."""
 
     __slots__ = ("_engine", "_run", "workflow_id")
-    _instead = Run._instead
 
     def __init__(self, engine: AsyncEngine, run: Run[R]) -> None:
         self._engine = engine
@@ -80,8 +80,9 @@ class AsyncRun(StaysHere, Generic[R]):
 
 _ENGINE: Final = '''
 
+@stays_here(OF_AN_ENGINE)
 @one_process
-class AsyncEngine(StaysHere):
+class AsyncEngine:
     """`Engine` for asyncio: the same arguments, the same verbs with the same arguments, and `await` before each.
 
     `async def` workers run on the caller's loop, plain functions in threads. Results are awaited without a thread each; a verb
@@ -89,8 +90,6 @@ class AsyncEngine(StaysHere):
     somebody awaits a result, or for as long as a block of `background()` lasts. The constructor opens the store, and raises
     as `Engine` does; nothing else of this class blocks.
     """
-
-    _instead = Engine._instead
 
     def __init__(SIGNATURE) -> None:
         # asyncio is imported by programs that make one of these, not by all that import conductorlite.
@@ -203,7 +202,9 @@ class Writer:
             "asynccontextmanager": "contextlib",
             "partial": "functools",
             "TracebackType": "types",
-            "StaysHere": "conductorlite.model.pickling",
+            "stays_here": "conductorlite.model.pickling",
+            "OF_A_RUN": "conductorlite.runtime.engine",
+            "OF_AN_ENGINE": "conductorlite.engine.config",
             "replaces": "conductorlite.model.threads",
             "one_process": "conductorlite.engine.config",
             "Engine": "conductorlite.runtime.engine",
@@ -244,10 +245,9 @@ class Writer:
         self._sources[name] = service.__module__
         head = f'''
 
-class Async{name}(StaysHere):
+@stays_here(OF_AN_ENGINE)
+class Async{name}:
     """`{name}`, awaited."""
-
-    _instead = Engine._instead
 
     def __init__(self, bridge: Bridge, service: {name}) -> None:
         self._bridge = bridge
