@@ -12,7 +12,7 @@ from pages import ROOT, name_of, pages
 GLOSSARY = ROOT / "docs" / "explanation" / "glossary.md"
 
 #: Pages that quote what others wrote, or tell the history of names.
-QUOTING = {GLOSSARY, ROOT / "CHANGELOG.md"}
+QUOTING = {GLOSSARY, ROOT / "CHANGELOG.md", ROOT / "docs" / "contributing" / "style.md"}
 
 
 def banned() -> list[str]:

@@ -107,9 +107,15 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_every_page_is_in_the_folder_of_its_kind() -> None:
-    """Learning, doing, looking up, understanding: the index says which, by its order."""
+    """The index lists the pages of each folder under the heading of its kind."""
     text = (DOCS / "index.md").read_text(encoding="utf-8")
-    kinds = {"Learning": "tutorial", "Doing": "how-to", "Looking up": "reference", "Understanding": "explanation"}
-    parts = re.split(r"^\*\*(Learning|Doing|Looking up|Understanding)\*\*", text, flags=re.MULTILINE)[1:]
+    kinds = {
+        "Learning": "tutorial",
+        "Doing": "how-to",
+        "Looking up": "reference",
+        "Understanding": "explanation",
+        "Contributing": "contributing",
+    }
+    parts = re.split(r"^\*\*(Learning|Doing|Looking up|Understanding|Contributing)\*\*", text, flags=re.MULTILINE)[1:]
     found = {kind: set(re.findall(r"\]\(([\w-]+)/", part)) for kind, part in zip(parts[::2], parts[1::2], strict=True)}
     assert found == {kind: {folder} for kind, folder in kinds.items()}

@@ -56,6 +56,7 @@ def test_nothing_else_stands_at_the_top() -> None:
         "CONTRIBUTING.md",
         "LICENSE",
         "README.md",
+        "SECURITY.md",
     }
     made = {"build", "dist", "site", "mkdocs.yml", "pyproject.toml", "__pycache__"}
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
