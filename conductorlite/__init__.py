@@ -7,8 +7,7 @@ and return, and what authors of stores, locks, indexes and sinks need, is in its
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from conductorlite.decide.changeset.reader import Barriers
-    from conductorlite.decide.changeset.view import Bounds
+    from conductorlite.decide.changeset.reader import Barriers, Bounds
     from conductorlite.engine.config import EngineConfig
     from conductorlite.errors import ResultTimeout, WorkflowFailed
     from conductorlite.ext import EnvironmentSecrets
@@ -112,7 +111,7 @@ _HOMES: Final = {
     "AsyncEngine": "runtime.aio",
     "AsyncRun": "runtime.aio",
     "Barriers": "decide.changeset.reader",
-    "Bounds": "decide.changeset.view",
+    "Bounds": "decide.changeset.reader",
     "Clock": "model.clock",
     "ConductorliteError": "model.errors",
     "CronSchedule": "model.schedules",

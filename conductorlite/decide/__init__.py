@@ -27,10 +27,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.admissions import REOPENING, on_admission, on_granted, on_offer_ends, on_window_moves, step_admitted
-from conductorlite.decide.changeset.mailboxes import REPLIES
-from conductorlite.decide.changeset.reader import Reader
-from conductorlite.decide.changeset.rows import Changeset
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.changeset import Changeset
+from conductorlite.decide.changeset.events import REPLIES
+from conductorlite.decide.changeset.reader import Bounds, Reader
 from conductorlite.decide.endings import fail_workflow, leave_limit, schedule_compensation
 from conductorlite.decide.operators.do_while import next_round
 from conductorlite.decide.operators.join import choose, look_again, schedule_branch
@@ -162,22 +161,23 @@ def decide(
     if not reader.at_hand:
         prefetch(plan, reader, events)
     changeset = Changeset(plan, reader, now, environment, bounds)
-    changeset.recorded = None if recorded is None else list(recorded)
+    if recorded is not None:
+        changeset.limits.recorded = list(recorded)
     if len(events) > 1:
         events = sorted(events, key=lambda event: _turn_order(event, unborn=reader.workflow.history_seq == 0))
     for number, event in enumerate(events):
         if changeset.more or (number > 0 and event.kind is EventKind.MIGRATE):
             changeset.more = True
             break
-        for one in (*changeset.overtaken(event), event) if event.sender else (event,):
+        for one in (*changeset.events.overtaken(event), event) if event.sender else (event,):
             _handle(changeset, one)
     if hand_out is not None and not (changeset.more or changeset.refused or changeset.workflow.status.terminal):
-        polls = hand_out(changeset.offered(), changeset.is_done_until)
+        polls = hand_out(changeset.queues.offered(), changeset.is_done_until)
         if len(polls) > 1:
-            changeset.known_tasks([event.ref for event in polls if event.ref is not None])  # read in one batch
+            changeset.rows.known_tasks([event.ref for event in polls if event.ref is not None])  # read in one batch
         for event in polls:
-            if event.due_at > changeset.clock:
-                changeset.clock = event.due_at
+            if event.due_at > changeset.moment.clock:
+                changeset.moment.clock = event.due_at
             _handle(changeset, event)
     return changeset.decision()
 
@@ -186,24 +186,22 @@ def _handle(changeset: Changeset, event: Event) -> None:
     """Handle one event and settle what follows from it, unless it was handled already, before one that had overtaken it."""
     if event.event_id in changeset.replies:
         return
-    if event.posted_at > changeset.now:
-        changeset.now = event.posted_at
+    if event.posted_at > changeset.moment.now:
+        changeset.moment.now = event.posted_at
     if event.stored:
-        changeset.consume(event)
-        if changeset.replaced(event):
+        changeset.events.consume(event)
+        if changeset.events.replaced(event):
             changeset.reply(event, Outcome.IGNORED, "the turn that read it has dated it again")
             return
-    changeset.cause = cause_of(changeset, event)
-    if changeset.noted:  # of an event before it that led to no line
-        changeset.noted = {name: what for name, what in changeset.noted.items() if name == "used"}
+    changeset.journal.begin(cause_of(changeset, event))
     _HANDLERS[event.kind](changeset, event)
-    if changeset.lost is not None:
+    if changeset.documents.lost is not None:
         _give_up(changeset)
     if event.event_id not in changeset.replies:
         changeset.replies[event.event_id] = _DONE
     elif event.kind in REOPENING and changeset.workflow.status.terminal and not changeset.workflow.rate_limited:
         leave_limit(changeset)  # it was refused after all
-    if changeset.stack or changeset.queue:
+    if changeset.work.stack or changeset.work.queue:
         _settle(changeset)
 
 
@@ -225,27 +223,27 @@ def _turn_order(event: Event, *, unborn: bool) -> int:
 
 def _settle(changeset: Changeset) -> None:
     """Work the list off, or hold it while the workflow is paused, or cut the turn."""
-    row, stack, queue, made = changeset.workflow, changeset.stack, changeset.queue, changeset.inserted
+    row, stack, queue, made = changeset.workflow, changeset.work.stack, changeset.work.queue, changeset.rows.inserted
     left, rows = changeset.bounds.steps, changeset.bounds.rows
     while stack or queue:
         if row.status is not _RUNNING:
             _put_aside(changeset)
             return
         if not left or len(made) >= rows:
-            _cut(changeset)
+            changeset.continue_later()
             return
         left -= 1
         name, *arguments = stack.pop() if stack else queue.popleft()
         _STEPS[name](changeset, *arguments)
-        if changeset.lost is not None:
+        if changeset.documents.lost is not None:
             _give_up(changeset)
-        if changeset.reopening and not (stack or queue):
-            changeset.reopening = False
+        if changeset.work.reopening and not (stack or queue):
+            changeset.work.reopening = False
 
 
 def _give_up(changeset: Changeset) -> None:
     """Fail a workflow that cannot go on without a document that cannot be read, where no task could fail of it."""
-    problem, changeset.lost = changeset.lost, None
+    problem, changeset.documents.lost = changeset.documents.lost, None
     if problem is not None and changeset.workflow.status is WorkflowStatus.RUNNING:
         fail_workflow(changeset, WorkflowStatus.FAILED, problem, None)
 
@@ -253,19 +251,11 @@ def _give_up(changeset: Changeset) -> None:
 def _put_aside(changeset: Changeset) -> None:
     """A paused workflow keeps what follows for its resumption; an ended one drops it."""
     if changeset.workflow.status is WorkflowStatus.PAUSED:
-        if changeset.stack:
+        if changeset.work.stack:
             raise InvariantBroken(f"workflow {changeset.workflow.workflow_id}: paused in the middle of scheduling")
-        for item in changeset.queue:
+        for item in changeset.work.queue:
             changeset.hold_item(item)
-    changeset.stack.clear()
-    changeset.queue.clear()
-
-
-def _cut(changeset: Changeset) -> None:
-    changeset.more = True
-    changeset.continue_later()
-    changeset.stack.clear()
-    changeset.queue.clear()
+    changeset.work.clear()
 
 
 _SAID: Final = {name: name for name in ("reason", "resume", "parent", "workflowId", "error", "existing")}
@@ -289,7 +279,7 @@ def cause_of(changeset: Changeset, event: Event) -> str | None:
     """
     kind, sender = event.kind, event.sender
     if not sender and (kind is _POLL or kind is _REPORT):
-        said = changeset.value(event.data) if event.stored else event.data.value
+        said = changeset.documents.value(event.data) if event.stored else event.data.value
         if kind is _POLL:
             return _cause_of_poll(said.get("workerId"))
         reason = said.get("reason") if said.get("status") == "IN_PROGRESS" else None
@@ -308,7 +298,7 @@ def cause_of(changeset: Changeset, event: Event) -> str | None:
         cause |= {} if row.correlation_id is None else {"correlationId": row.correlation_id}
         names = {} if event.sender else names
     if names:
-        said = changeset.value(event.data)
+        said = changeset.documents.value(event.data)
         cause |= {called: said[name] for name, called in names.items() if said.get(name)}
     return encoded(cause)
 

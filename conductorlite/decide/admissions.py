@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.endings import fail_workflow, leave_limit
 from conductorlite.decide.operators import begin_retry
 from conductorlite.decide.operators.document import ExpressionContext
@@ -47,16 +47,16 @@ def begin(changeset: Changeset, event: Event) -> None:
     """Schedule the first task, if the execution is let in; else have it wait, or refuse it."""
     first, key = changeset.plan.first, _key(changeset)
     if key is None:
-        changeset.stack.append(("schedule", first, []))
+        changeset.work.stack.append(("schedule", first, []))
     elif key in changeset.workflow.outer_keys:
         fail_workflow(changeset, WorkflowStatus.FAILED, _OWN_ABOVE.format(key), None, compensate=False)
     elif _ask(changeset, key):
-        changeset.stack.append(("schedule", first, []))
+        changeset.work.stack.append(("schedule", first, []))
     elif _policy(changeset) is RateLimitPolicy.REJECT:
         reason = f"{key!r} has all its {_terms(changeset).concurrent} slots in use, and its policy is REJECT"
         changeset.reply(event, Outcome.REJECTED, reason)
         fail_workflow(changeset, WorkflowStatus.FAILED, reason, None, compensate=False)
-    elif changeset.task(first) is None:  # else it was skipped already, and that row stands for the beginning
+    elif changeset.rows.task(first) is None:  # else it was skipped already, and that row stands for the beginning
         changeset.create(changeset.plan.nodes[first], (), TaskStatus.PENDING)
 
 
@@ -81,7 +81,7 @@ def _policy(changeset: Changeset) -> RateLimitPolicy:
 
 def _ask(changeset: Changeset, key: str, *, wait: bool | None = None) -> bool:
     wait = _policy(changeset) is RateLimitPolicy.QUEUE if wait is None else wait
-    has_slot = changeset.ask(key, changeset.workflow.workflow_id, _terms(changeset), wait=wait)
+    has_slot = changeset.limits.ask(key, changeset.workflow.workflow_id, _terms(changeset), wait=wait)
     if has_slot or wait:
         changeset.change(rate_limit_key=key, rate_limited=not has_slot)
     return has_slot
@@ -92,7 +92,7 @@ def reopens(changeset: Changeset, event: Event) -> bool:
     if not changeset.workflow.status.terminal:
         return True
     if changeset.workflow.rate_limit_key is not None and not changeset.workflow.rate_limited:
-        changeset.was_let_in()
+        changeset.limits.was_let_in()
         return True
     if changeset.workflow.rate_limit_key is None:
         key = _key(changeset)
@@ -101,7 +101,7 @@ def reopens(changeset: Changeset, event: Event) -> bool:
             return False
         if key is None or _ask(changeset, key, wait=True):
             return True
-    changeset.hold(event)
+    changeset.events.hold(event)
     return False
 
 
@@ -109,31 +109,31 @@ def let_in(changeset: Changeset) -> None:
     """Begin, or go on, with the slot that the execution has been given."""
     changeset.change(rate_limited=False)
     if changeset.workflow.status.terminal:
-        changeset.release_held()
+        changeset.events.release_held()
         return
     first = changeset.plan.first
-    for task in changeset.all_live():
+    for task in changeset.rows.all_live():
         if task.status is TaskStatus.PENDING:
             first = task.base_ref
             changeset.take_place_of(task)
-    changeset.stack.append(("schedule", first, []))
+    changeset.work.stack.append(("schedule", first, []))
 
 
 def withdraw(changeset: Changeset) -> None:
     """Leave every line: a paused execution holds up no other. What waited asks again when it is resumed."""
     if not changeset.plan.limited and not changeset.workflow.rate_limited:
         return
-    waiting = [task for task in changeset.all_live() if task.status is TaskStatus.PENDING and task.limit_key is not None]
+    waiting = [task for task in changeset.rows.all_live() if task.status is TaskStatus.PENDING and task.limit_key is not None]
     ids: dict[str, list[str]] = {}
     for task in waiting:
         ids.setdefault(str(task.limit_key), []).append(task.task_id)
         changeset.put(task, limit_key=None, poll_timeout_at=None)
         ask_when_resumed(changeset, task)
     for limit, holders in ids.items():
-        changeset.give_back(limit, holders, of=limit)
+        changeset.limits.give_back(limit, holders, of=limit)
     key = changeset.workflow.rate_limit_key
     if changeset.workflow.rate_limited and key is not None:
-        changeset.give_back(key, [changeset.workflow.workflow_id])
+        changeset.limits.give_back(key, [changeset.workflow.workflow_id])
         changeset.change(rate_limit_key=None)
         ask_when_resumed(changeset, None)
 
@@ -144,7 +144,7 @@ def withdraw(changeset: Changeset) -> None:
 def on_admission(changeset: Changeset, event: Event) -> None:
     """A delay is over, or a pause: what is PENDING asks for its slot, and the retry of an operator begins."""
     if changeset.workflow.status is WorkflowStatus.PAUSED:
-        changeset.hold(event)
+        changeset.events.hold(event)
         return
     if event.ref is None:
         key = _key(changeset)
@@ -157,8 +157,8 @@ def on_admission(changeset: Changeset, event: Event) -> None:
     if task is None or changeset.workflow.status.terminal or (task.attempt, task.generation) != (event.attempt, event.generation):
         changeset.reply(event, Outcome.IGNORED, "the attempt does not wait any more")
     elif (task.status, task.limit_key) == (TaskStatus.PENDING, None):
-        ask_now(changeset, changeset.node(task), task)
-    elif task.status is TaskStatus.SCHEDULED and changeset.node(task).operator:
+        ask_now(changeset, changeset.rows.node(task), task)
+    elif task.status is TaskStatus.SCHEDULED and changeset.rows.node(task).operator:
         begin_retry(changeset, task)
     else:
         changeset.reply(event, Outcome.IGNORED, "the attempt does not wait for a slot any more")
@@ -166,8 +166,8 @@ def on_admission(changeset: Changeset, event: Event) -> None:
 
 def on_granted(changeset: Changeset, event: Event) -> None:
     """A slot was given by the execution that had it before, or when a window moved."""
-    said = changeset.value(event.data)
-    if not changeset.take_up(said["key"], said["holder"], said["number"], of=event.ref or ""):
+    said = changeset.documents.value(event.data)
+    if not changeset.limits.take_up(said["key"], said["holder"], said["number"], of=event.ref or ""):
         changeset.reply(event, Outcome.IGNORED, "it does not wait for this slot any more")
         return
     if event.ref is None:
@@ -184,7 +184,7 @@ def on_offer_ends(changeset: Changeset, event: Event) -> None:
 
     Its poll timeout goes on: it waits for a worker, not for the limit.
     """
-    task = changeset.task(event.ref or "")
+    task = changeset.rows.task(event.ref or "")
     if (
         task is None
         or changeset.workflow.status.terminal
@@ -194,30 +194,30 @@ def on_offer_ends(changeset: Changeset, event: Event) -> None:
     ):
         changeset.reply(event, Outcome.IGNORED, "it is not offered any more")
     elif task.status is TaskStatus.IN_PROGRESS:  # taken on a definition that has no window any more
-        changeset.begins(task.limit_key, task.task_id, of=task.ref)
+        changeset.limits.begins(task.limit_key, task.task_id, of=task.ref)
     elif changeset.workflow.status is WorkflowStatus.PAUSED:
-        changeset.remove_message(task)
-        row, before = changeset.opened(task)
+        changeset.queues.remove(task)
+        row, before = changeset.rows.opened(task)
         row.poll_timeout_at = None
-        ask_again(changeset, changeset.node(task), row, before, reason=_NOT_TAKEN)
-    elif changeset.not_taken(task.limit_key, task.task_id, lane_of(changeset, task), of=task.ref):
-        changeset.remove_message(task)
-        changeset.put(task, because=_NOT_TAKEN, status=TaskStatus.PENDING, updated_at=changeset.now)
+        ask_again(changeset, changeset.rows.node(task), row, before, reason=_NOT_TAKEN)
+    elif changeset.limits.not_taken(task.limit_key, task.task_id, lane_of(changeset, task), of=task.ref):
+        changeset.queues.remove(task)
+        changeset.put(task, because=_NOT_TAKEN, status=TaskStatus.PENDING, updated_at=changeset.moment.now)
     else:
         changeset.reply(event, Outcome.IGNORED, "it has no place in a window")
 
 
 def on_window_moves(changeset: Changeset, event: Event) -> None:
     """The head of a line may go: it was blocked by what began a window ago, or its lane was polled at last."""
-    said = changeset.value(event.data)
-    changeset.look_again(said["key"], said.get("polled"))
+    said = changeset.documents.value(event.data)
+    changeset.limits.look_again(said["key"], said.get("polled"))
 
 
 def step_admitted(changeset: Changeset, ref: str, key: str, holder: str, number: int) -> None:
     """A slot that became free in this execution went to it again: to a task, or (no reference) to itself."""
-    task = changeset.task(ref) if ref else None
+    task = changeset.rows.task(ref) if ref else None
     asker = changeset.workflow.workflow_id if not ref else "" if task is None else task.task_id
-    if not changeset.stands(key, holder, number, asker, of=ref):
+    if not changeset.limits.stands(key, holder, number, asker, of=ref):
         return
     if ref:
         admitted(changeset, ref)
@@ -233,8 +233,8 @@ def withdraw_reopening(changeset: Changeset) -> bool:
     reopened = False
     for event in changeset.reader.inbox():
         if event.kind in REOPENING or (event.kind is EventKind.CHILD_ENDED and event.held):
-            changeset.cancel_timer(event.event_id)
-            reopened = reopened or (event.kind is EventKind.RETRY and bool(changeset.value(event.data).get("parent")))
+            changeset.events.cancel(event.event_id)
+            reopened = reopened or (event.kind is EventKind.RETRY and bool(changeset.documents.value(event.data).get("parent")))
     if reopened:
         notify_parent(changeset)  # it waits for an end: there will be no other
     return True

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators import schedule
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.document import ExpressionContext
@@ -50,16 +50,16 @@ __all__ = [
 def complete_workflow(changeset: Changeset) -> None:
     """End a workflow in which nothing is live: COMPLETED, or FAILED for failures that were only permitted until now."""
     if changeset.workflow.permitted_failures:
-        failed = [task for task in changeset.all_failed() if _permitted(changeset, task)]
+        failed = [task for task in changeset.rows.all_failed() if _permitted(changeset, task)]
         if len(failed) < changeset.workflow.permitted_failures:
             # Some of them were canceled, which the failed rows do not show.
-            ended = (task for task in changeset.everything() if task.executed and not task.status.successful)
+            ended = (task for task in changeset.rows.everything() if task.executed and not task.status.successful)
             failed = [task for task in ended if _permitted(changeset, task)]
         if failed:
             fail_workflow(changeset, WorkflowStatus.FAILED, ". ".join(map(failed_with, failed)), failed[-1])
             return
     output = _output(changeset)
-    problem = changeset.refusal("workflow_output", output)
+    problem = changeset.documents.refusal("workflow_output", output)
     if problem is not None:
         fail_workflow(changeset, WorkflowStatus.FAILED, problem, None, output=EMPTY)
     elif not _refused(changeset, output):
@@ -73,7 +73,7 @@ def failed_with(task: Task) -> str:
 
 def out_of_time(changeset: Changeset, task: Task) -> str:
     """The same of a failure after which attempts were left, but no time in which to make them."""
-    limit, elapsed = changeset.node(task).policy.total_timeout_ms, changeset.now - task.first_scheduled_at
+    limit, elapsed = changeset.rows.node(task).policy.total_timeout_ms, changeset.moment.now - task.first_scheduled_at
     return (
         f"Task {task.task_id}/{task.name} exceeded total timeout of {in_seconds(limit)} seconds "
         f"(elapsed {elapsed // 1000} seconds across all attempts). No further retries will be attempted."
@@ -89,7 +89,7 @@ def in_seconds(span_ms: int) -> str:
 def _refused(changeset: Changeset, output: Payload) -> bool:
     """Whether the output breaks the outputSchema; the workflow has failed then, instead of being completed."""
     check = changeset.plan.output_check
-    broken = None if check is None else check.violation(changeset.value(output))
+    broken = None if check is None else check.violation(changeset.documents.value(output))
     if broken is None:
         return False
     fail_workflow(changeset, WorkflowStatus.FAILED, f"its output breaks outputSchema: {broken}", None, output=output)
@@ -97,13 +97,13 @@ def _refused(changeset: Changeset, output: Payload) -> bool:
 
 
 def _permitted(changeset: Changeset, task: Task) -> bool:
-    node = changeset.node(task).task
+    node = changeset.rows.node(task).task
     return node.permissive and not node.optional
 
 
 def terminate_workflow(changeset: Changeset, task: Task) -> None:
     """End a workflow as a TERMINATE task says: its output replaces the workflow's, whatever else runs is canceled."""
-    said = changeset.value(task.input)
+    said = changeset.documents.value(task.input)
     status = WorkflowStatus(said["terminationStatus"])
     reason = said.get("terminationReason")
     if isinstance(reason, str) and not reason.strip():
@@ -117,7 +117,7 @@ def terminate_workflow(changeset: Changeset, task: Task) -> None:
         reason = f"Workflow is {status} by TERMINATE task: {task.task_id}"
     text = None if reason is None else to_text(reason)
     output = _bounded(changeset, task.output)
-    problem = changeset.refusal("workflow_output", output)
+    problem = changeset.documents.refusal("workflow_output", output)
     if problem is not None:
         completed = status is WorkflowStatus.COMPLETED
         status, text = (WorkflowStatus.FAILED, problem) if completed else (status, text)
@@ -148,23 +148,22 @@ def fail_workflow(
     undone = compensate and (changeset.plan.compensates or bool(changeset.plan.definition.failure_workflow))
     prefetch_end(changeset.plan, changeset.reader, everything=undone, output=output is None)
     because = f"Parent workflow has been terminated with {f'reason: {reason}' if reason else f'status {status}'}"
-    for loop in sorted((task for task in changeset.all_live() if task.round), key=lambda task: -len(task.iterations)):
+    for loop in sorted((task for task in changeset.rows.all_live() if task.round), key=lambda task: -len(task.iterations)):
         if not loop.status.terminal:
             with_rounds(changeset, loop)
-    for live in changeset.all_live():
+    for live in changeset.rows.all_live():
         if not live.status.terminal:
             changeset.cancel(live, because)
         # While paused, what followed from a task was held under this name.
         if changeset.workflow.status is WorkflowStatus.PAUSED:
-            changeset.cancel_timer(f"{EventKind.CONTINUE}:{live.ref}")
+            changeset.events.cancel(f"{EventKind.CONTINUE}:{live.ref}")
     if changeset.workflow.rate_limited:
-        changeset.cancel_timer(EventKind.ADMISSION)  # after a pause it would ask for the slot again
+        changeset.events.cancel(EventKind.ADMISSION)  # after a pause it would ask for the slot again
     if changeset.workflow.status is WorkflowStatus.PAUSED or changeset.workflow.parked is not None:
         # Whatever else was held, the rest of a cut turn or events to a parked workflow, comes due and is void.
-        changeset.release_held()
-    changeset.stack.clear()
-    changeset.queue.clear()
-    failed = tuple(changeset.all_failed())
+        changeset.events.release_held()
+    changeset.work.clear()
+    failed = tuple(changeset.rows.all_failed())
     changeset.change(
         reason=reason,
         failed_refs=tuple(task.ref for task in failed),
@@ -175,7 +174,7 @@ def fail_workflow(
         # What it puts out is settled here, as if it ended now.
         output = output if output is not None else _fitting(changeset)
         if begin_compensation(changeset, status):
-            changeset.change(output=changeset.keep(output))
+            changeset.change(output=changeset.documents.keep(output))
             _stop_clock(changeset)
             return
     _end(changeset, status, changeset.workflow.reason, output=output, compensate=compensate)
@@ -191,7 +190,7 @@ def end_compensated(changeset: Changeset) -> None:
 
 def _stop_clock(changeset: Changeset) -> None:
     if changeset.workflow.timeout_at is not None:
-        changeset.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
+        changeset.events.cancel(EventKind.WORKFLOW_TIMEOUT)
     changeset.change(timeout_at=None)
 
 
@@ -209,8 +208,8 @@ def _end(
     if compensate:
         started = start_failure_workflow(changeset, status, put_out)
         if started:
-            put_out = Payload.of({**changeset.value(put_out), **started}, bounded=False)
-    changeset.change(output=changeset.keep(put_out))
+            put_out = Payload.of({**changeset.documents.value(put_out), **started}, bounded=False)
+    changeset.change(output=changeset.documents.keep(put_out))
     changeset.move_workflow(status, reason=reason, payload=put_out)
     leave_limit(changeset)
     notify_parent(changeset)
@@ -223,7 +222,7 @@ def leave_limit(changeset: Changeset) -> None:
         changeset.change(rate_limited=False)
     if key is not None:
         changeset.change(rate_limit_key=None)
-        changeset.give_back(key, [changeset.workflow.workflow_id])
+        changeset.limits.give_back(key, [changeset.workflow.workflow_id])
 
 
 def _output(changeset: Changeset) -> Payload:
@@ -236,20 +235,20 @@ def _output(changeset: Changeset) -> Payload:
             # The workflow has ended all the same; Conductor fails to store it, and it stays RUNNING for ever.
             return _problem_payload(error)
     ref = changeset.workflow.last_ref
-    return EMPTY if ref is None else _bounded(changeset, changeset.known(ref).output)
+    return EMPTY if ref is None else _bounded(changeset, changeset.rows.known(ref).output)
 
 
 def _bounded(changeset: Changeset, output: Payload) -> Payload:
     """A task's output as it may become the workflow's: with its text, if it may be too large for that."""
     barriers = changeset.bounds.barriers
     stricter = barriers.hard("workflow_output") < barriers.hard("task_output")
-    return changeset.whole(output) if stricter and output.absent else output
+    return changeset.documents.whole(output) if stricter and output.absent else output
 
 
 def _fitting(changeset: Changeset) -> Payload:
     """The output of a workflow that fails anyway: when it cannot be kept, it says why."""
     output = _output(changeset)
-    problem = changeset.refusal("workflow_output", output)
+    problem = changeset.documents.refusal("workflow_output", output)
     return output if problem is None else _problem_payload(problem)
 
 
@@ -263,8 +262,8 @@ def set_workflow_timeout(changeset: Changeset) -> None:
         return
     span = changeset.plan.definition.timeout_ms
     if span > 0:
-        changeset.change(timeout_at=changeset.now + span)
-        changeset.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, changeset.now + span)
+        changeset.change(timeout_at=changeset.moment.now + span)
+        changeset.events.post(EventKind.WORKFLOW_TIMEOUT, EventKind.WORKFLOW_TIMEOUT, changeset.moment.now + span)
 
 
 #: What has been done, if only in part, and is undone.
@@ -277,11 +276,11 @@ _LONG: Final = 8_000
 
 def _reverse_order(changeset: Changeset) -> list[Task]:
     """The completed tasks that have a compensation, in the order of undoing: last ended first, of those last scheduled first."""
-    rows = changeset.everything()
+    rows = changeset.rows.everything()
     done = [
         task
         for task in rows
-        if task.status in _DONE and (node := changeset.placed(task)) is not None and node.compensation is not None
+        if task.status in _DONE and (node := changeset.rows.placed(task)) is not None and node.compensation is not None
     ]
     return sorted(done, key=lambda task: (task.ended_at, task.seq), reverse=True)
 
@@ -302,9 +301,9 @@ def begin_compensation(changeset: Changeset, status: WorkflowStatus) -> bool:
     for task, after in zip(order, [*following, None], strict=True):
         changeset.put(task, compensation_next=after)
     changeset.change(compensating=status, generation=changeset.workflow.generation + 1)
-    changeset.journal(HistoryKind.COMPENSATION, status, reason=changeset.workflow.reason)
+    changeset.journal.add(HistoryKind.COMPENSATION, status, reason=changeset.workflow.reason)
     if changeset.workflow.status is WorkflowStatus.PAUSED:
-        changeset.queue.append(("compensate", order[0].ref))
+        changeset.work.queue.append(("compensate", order[0].ref))
     else:
         # At once: a permitted failure may have left nothing live that would hold the execution open until the next step.
         schedule_compensation(changeset, order[0].ref)
@@ -313,13 +312,13 @@ def begin_compensation(changeset: Changeset, status: WorkflowStatus) -> bool:
 
 def schedule_compensation(changeset: Changeset, ref: str) -> None:
     """Schedule what undoes the task `ref` (as printed)."""
-    if changeset.inserted:
+    if changeset.rows.inserted:
         # Compensations that need no worker follow each other within a turn: their rows are read in one batch.
         changeset.reader.prefetch(everything=True)
-    undone = changeset.known(ref)
-    node = changeset.plan_of(undone.grafts).nodes[str(changeset.node(undone).compensation)]
+    undone = changeset.rows.known(ref)
+    node = changeset.rows.plan_of(undone.grafts).nodes[str(changeset.rows.node(undone).compensation)]
     by = printed_ref(node.ref, undone.iterations)
-    changeset.journal(HistoryKind.COMPENSATION, "COMPENSATING", ref=undone.ref, attempt=undone.attempt, reason=f"by {by!r}")
+    changeset.journal.add(HistoryKind.COMPENSATION, "COMPENSATING", ref=undone.ref, attempt=undone.attempt, reason=f"by {by!r}")
     schedule(changeset, node, undone.iterations)
 
 
@@ -328,10 +327,10 @@ def follow_compensation(changeset: Changeset, task: Task) -> None:
     undone = _undone(changeset, task)
     if not task.status.successful:
         _refuse_for(changeset, undone.ref, task.reason or task.status)
-    changeset.queue.appendleft(("executed", task.ref))
+    changeset.work.queue.appendleft(("executed", task.ref))
     # Last in, first out, as with any task: this one stays live until the next one has its row.
     if undone.compensation_next is not None:
-        changeset.stack.append(("compensate", undone.compensation_next))
+        changeset.work.stack.append(("compensate", undone.compensation_next))
 
 
 def _refuse_for(changeset: Changeset, ref: str, reason: str) -> None:
@@ -344,10 +343,10 @@ def _refuse_for(changeset: Changeset, ref: str, reason: str) -> None:
 
 def _nameless(changeset: Changeset, order: Iterable[Task]) -> dict[str, str]:
     """Tasks whose compensation has the name of something else, and that name: two that were made at run time may collide."""
-    names = {task.ref for task in changeset.everything()}
+    names = {task.ref for task in changeset.rows.everything()}
     found = {}
     for task in order:
-        by = printed_ref(str(changeset.node(task).compensation), task.iterations)
+        by = printed_ref(str(changeset.rows.node(task).compensation), task.iterations)
         if by in names:
             found[task.ref] = by
         names.add(by)
@@ -360,7 +359,7 @@ def is_last_compensation(changeset: Changeset, task: Task) -> bool:
 
 
 def _undone(changeset: Changeset, task: Task) -> Task:
-    return changeset.known(printed_ref(str(changeset.node(task).compensates), task.iterations))
+    return changeset.rows.known(printed_ref(str(changeset.rows.node(task).compensates), task.iterations))
 
 
 def interrupted_compensation(changeset: Changeset, reason: str | None) -> str:
@@ -374,13 +373,13 @@ def interrupted_compensation(changeset: Changeset, reason: str | None) -> str:
 
 
 def _is_undone(changeset: Changeset, task: Task) -> bool:
-    compensation = changeset.task(printed_ref(str(changeset.node(task).compensation), task.iterations))
-    if compensation is None or changeset.node(compensation).compensates is None:
+    compensation = changeset.rows.task(printed_ref(str(changeset.rows.node(task).compensation), task.iterations))
+    if compensation is None or changeset.rows.node(compensation).compensates is None:
         return False
     return compensation.status in _DONE and _undone(changeset, compensation).ref == task.ref
 
 
 def was_compensated(changeset: Changeset, rows: Iterable[Task]) -> bool:
     """Whether anything of an execution was undone, or tried to be."""
-    placed = (changeset.placed(task) for task in rows)
+    placed = (changeset.rows.placed(task) for task in rows)
     return any(node is not None and node.compensates is not None for node in placed)

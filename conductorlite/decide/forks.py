@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.transitions import cancel_attempt, copy_attempt
 from conductorlite.model.decisions import Event, Outcome
 from conductorlite.model.documents import task_from_cells
@@ -28,15 +28,15 @@ _COPIED: Final = "it is a copy of {!r}, which was {}"
 
 def on_fork(changeset: Changeset, event: Event) -> None:
     """Begin an execution as an ended copy of another one, whose rows the event holds."""
-    if changeset.history_seq:
+    if changeset.journal.number:
         changeset.reply(event, Outcome.IGNORED, "the workflow has begun already")
         return
-    said = changeset.value(event.data)
-    changeset.move_workflow(WorkflowStatus.RUNNING, payload=changeset.keep(changeset.workflow.input))
-    changeset.keep(changeset.workflow.task_to_domain)
-    changeset.change(variables=changeset.payload(said["variables"]))
+    said = changeset.documents.value(event.data)
+    changeset.move_workflow(WorkflowStatus.RUNNING, payload=changeset.documents.keep(changeset.workflow.input))
+    changeset.documents.keep(changeset.workflow.task_to_domain)
+    changeset.change(variables=changeset.documents.payload(said["variables"]))
     changeset.start()
-    changeset.journal(HistoryKind.VERB, "FORK", payload=changeset.keep(event.data))
+    changeset.journal.add(HistoryKind.VERB, "FORK", payload=changeset.documents.keep(event.data))
     changeset.counting = False
     rows = [_copy(changeset, cells) for cells in said["tasks"]]
     for row in sorted(rows, key=lambda row: (row.seq, row.attempt)):
@@ -46,7 +46,7 @@ def on_fork(changeset: Changeset, event: Event) -> None:
     last = max(rows, key=lambda row: row.seq, default=None)
     if last is not None and last.seq:
         changeset.change(task_seq=last.seq, last_ref=last.ref)
-    changeset.change(skips=sum(task.skipped_ahead for task in changeset.everything()))
+    changeset.change(skips=sum(task.skipped_ahead for task in changeset.rows.everything()))
     changeset.recount()
     origin = said["origin"]
     status = WorkflowStatus(origin["status"])
@@ -56,10 +56,10 @@ def on_fork(changeset: Changeset, event: Event) -> None:
 
 def _copy_message(changeset: Changeset, number: int, said: dict[str, Any]) -> None:
     """Keep a message that a task of the origin had received, as received; RERUN gives back those of what it takes back."""
-    value = changeset.payload(said["value"])
-    changeset.journal(HistoryKind.MESSAGE, "COPIED", number=number, payload=value)
+    value = changeset.documents.payload(said["value"])
+    changeset.journal.add(HistoryKind.MESSAGE, "COPIED", number=number, payload=value)
     changeset.change(message_seq=number)
-    changeset.put_message(
+    changeset.mailbox.put(
         WorkflowMessage(
             workflow_id=changeset.workflow.workflow_id,
             number=number,
@@ -80,5 +80,5 @@ def _copy(changeset: Changeset, cells: dict[str, Any]) -> Any:
     row: Any = own_task(task)
     copy_attempt(row, workflow)
     if not row.status.terminal:
-        cancel_attempt(row, changeset.now)
+        cancel_attempt(row, changeset.moment.now)
     return row

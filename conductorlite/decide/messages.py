@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.reports import due_attempt, take_report
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
@@ -45,10 +45,10 @@ def on_send(changeset: Changeset, event: Event) -> None:
 
     What was posted, and so acknowledged, is kept whatever has become of the execution since.
     """
-    said = changeset.value(event.data)
+    said = changeset.documents.value(event.data)
     topic, key, ref = said["topic"], said["key"], said.get("ref")
-    value = changeset.payload(said["value"])
-    known = None if said.get("new") else changeset.sent_message(topic, key)
+    value = changeset.documents.payload(said["value"])
+    known = None if said.get("new") else changeset.mailbox.sent(topic, key)
     if known is not None and known.value == value:
         changeset.reply(event, Outcome.IGNORED, f"it is message {known.number}, which was sent before")
     elif known is not None:
@@ -75,7 +75,7 @@ def _is_taken(changeset: Changeset, event: Event, topic: str, ref: str | None) -
     if ref is None or any(True for _ in _receivers(changeset, topic, ref)):
         return True
     changeset.reader.prefetch(everything=True)
-    why = why_unreachable(row, changeset.everything(), changeset.plan_of, ref)
+    why = why_unreachable(row, changeset.rows.everything(), changeset.rows.plan_of, ref)
     if why is not None:
         changeset.reply(event, Outcome.MISSING, f"there is no open task {ref!r}: {why}")
     return why is None
@@ -84,10 +84,10 @@ def _is_taken(changeset: Changeset, event: Event, topic: str, ref: str | None) -
 def _keep(changeset: Changeset, topic: str, key: str, value: Any) -> None:
     row = changeset.workflow
     number = row.message_seq + 1
-    changeset.journal(HistoryKind.MESSAGE, "SENT", number=number, payload=value)
+    changeset.journal.add(HistoryKind.MESSAGE, "SENT", number=number, payload=value)
     changeset.change(message_seq=number, unreceived=row.unreceived + 1)
-    changeset.put_message(
-        WorkflowMessage(workflow_id=row.workflow_id, number=number, topic=topic, key=key, value=value, sent_at=changeset.now)
+    changeset.mailbox.put(
+        WorkflowMessage(workflow_id=row.workflow_id, number=number, topic=topic, key=key, value=value, sent_at=changeset.moment.now)
     )
 
 
@@ -95,11 +95,11 @@ def _receivers(changeset: Changeset, topic: str, ref: str | None) -> Iterator[Ta
     """The open tasks that a message of a topic, or a signal to a task, is for, in the order in which they began."""
     if changeset.workflow.status.terminal:
         return
-    for task in changeset.all_live():
+    for task in changeset.rows.all_live():
         if task.status.terminal:
             continue
         if ref is None:
-            is_for = task.task_type == _PULL and topic_of(changeset.value(task.input)) == topic
+            is_for = task.task_type == _PULL and topic_of(changeset.documents.value(task.input)) == topic
         else:
             is_for = ref in (task.ref, task.base_ref) and task.task_type in SIGNALED
         if is_for:
@@ -111,7 +111,7 @@ def receive(changeset: Changeset, ref: str, *, ended: bool = False) -> None:
 
     A WAIT or HUMAN takes signals until it has ended, a PULL_WORKFLOW_MESSAGES as many messages as it asks for, and ends with them.
     """
-    task = changeset.task(ref)
+    task = changeset.rows.task(ref)
     if task is None or task.status is not TaskStatus.IN_PROGRESS or changeset.workflow.rate_limited:
         return
     if task.task_type == _PULL:
@@ -119,13 +119,13 @@ def receive(changeset: Changeset, ref: str, *, ended: bool = False) -> None:
         return
     topics = {signal_topic(task.ref), signal_topic(task.base_ref)}
     while changeset.workflow.unreceived and not task.status.terminal:
-        found = [message for topic in topics for message in changeset.unreceived_messages(topic, 1)]
+        found = [message for topic in topics for message in changeset.mailbox.unreceived(topic, 1)]
         if not found:
             return
         message = min(found, key=lambda one: one.number)
         _take(changeset, task, [message])
-        take_report(changeset, task, changeset.value(message.value))
-        task = changeset.known(ref)
+        take_report(changeset, task, changeset.documents.value(message.value))
+        task = changeset.rows.known(ref)
 
 
 def on_wait_ends(changeset: Changeset, event: Event) -> None:
@@ -140,9 +140,9 @@ def on_wait_ends(changeset: Changeset, event: Event) -> None:
 
 def _pull(changeset: Changeset, task: Task, *, ended: bool) -> None:
     """Have a task receive messages of its topic, if there are any, or none where it does not wait for them any more."""
-    values = changeset.value(task.input)
+    values = changeset.documents.value(task.input)
     topic = topic_of(values) or DEFAULT_TOPIC
-    found = changeset.unreceived_messages(topic, _batch_size(values.get("batchSize"))) if changeset.workflow.unreceived else []
+    found = changeset.mailbox.unreceived(topic, _batch_size(values.get("batchSize"))) if changeset.workflow.unreceived else []
     if not found and not ended and values.get("blocking") is not False:
         return
     received: list[WorkflowMessage] = []
@@ -151,7 +151,7 @@ def _pull(changeset: Changeset, task: Task, *, ended: bool) -> None:
         document = {
             "id": message.key,
             "workflowId": message.workflow_id,
-            "payload": changeset.value(message.value),
+            "payload": changeset.documents.value(message.value),
             "receivedAt": instant_text(message.sent_at),
         }
         whole = Payload.of({"messages": [*documents, document], "count": len(documents) + 1}, bounded=False)
@@ -172,21 +172,21 @@ def _batch_size(value: object) -> int:
 def _take(changeset: Changeset, task: Task, messages: Iterable[WorkflowMessage]) -> None:
     """Note that a task has received messages."""
     for message in messages:
-        changeset.put_message(changed(message, receiver=task.ref, received_at=changeset.now))
+        changeset.mailbox.put(changed(message, receiver=task.ref, received_at=changeset.moment.now))
         changeset.change(unreceived=changeset.workflow.unreceived - 1)
 
 
 def give_back(changeset: Changeset, refs: Collection[str]) -> None:
     """Keep again what tasks have received that are taken back; they, or others, receive it again in its order."""
-    for message in changeset.all_messages() if changeset.workflow.message_seq else ():
+    for message in changeset.mailbox.everything() if changeset.workflow.message_seq else ():
         if message.receiver in refs:
-            changeset.put_message(changed(message, receiver=None, received_at=None))
+            changeset.mailbox.put(changed(message, receiver=None, received_at=None))
             changeset.change(unreceived=changeset.workflow.unreceived + 1)
 
 
 def rename_receivers(changeset: Changeset, renamed: Mapping[str, str], refs: Mapping[str, str]) -> None:
     """Have messages name the tasks of an execution that moves to another definition as that does."""
-    for message in changeset.all_messages():
+    for message in changeset.mailbox.everything():
         changes: dict[str, Any] = {}
         if message.receiver is not None and message.receiver in renamed:
             changes["receiver"] = renamed[message.receiver]
@@ -196,7 +196,7 @@ def rename_receivers(changeset: Changeset, renamed: Mapping[str, str], refs: Map
             if base in refs:
                 changes["topic"] = signal_topic(printed_ref(refs[base], at))
         if changes:
-            changeset.put_message(changed(message, **changes))
+            changeset.mailbox.put(changed(message, **changes))
 
 
 def _is_to_come(node: Node, wanted: tuple[int, ...], rounds: tuple[int, ...] | None, begun: Mapping[str, Task]) -> bool:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from conductorlite.decide.changeset.mailboxes import TIMEOUTS, counted
+from conductorlite.decide.changeset.changeset import Changeset
+from conductorlite.decide.changeset.events import TIMEOUTS, counted
 from conductorlite.decide.changeset.reader import Reader
-from conductorlite.decide.changeset.rows import Changeset
-from conductorlite.decide.changeset.view import Item
+from conductorlite.decide.changeset.work_list import Item
 from conductorlite.decide.operators.join import branches_left
 from conductorlite.decide.transitions import attempt_id
 from conductorlite.language.jsonpath import Reads
@@ -175,13 +175,13 @@ def prefetch_rest(changeset: Changeset) -> None:
     refs: set[str] = set()
     unknown: list[Item] = []
     left = 0
-    for item in changeset.stack:
+    for item in changeset.work.stack:
         if item[0] != "branch":
             continue
         refs.add(item[1])
         base, iterations = split_ref(changeset.plan, item[1])
         node = changeset.plan.nodes.get(base)
-        if node is None or node.task.type != TaskType.FORK_JOIN or changeset.reopening or changeset.workflow.skips:
+        if node is None or node.task.type != TaskType.FORK_JOIN or changeset.work.reopening or changeset.workflow.skips:
             unknown.append(item)
             continue
         left += len(node.heads) - item[2]
@@ -193,7 +193,9 @@ def prefetch_rest(changeset: Changeset) -> None:
     listed: list[str] = []
     if left < changeset.bounds.rows:
         listed = [
-            item[1] for item in (*changeset.stack, *islice(changeset.queue, changeset.bounds.steps)) if item[0] in _ABOUT_ROWS
+            item[1]
+            for item in (*changeset.work.stack, *islice(changeset.work.queue, changeset.bounds.steps))
+            if item[0] in _ABOUT_ROWS
         ]
         refs.update(listed)
         for ref in listed:
@@ -207,9 +209,11 @@ def prefetch_rest(changeset: Changeset) -> None:
 
 def _prefetch_counting(changeset: Changeset, refs: Iterable[str]) -> None:
     """What counts tasks that were made at run time."""
-    tasks = [task for task in changeset.known_tasks(refs) if task is not None and task.live and task.grafts]
+    tasks = [task for task in changeset.rows.known_tasks(refs) if task is not None and task.live and task.grafts]
     # Most of them are counted in the same places.
-    places = {(node.joins, node.scopes, task.iterations): task for task in tasks if (node := changeset.placed(task)) is not None}
-    refs = {join for task in places.values() for join in changeset.joins_of(task)}
+    places = {
+        (node.joins, node.scopes, task.iterations): task for task in tasks if (node := changeset.rows.placed(task)) is not None
+    }
+    refs = {join for task in places.values() for join in changeset.rows.joins_of(task)}
     refs |= {printed_ref(scope, at[:depth]) for _, scopes, at in places for scope, depth in scopes[-1:]}
     changeset.reader.prefetch(refs=refs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.endings import (
     complete_workflow,
     end_compensated,
@@ -54,21 +54,21 @@ def schedule_item(
     One that was skipped ahead has ended with that. A node made at run time may have the name of one that was made by another task
     meanwhile: then the workflow fails.
     """
-    node = (changeset.plan_of(grafts) if grafts else changeset.plan).nodes[ref]
+    node = (changeset.rows.plan_of(grafts) if grafts else changeset.plan).nodes[ref]
     place = tuple(iterations)
     printed = printed_ref(ref, place) if place else ref
-    if changeset.reopening or changeset.workflow.skips or grafts:
-        existing = changeset.task(printed)
+    if changeset.work.reopening or changeset.workflow.skips or grafts:
+        existing = changeset.rows.task(printed)
         if existing is not None:
-            if grafts and not changeset.reopening and not existing.skipped_ahead:
+            if grafts and not changeset.work.reopening and not existing.skipped_ahead:
                 reason = f"Task {printed!r} cannot be scheduled: the execution has another one of that name"
                 fail_workflow(changeset, WorkflowStatus.FAILED, reason, None)
             elif existing.skipped_ahead:
                 changeset.change(skips=changeset.workflow.skips - 1)
                 # In a loop its round is known as the newest one by its place.
-                come: dict[str, Any] = {"seq": changeset.next_place(printed)} if place else {"due_at": max(1, changeset.now)}
+                come: dict[str, Any] = {"seq": changeset.next_place(printed)} if place else {"due_at": max(1, changeset.moment.now)}
                 changeset.put(existing, **come)
-                changeset.queue.append(("advance", printed))
+                changeset.work.queue.append(("advance", printed))
             return
     if given is not None:
         changeset.given = {**changeset.given, printed: given}
@@ -77,10 +77,10 @@ def schedule_item(
 
 def advance(changeset: Changeset, ref: str) -> None:
     """Do what follows from the end of a task: try it again, let the workflow fail, or go on."""
-    task = changeset.last.get(ref) or changeset.known(ref)
+    task = changeset.rows.last.get(ref) or changeset.rows.known(ref)
     if task.retried or task.executed or not task.status.terminal:
         return
-    node = changeset.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
+    node = changeset.rows.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
     if not task.status.successful:
         if _retries_left(changeset, node, task):
             _retry(changeset, node, task)
@@ -91,12 +91,12 @@ def advance(changeset: Changeset, ref: str) -> None:
         terminate_workflow(changeset, task)
         return
     if node.compensates is not None:
-        follow_compensation(changeset, changeset.known(ref))
+        follow_compensation(changeset, changeset.rows.known(ref))
         return
     if task.open:
         _cancel_inside(changeset, task)
     # Last in, first out: the task stays live until everything that its successor schedules has its row.
-    changeset.queue.appendleft(("executed", ref))
+    changeset.work.queue.appendleft(("executed", ref))
     if node.join is not None and task.status is not TaskStatus.COMPLETED:
         pass_over_join(changeset, node, task)
     # Behind a SWITCH that has chosen, the case goes on in its place.
@@ -113,18 +113,18 @@ def _cancel_inside(changeset: Changeset, scope: Task) -> None:
     depth = len(scope.iterations)
     inside = [
         task
-        for task in changeset.all_live()
-        if task.iterations[:depth] == scope.iterations and (scope.base_ref, depth) in changeset.node(task).scopes
+        for task in changeset.rows.all_live()
+        if task.iterations[:depth] == scope.iterations and (scope.base_ref, depth) in changeset.rows.node(task).scopes
     ]
     # Innermost first: a scope counts what is live in it as long as it is live itself.
-    for ref in [task.ref for task in sorted(inside, key=lambda task: -len(changeset.node(task).scopes))]:
-        task = changeset.known(ref)
+    for ref in [task.ref for task in sorted(inside, key=lambda task: -len(changeset.rows.node(task).scopes))]:
+        task = changeset.rows.known(ref)
         changeset.put(task if task.status.terminal else changeset.cancel(with_rounds(changeset, task)), executed=True)
 
 
 def _retries_left(changeset: Changeset, node: Node, task: Task) -> bool:
     total = node.policy.total_timeout_ms
-    return _attempts_left(node, task) and not (total > 0 and changeset.now - task.first_scheduled_at >= total)
+    return _attempts_left(node, task) and not (total > 0 and changeset.moment.now - task.first_scheduled_at >= total)
 
 
 def _attempts_left(node: Node, task: Task) -> bool:
@@ -145,7 +145,7 @@ def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
         return True
     if node.task.permissive:
         changeset.change(permitted_failures=changeset.workflow.permitted_failures + 1)
-        owner = changeset.owner(task)
+        owner = changeset.rows.owner(task)
         if owner is not None and owner.failed_child is None:
             changeset.put(owner, failed_child=task.reason or f"{task.ref} is {task.status}")
         return True
@@ -160,20 +160,20 @@ def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
 
 def executed(changeset: Changeset, ref: str) -> None:
     """Note that the successors of a task have their rows, and notify JOINs; a scope that holds nothing live any more is over."""
-    task = changeset.last.get(ref) or changeset.known(ref)
+    task = changeset.rows.last.get(ref) or changeset.rows.known(ref)
     if not task.status.terminal:
         raise InvariantBroken(f"task {ref!r} is executed before its end")
     row = changeset.execute(task)
-    node = changeset.node(row) if row.grafts else changeset.plan.nodes[row.base_ref]
+    node = changeset.rows.node(row) if row.grafts else changeset.plan.nodes[row.base_ref]
     if node.compensates is not None:
         if is_last_compensation(changeset, row):
             end_compensated(changeset)
         return
     # Only now: a JOIN that this task's own end has scheduled counted it as live.
     if node.joins:
-        for join in changeset.joins_of(row):
+        for join in changeset.rows.joins_of(row):
             one_less(changeset, join)
-    owner = changeset.owner(row) if node.scopes else None
+    owner = changeset.rows.owner(row) if node.scopes else None
     if owner is not None:
         if owner.open == 0:
             scope_is_empty(changeset, owner)

@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conductorlite.decide.changeset.mailboxes import counted
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
+from conductorlite.decide.changeset.events import counted
 from conductorlite.decide.endings import fail_workflow, in_seconds
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.worker import ask_again, lane_of, offer, queue_again
@@ -69,7 +69,7 @@ def _recipients(changeset: Changeset, event: Event) -> Task | None:
         return None
     # A renaming begins a generation: only an event of an earlier one can be about an attempt of another name.
     named = event.kind is EventKind.POLL or event.generation == changeset.workflow.generation
-    task = (changeset.last.get(event.ref) or changeset.task(event.ref)) if named else changeset.addressee(event)
+    task = (changeset.rows.last.get(event.ref) or changeset.rows.task(event.ref)) if named else changeset.addressee(event)
     if task is None or task.status.terminal:
         return None
     return task if (task.attempt, task.generation) == (event.attempt, event.generation) else None
@@ -84,30 +84,30 @@ def on_poll(changeset: Changeset, event: Event) -> None:
     task = _recipients(changeset, event)
     if task is None or task.status is not TaskStatus.SCHEDULED:
         # A later attempt that waits has the only message there can be under this reference: that one stays.
-        latest = None if changeset.workflow.status.terminal or event.ref is None else changeset.task(event.ref)
+        latest = None if changeset.workflow.status.terminal or event.ref is None else changeset.rows.task(event.ref)
         if latest is None or latest.status is not TaskStatus.SCHEDULED:
-            changeset.drop_message(event.ref or "")
+            changeset.queues.drop(event.ref or "")
         changeset.reply(event, Outcome.IGNORED, "the attempt is not waiting for a worker any more")
         return
-    if task.due_at > changeset.now:
+    if task.due_at > changeset.moment.now:
         changeset.reply(event, Outcome.IGNORED, "the task is not due yet")
         return
-    said = changeset.value(event.data) if event.stored else event.data.value
+    said = changeset.documents.value(event.data) if event.stored else event.data.value
     if said.get("holder") and task.deaths >= ALONE_AFTER and not said.get("alone"):
         changeset.reply(event, Outcome.ALONE, "the workers that held it died, twice: it is handed out alone")
         return
-    node = changeset.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
+    node = changeset.rows.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
     if node.limit is not NO_LIMIT or task.limit_key is not None:
         if not _may_begin(changeset, node, task):
             changeset.reply(event, Outcome.IGNORED, "it waits for its place in the window")
             return
-        task = changeset.known(task.ref)
-    row, before = changeset.opened(task)
-    take_attempt(row, node.policy, said, changeset.next_number(), changeset.now)
+        task = changeset.rows.known(task.ref)
+    row, before = changeset.rows.opened(task)
+    take_attempt(row, node.policy, said, changeset.events.next_number(), changeset.moment.now)
     if not node.limit.concurrent:
         row.limit_key = None
     changeset.settle(row, before)
-    changeset.remove_message(row)
+    changeset.queues.remove(row)
 
 
 def _may_begin(changeset: Changeset, node: Node, task: Task) -> bool:
@@ -117,18 +117,18 @@ def _may_begin(changeset: Changeset, node: Node, task: Task) -> bool:
     is PENDING if it has to wait.
     """
     if task.limit_key is not None and not node.limit.concurrent and not node.limit.rate:
-        changeset.give_back(task.limit_key, [task.task_id], of=task.ref)
+        changeset.limits.give_back(task.limit_key, [task.task_id], of=task.ref)
     if not node.limit.rate:
         return True
     key = task_key(node.task.name)
-    changeset.cancel_timer(f"{EventKind.OFFER_ENDS}:{task.ref}")
-    if changeset.begins(key, task.task_id, of=task.ref):
+    changeset.events.cancel(f"{EventKind.OFFER_ENDS}:{task.ref}")
+    if changeset.limits.begins(key, task.task_id, of=task.ref):
         return True
-    row, before = changeset.opened(task)
+    row, before = changeset.rows.opened(task)
     row.poll_timeout_at = None
     if ask_again(changeset, node, row, before):
-        return changeset.begins(key, task.task_id, of=task.ref)
-    changeset.remove_message(task)
+        return changeset.limits.begins(key, task.task_id, of=task.ref)
+    changeset.queues.remove(task)
     return False
 
 
@@ -141,7 +141,7 @@ def on_report(changeset: Changeset, event: Event) -> None:
     if changeset.workflow.rate_limited:
         changeset.reply(event, Outcome.CONFLICT, f"task {task.ref!r} has not begun: its execution waits for a slot")
         return
-    result = changeset.value(event.data) if event.stored else event.data.value
+    result = changeset.documents.value(event.data) if event.stored else event.data.value
     lease = result.get("lease")
     if lease is not None and lease != task.lease:
         changeset.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
@@ -151,17 +151,17 @@ def on_report(changeset: Changeset, event: Event) -> None:
 
 def take_report(changeset: Changeset, task: Task, result: Mapping[str, Any]) -> None:
     """Do what is reported on an open attempt."""
-    node = changeset.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
+    node = changeset.rows.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
     status, reason = _STATUSES[result["status"]], result.get("reason") or None
     given = result.get("output") or {}
-    output = Payload.of({**changeset.value(task.output), **given} if result.get("merge") else given)
+    output = Payload.of({**changeset.documents.value(task.output), **given} if result.get("merge") else given)
     check = node.output_check if status is TaskStatus.COMPLETED else None
     if status.terminal and check is None and not node.task.async_complete:
         changeset.close(task, status, output=output, reason=reason, report=result)
         return
-    lost = changeset.lost
-    if changeset.refusal("task_output", output) is not None:
-        changeset.lost = lost
+    lost = changeset.documents.lost
+    if changeset.documents.refusal("task_output", output) is not None:
+        changeset.documents.lost = lost
     elif status is TaskStatus.COMPLETED and node.task.async_complete and _completes_later(node, result):
         _complete_later(changeset, task, result, output)
         return
@@ -169,7 +169,7 @@ def take_report(changeset: Changeset, task: Task, result: Mapping[str, Any]) -> 
         _put_back(changeset, task, result, output)
         return
     else:
-        broken = None if check is None else check.violation(changeset.value(output))
+        broken = None if check is None else check.violation(changeset.documents.value(output))
         if broken is not None:
             status, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, f"its output breaks outputSchema: {broken}"
     changeset.close(task, status, output=output, reason=reason, report=result)
@@ -185,27 +185,27 @@ def _completes_later(node: Node, result: Mapping[str, Any]) -> bool:
 
 def _complete_later(changeset: Changeset, task: Task, result: Mapping[str, Any], output: Payload) -> None:
     """Keep the report of a worker that has done its part: it does not hold the task, and no sign of life is expected any more."""
-    row, before = changeset.opened(task)
+    row, before = changeset.rows.opened(task)
     record_report(row, result)
-    release_attempt(row, changeset.now)
-    drop_default_timeout(row, changeset.node(task).policy)
-    row.output = changeset.keep(output)
+    release_attempt(row, changeset.moment.now)
+    drop_default_timeout(row, changeset.rows.node(task).policy)
+    row.output = changeset.documents.keep(output)
     changeset.settle(row, before)
     _record_report(changeset, row, TaskStatus.COMPLETED)
 
 
 def _put_back(changeset: Changeset, task: Task, result: Mapping[str, Any], output: Payload) -> None:
     """IN_PROGRESS: a worker's task goes back into its queue, offered again after the callback; an operator's just goes on."""
-    node, status = changeset.node(task), task.status
-    row, before = changeset.opened(task)
+    node, status = changeset.rows.node(task), task.status
+    row, before = changeset.rows.opened(task)
     record_report(row, result)
-    row.output = changeset.keep(output)
+    row.output = changeset.documents.keep(output)
     if node.operator:
-        extend_lease(row, node.policy, changeset.now)
+        extend_lease(row, node.policy, changeset.moment.now)
         changeset.settle(row, before)
     else:
         delay = row.callback_after_ms = int(result.get("callbackAfterMs") or 0)
-        release_attempt(row, changeset.now)
+        release_attempt(row, changeset.moment.now)
         if delay > 0:
             drop_default_timeout(row, node.policy)
         row.poll_timeout_at = None
@@ -216,8 +216,13 @@ def _put_back(changeset: Changeset, task: Task, result: Mapping[str, Any], outpu
 
 def _record_report(changeset: Changeset, task: Task, reported: TaskStatus) -> None:
     """A line for a report that changes no status: what it says may be read by others."""
-    changeset.journal(
-        HistoryKind.REPORT, reported, ref=task.ref, attempt=task.attempt, reason=task.reason, payload=changeset.keep(task.output)
+    changeset.journal.add(
+        HistoryKind.REPORT,
+        reported,
+        ref=task.ref,
+        attempt=task.attempt,
+        reason=task.reason,
+        payload=changeset.documents.keep(task.output),
     )
 
 
@@ -227,12 +232,12 @@ def on_extend_lease(changeset: Changeset, event: Event) -> None:
     if task is None or task.status is not TaskStatus.IN_PROGRESS:
         changeset.reply(event, Outcome.IGNORED, "the attempt is not in progress any more")
         return
-    lease = changeset.value(event.data).get("lease")
+    lease = changeset.documents.value(event.data).get("lease")
     if lease is not None and lease != task.lease:
         changeset.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
         return
-    row, before = changeset.opened(task)
-    extend_lease(row, changeset.node(row).policy, changeset.now)
+    row, before = changeset.rows.opened(task)
+    extend_lease(row, changeset.rows.node(row).policy, changeset.moment.now)
     changeset.settle(row, before)
 
 
@@ -257,7 +262,7 @@ def held_attempt(changeset: Changeset, event: Event) -> Task | None:
         task is None
         or task.status is not TaskStatus.IN_PROGRESS
         or (task.attempt, task.generation) != (event.attempt, event.generation)
-        or changeset.value(event.data).get("lease", task.lease) != task.lease
+        or changeset.documents.value(event.data).get("lease", task.lease) != task.lease
     ):
         changeset.reply(event, Outcome.IGNORED, "the attempt is not in those hands any more")
         return None
@@ -269,7 +274,7 @@ def on_give_back(changeset: Changeset, event: Event) -> None:
     task = held_attempt(changeset, event)
     if task is None:
         return
-    why = changeset.value(event.data).get("why")
+    why = changeset.documents.value(event.data).get("why")
     died = why in _DEATHS
     if died and task.deaths >= ALONE_AFTER:
         number = task.deaths + 1
@@ -277,9 +282,9 @@ def on_give_back(changeset: Changeset, event: Event) -> None:
         changeset.close(task, TaskStatus.TIMED_OUT, reason=f"Task {task.name!r} ({task.ref}): {reason}", deaths=number)
         return
     text = _WHY.get(why, _WHY["stopped"]).format(f"worker {task.worker_id!r}" if task.worker_id else "its worker")
-    node = changeset.node(task)
-    row, before = changeset.opened(task)
-    release_attempt(row, changeset.now)
+    node = changeset.rows.node(task)
+    row, before = changeset.rows.opened(task)
+    release_attempt(row, changeset.moment.now)
     row.deaths, row.poll_timeout_at = row.deaths + died, None
     if node.limit.rate:
         if not ask_again(changeset, node, row, before, reason=text):
@@ -292,7 +297,7 @@ def on_give_back(changeset: Changeset, event: Event) -> None:
 
 def due_attempt(changeset: Changeset, event: Event, deadline: str) -> Task | None:
     """The open attempt whose deadline has come; None when the event is void or has to wait."""
-    task = changeset.task(event.ref or "")
+    task = changeset.rows.task(event.ref or "")
     if (
         task is None
         or changeset.workflow.status.terminal
@@ -302,10 +307,10 @@ def due_attempt(changeset: Changeset, event: Event, deadline: str) -> Task | Non
     ):
         changeset.reply(event, Outcome.IGNORED, "the deadline does not hold any more")
         return None
-    if getattr(task, deadline) > changeset.now:
-        raise InvariantBroken(f"{event.kind} of task {task.ref!r} fires {getattr(task, deadline) - changeset.now} ms early")
+    if getattr(task, deadline) > changeset.moment.now:
+        raise InvariantBroken(f"{event.kind} of task {task.ref!r} fires {getattr(task, deadline) - changeset.moment.now} ms early")
     if changeset.workflow.status is WorkflowStatus.PAUSED and event.kind is not EventKind.WAIT_ENDS:
-        changeset.hold(event)
+        changeset.events.hold(event)
         return None
     return task
 
@@ -319,13 +324,13 @@ def _expired(changeset: Changeset, event: Event, deadline: str) -> Task | None:
     left = 0 if task is None or counted(event) is None else changeset.reader.left(event)
     if task is None or left <= 0:
         return task
-    at = changeset.now + left
+    at = changeset.moment.now + left
     moved: dict[str, Any] = {deadline: at}
     task = changeset.put(task, **moved)
-    changeset.shorten(event, left)
+    changeset.events.shorten(event, left)
     name = deadline.removesuffix("_at")
     reason = f"it counts driven time, of which {_seconds(left)} are left"
-    changeset.journal(HistoryKind.POSTPONED, name, ref=task.ref, attempt=task.attempt, number=left, reason=reason)
+    changeset.journal.add(HistoryKind.POSTPONED, name, ref=task.ref, attempt=task.attempt, number=left, reason=reason)
     return None
 
 
@@ -335,7 +340,7 @@ def on_poll_timeout(changeset: Changeset, event: Event) -> None:
     if task is not None and _waits_for_its_limit(changeset, task):
         changeset.put(task, poll_timeout_at=None)
     elif task is not None:
-        limit = changeset.node(task).policy.poll_timeout_ms
+        limit = changeset.rows.node(task).policy.poll_timeout_ms
         _apply_policy(
             changeset, task, "poll_timeout_at", _timed_out(changeset, task, "poll_timeout_at", limit, "Task poll", "Poll timeout")
         )
@@ -345,7 +350,7 @@ def _waits_for_its_limit(changeset: Changeset, task: Task) -> bool:
     """Whether a task that no worker took when it was offered is in its line again, because its queue was polled since."""
     key = task.limit_key
     return task.status is TaskStatus.PENDING and (
-        key is None or not changeset.is_unpolled(key, lane_of(changeset, task), of=task.ref)
+        key is None or not changeset.limits.is_unpolled(key, lane_of(changeset, task), of=task.ref)
     )
 
 
@@ -353,18 +358,18 @@ def on_task_timeout(changeset: Changeset, event: Event) -> None:
     """The attempt did not end in time, counted from its first poll."""
     task = _expired(changeset, event, "timeout_at")
     if task is not None and _waits_beyond_default(changeset, task):
-        row, before = changeset.opened(task)
-        drop_default_timeout(row, changeset.node(task).policy)
+        row, before = changeset.rows.opened(task)
+        drop_default_timeout(row, changeset.rows.node(task).policy)
         changeset.settle(row, before)
     elif task is not None:
-        limit = changeset.node(task).policy.timeout_ms
+        limit = changeset.rows.node(task).policy.timeout_ms
         _apply_policy(changeset, task, "timeout_at", _timed_out(changeset, task, "timeout_at", limit, "Task", "Timeout"))
 
 
 def _waits_beyond_default(changeset: Changeset, task: Task) -> bool:
     """True if no worker holds the task and a default that an earlier version has set would end its wait."""
     waits = task.callback_after_ms > 0 or (task.status is TaskStatus.IN_PROGRESS and not task.lease)
-    node = changeset.node(task)
+    node = changeset.rows.node(task)
     return waits and not node.operator and EventKind.TASK_TIMEOUT in node.policy.default_ms
 
 
@@ -372,10 +377,10 @@ def on_total_timeout(changeset: Changeset, event: Event) -> None:
     """All attempts together took too long, counted from the first scheduling."""
     task = due_attempt(changeset, event, "total_timeout_at")
     if task is not None:
-        policy = changeset.node(task).policy
+        policy, elapsed_ms = changeset.rows.node(task).policy, changeset.moment.now - task.first_scheduled_at
         text = (
             f"Task {task.name}/{task.task_id} exceeded total timeout of {in_seconds(policy.total_timeout_ms)} seconds "
-            f"(elapsed {(changeset.now - task.first_scheduled_at) // 1000} seconds across all attempts including retry delays). "
+            f"(elapsed {elapsed_ms // 1000} seconds across all attempts including retry delays). "
             f"Timeout policy: {policy.timeout_policy}"
         )
         _apply_policy(changeset, task, "total_timeout_at", text)
@@ -384,14 +389,14 @@ def on_total_timeout(changeset: Changeset, event: Event) -> None:
 def on_response_timeout(changeset: Changeset, event: Event) -> None:
     """The worker gave no sign of life in time. What no worker holds has such a deadline from an earlier version: it is void."""
     task = _expired(changeset, event, "response_timeout_at")
-    if task is not None and changeset.node(task).operator:
-        row, before = changeset.opened(task)
+    if task is not None and changeset.rows.node(task).operator:
+        row, before = changeset.rows.opened(task)
         drop_response_timeout(row)
         changeset.settle(row, before)
     elif task is not None:
-        limit = in_seconds(changeset.node(task).policy.response_timeout_ms)
+        limit = in_seconds(changeset.rows.node(task).policy.response_timeout_ms)
         text = f"responseTimeout: {limit} exceeded for the taskId: {task.task_id} with Task Definition: {task.name}"
-        if EventKind.RESPONSE_TIMEOUT in changeset.node(task).policy.default_ms:
+        if EventKind.RESPONSE_TIMEOUT in changeset.rows.node(task).policy.default_ms:
             text += f" ({_default(changeset)})"
         changeset.close(task, TaskStatus.TIMED_OUT, reason=text)
 
@@ -402,8 +407,8 @@ def _seconds(span_ms: int) -> str:
 
 def _timed_out(changeset: Changeset, task: Task, deadline: str, limit_ms: int, what: str, which: str) -> str:
     """In Conductor's words, which people look for; a default is not called configured."""
-    elapsed = (changeset.now - getattr(task, deadline) + limit_ms) // 1000
-    policy = changeset.node(task).policy
+    elapsed = (changeset.moment.now - getattr(task, deadline) + limit_ms) // 1000
+    policy = changeset.rows.node(task).policy
     if TIMERS[deadline] in policy.default_ms:
         rule = f"{which} is {in_seconds(limit_ms)} seconds: {_default(changeset)}"
     else:
@@ -417,11 +422,11 @@ def _default(changeset: Changeset) -> str:
 
 
 def _apply_policy(changeset: Changeset, task: Task, deadline: str, reason: str) -> None:
-    policy = changeset.node(task).policy.timeout_policy
+    policy = changeset.rows.node(task).policy.timeout_policy
     if policy is TimeoutPolicy.ALERT_ONLY:
         passed: dict[str, Any] = {deadline: None}
         changeset.put(task, **passed)
-        changeset.journal(HistoryKind.ALERT, deadline.removesuffix("_at"), ref=task.ref, attempt=task.attempt, reason=reason)
+        changeset.journal.add(HistoryKind.ALERT, deadline.removesuffix("_at"), ref=task.ref, attempt=task.attempt, reason=reason)
         return
     task = changeset.close(with_rounds(changeset, task), TaskStatus.TIMED_OUT, reason=reason)
     if policy is not TimeoutPolicy.RETRY:
@@ -434,15 +439,15 @@ def on_workflow_timeout(changeset: Changeset, event: Event) -> None:
     if changeset.workflow.status.terminal or at is None:
         changeset.reply(event, Outcome.IGNORED, "the deadline does not hold any more")
         return
-    if at > changeset.now:
-        raise InvariantBroken(f"workflow timeout fires {at - changeset.now} ms early")
+    if at > changeset.moment.now:
+        raise InvariantBroken(f"workflow timeout fires {at - changeset.moment.now} ms early")
     definition = changeset.plan.definition
     policy = definition.timeout_policy or WorkflowTimeoutPolicy.ALERT_ONLY
-    elapsed = (changeset.now - at + definition.timeout_ms) // 1000
+    elapsed = (changeset.moment.now - at + definition.timeout_ms) // 1000
     configured = f"Timeout configured as {in_seconds(definition.timeout_ms)} seconds. Timeout policy configured to {policy}"
     reason = f"Workflow timed out after {elapsed} seconds. {configured}"
     changeset.change(timeout_at=None)
     if policy is WorkflowTimeoutPolicy.TIME_OUT_WF:
         fail_workflow(changeset, WorkflowStatus.TIMED_OUT, reason, None)
     else:
-        changeset.journal(HistoryKind.ALERT, "workflow_timeout", reason=reason)
+        changeset.journal.add(HistoryKind.ALERT, "workflow_timeout", reason=reason)

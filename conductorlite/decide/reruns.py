@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import Any
 
 from conductorlite.decide.admissions import reopens
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.endings import leave_limit, set_workflow_timeout, was_compensated
 from conductorlite.decide.messages import give_back
 from conductorlite.decide.operators.do_while import set_round
@@ -35,15 +35,15 @@ def on_restart(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.CONFLICT, f"a {status} workflow cannot be restarted: terminate it first")
     elif status is WorkflowStatus.COMPLETED and not changeset.plan.definition.restartable:
         changeset.reply(event, Outcome.CONFLICT, "its definition says that a COMPLETED workflow is not restartable")
-    elif (problem := _input_problem(changeset, changeset.value(event.data))) is not None:
+    elif (problem := _input_problem(changeset, changeset.documents.value(event.data))) is not None:
         changeset.reply(event, Outcome.CONFLICT, problem)
     else:
-        _begin_again(changeset, "RESTART", changeset.value(event.data))
+        _begin_again(changeset, "RESTART", changeset.documents.value(event.data))
 
 
 def on_rerun(changeset: Changeset, event: Event) -> None:
     """Run a workflow again from a task on, or from the start, possibly with another input."""
-    said = changeset.value(event.data)
+    said = changeset.documents.value(event.data)
     if changeset.workflow.status is WorkflowStatus.PAUSED:
         changeset.reply(event, Outcome.CONFLICT, "a PAUSED workflow cannot be rerun: resume it first")
         return
@@ -54,17 +54,17 @@ def on_rerun(changeset: Changeset, event: Event) -> None:
     if said.get("ref") is None:
         _begin_again(changeset, "RERUN", said)
         return
-    if was_compensated(changeset, changeset.everything()):
+    if was_compensated(changeset, changeset.rows.everything()):
         changeset.reply(event, Outcome.CONFLICT, "the workflow was compensated: restart it, or rerun it from the start")
         return
-    target = changeset.latest(said["ref"]) if changeset.task(said["ref"]) is None else changeset.known(said["ref"])
+    target = changeset.rows.latest(said["ref"]) if changeset.rows.task(said["ref"]) is None else changeset.rows.known(said["ref"])
     if target is None:
         changeset.reply(event, Outcome.MISSING, f"the execution has no task {said['ref']!r}")
-    elif target.skipped_ahead or (placed := changeset.placed(target)) is None or placed.unreachable:
+    elif target.skipped_ahead or (placed := changeset.rows.placed(target)) is None or placed.unreachable:
         changeset.reply(event, Outcome.CONFLICT, f"the flow does not come to {target.ref!r}")
     elif not _is_held(changeset, target):
         changeset.reply(event, Outcome.CONFLICT, f"{target.ref!r} is of a round whose fork `keepLastN` has dropped")
-    elif target.status is TaskStatus.SKIPPED and changeset.node(target).behind_fork:
+    elif target.status is TaskStatus.SKIPPED and changeset.rows.node(target).behind_fork:
         changeset.reply(event, Outcome.CONFLICT, f"{target.ref!r} was skipped with its fork: rerun the fork")
     elif changeset.workflow.rate_limited and not changeset.workflow.status.terminal:
         changeset.reply(event, Outcome.CONFLICT, f"the execution waits for a slot of {changeset.workflow.rate_limit_key!r}")
@@ -74,13 +74,13 @@ def on_rerun(changeset: Changeset, event: Event) -> None:
 
 def _is_held(changeset: Changeset, target: Task) -> bool:
     """Whether the loops and forks around a task are still there: of a round that is dropped the branches made at run time stay."""
-    scopes = changeset.node(target).scopes
-    return all(changeset.task(printed_ref(scope, target.iterations[:depth])) is not None for scope, depth in scopes)
+    scopes = changeset.rows.node(target).scopes
+    return all(changeset.rows.task(printed_ref(scope, target.iterations[:depth])) is not None for scope, depth in scopes)
 
 
 def _begin_again(changeset: Changeset, verb: str, said: dict[str, Any]) -> None:
     """Take everything back and start again, in a turn of its own, for the definition may be another one."""
-    rows = changeset.everything()
+    rows = changeset.rows.everything()
     leave_limit(changeset)  # it asks again when it starts, under the key of that definition
     changeset.counting = False
     changeset.take_back(_innermost_first(changeset, rows))
@@ -88,20 +88,19 @@ def _begin_again(changeset: Changeset, verb: str, said: dict[str, Any]) -> None:
     changeset.recount()
     _record_verb(changeset, verb, said, rows)
     reopen_workflow(changeset)
-    changeset.reopening = False
+    changeset.work.reopening = False
     changeset.start_order_again()
-    changeset.cancel_timer(EventKind.WORKFLOW_TIMEOUT)
+    changeset.events.cancel(EventKind.WORKFLOW_TIMEOUT)
     changeset.take_back_start()
     changeset.change(
-        variables=changeset.payload(said.get("variables", dict(changeset.plan.definition.variables))),
+        variables=changeset.documents.payload(said.get("variables", dict(changeset.plan.definition.variables))),
         definition_hash=said.get("definitionHash", changeset.workflow.definition_hash),
         name=said.get("name", changeset.workflow.name),
         version=said.get("version", changeset.workflow.version),
     )
     _change_input(changeset, said)
-    changeset.stack.clear()
-    changeset.queue.clear()
-    changeset.post(EventKind.START, EventKind.START, changeset.clock)
+    changeset.work.clear()
+    changeset.events.post(EventKind.START, EventKind.START, changeset.moment.clock)
     changeset.more = True
     notify_parent_reopened(changeset)
 
@@ -109,7 +108,7 @@ def _begin_again(changeset: Changeset, verb: str, said: dict[str, Any]) -> None:
 def _input_problem(changeset: Changeset, said: dict[str, Any]) -> str | None:
     """Why the input a workflow would run again with cannot be: it is too large, or cannot be read; None when it stays as it is."""
     given = _new_input(changeset, said)
-    return None if given is None else changeset.refusal("workflow_input", given)
+    return None if given is None else changeset.documents.refusal("workflow_input", given)
 
 
 def _new_input(changeset: Changeset, said: dict[str, Any]) -> Payload | None:
@@ -117,7 +116,7 @@ def _new_input(changeset: Changeset, said: dict[str, Any]) -> Payload | None:
     template = said.get("inputTemplate")
     if given is None and not template:
         return None
-    values = changeset.value(changeset.workflow.input) if given is None else given
+    values = changeset.documents.value(changeset.workflow.input) if given is None else given
     template = dict(changeset.plan.definition.input_template) if template is None else template
     return Payload.of(apply_workflow_input_template(dict(values), template))
 
@@ -127,13 +126,13 @@ def _change_input(changeset: Changeset, said: dict[str, Any]) -> None:
         changeset.change(correlation_id=said["correlationId"])
     given = _new_input(changeset, said)
     if given is not None:
-        changeset.change(input=changeset.keep(given))
+        changeset.change(input=changeset.documents.keep(given))
 
 
 def _record_verb(changeset: Changeset, verb: str, said: dict[str, Any], dropped: list[Task]) -> None:
     shown = {key: value for key, value in said.items() if key not in ("ref", "variables", "inputTemplate")}
     payload = Payload.of({**shown, "dropped": [task.ref for task in dropped]}, bounded=False)
-    changeset.journal(HistoryKind.VERB, verb, ref=said.get("ref"), payload=changeset.keep(payload))
+    changeset.journal.add(HistoryKind.VERB, verb, ref=said.get("ref"), payload=changeset.documents.keep(payload))
 
 
 # ---------------------------------------------------------------------- from a task on
@@ -152,16 +151,18 @@ class _Place(Enum):
 
 def _run_from(changeset: Changeset, target: Task, said: dict[str, Any]) -> None:
     ended = changeset.workflow.status.terminal
-    in_place = changeset.node(target).task.type == "JOIN"
-    places = {task.ref: _place(changeset, target, task) for task in changeset.everything()}
-    around = [task for task in changeset.everything() if places[task.ref] is _Place.AROUND]
+    in_place = changeset.rows.node(target).task.type == "JOIN"
+    places = {task.ref: _place(changeset, target, task) for task in changeset.rows.everything()}
+    around = [task for task in changeset.rows.everything() if places[task.ref] is _Place.AROUND]
     joins = {join.ref for join in _joins_of(changeset, around)} | ({target.ref} if in_place else set())
     gone = [
         task
-        for task in changeset.everything()
+        for task in changeset.rows.everything()
         if places[task.ref] in (_Place.AFTER, _Place.INSIDE, _Place.SAME) and task.ref not in joins
     ]
-    failed = [task for task in changeset.everything() if ended and task.ref not in joins and _tried_again(task, places[task.ref])]
+    failed = [
+        task for task in changeset.rows.everything() if ended and task.ref not in joins and _tried_again(task, places[task.ref])
+    ]
     changeset.counting = False
     origin = _origin(changeset, target)
     changeset.take_back(_innermost_first(changeset, gone))
@@ -172,23 +173,23 @@ def _run_from(changeset: Changeset, target: Task, said: dict[str, Any]) -> None:
     if ended:
         set_workflow_timeout(changeset)
     for task in sorted(around, key=lambda task: len(task.iterations)):
-        if changeset.node(task).task.type == "DO_WHILE":
+        if changeset.rows.node(task).task.type == "DO_WHILE":
             round_of_target = target.iterations[len(task.iterations)]
-            loop = changeset.known(task.ref)
+            loop = changeset.rows.known(task.ref)
             _wait_again(changeset, loop, set_round(changeset, loop, round_of_target))
     for ref in sorted(joins):
-        _wait_again(changeset, changeset.known(ref), {"output": EMPTY})
-    left = {task.ref for task in changeset.everything() if task.live and task.status.terminal and not task.failed}
+        _wait_again(changeset, changeset.rows.known(ref), {"output": EMPTY})
+    left = {task.ref for task in changeset.rows.everything() if task.live and task.status.terminal and not task.failed}
     left -= {task.ref for task in failed}
     if not ended:
-        left |= {task.ref for task in changeset.everything() if task.live and task.failed}
+        left |= {task.ref for task in changeset.rows.everything() if task.live and task.failed}
     reopen(changeset, failed)
     recount(changeset)
-    changeset.change(skips=sum(task.skipped_ahead for task in changeset.everything()))
+    changeset.change(skips=sum(task.skipped_ahead for task in changeset.rows.everything()))
     follow_up_all(changeset, left, around=frozenset(task.ref for task in around))
     if not in_place:
         item = ("schedule", origin.ref, list(target.iterations), list(origin.grafts))
-        changeset.stack.append(item if said.get("taskInput") is None else (*item, said["taskInput"]))
+        changeset.work.stack.append(item if said.get("taskInput") is None else (*item, said["taskInput"]))
     if ended:
         notify_parent_reopened(changeset)
 
@@ -203,36 +204,36 @@ def _tried_again(task: Task, place: _Place) -> bool:
 
 def _origin(changeset: Changeset, target: Task) -> Node:
     """The node of the definition that a row came from: for what a DYNAMIC stood for, the DYNAMIC."""
-    outer = changeset.plan_of(target.grafts[:-1]).nodes.get(target.base_ref) if target.grafts else None
-    return changeset.node(target) if outer is None else outer
+    outer = changeset.rows.plan_of(target.grafts[:-1]).nodes.get(target.base_ref) if target.grafts else None
+    return changeset.rows.node(target) if outer is None else outer
 
 
 def _joins_of(changeset: Changeset, around: list[Task]) -> list[Task]:
     """The JOINs of the forks around a task."""
-    joins = ((changeset.node(task).join, task.iterations) for task in around)
-    found = [changeset.task(printed_ref(ref, iterations)) for ref, iterations in joins if ref is not None]
+    joins = ((changeset.rows.node(task).join, task.iterations) for task in around)
+    found = [changeset.rows.task(printed_ref(ref, iterations)) for ref, iterations in joins if ref is not None]
     return [task for task in found if task is not None]
 
 
 def _wait_again(changeset: Changeset, task: Task, fields: dict[str, Any]) -> None:
     """Have a loop or a JOIN wait again for what is in it; nothing has followed from it any more."""
     if task.status.terminal:
-        changeset.cancel_timer(f"{EventKind.CONTINUE}:{task.ref}")
+        changeset.events.cancel(f"{EventKind.CONTINUE}:{task.ref}")
         go_on(changeset, task, generation=changeset.workflow.generation, succeeded_before=False, **fields)
     else:
-        changeset.put(task, updated_at=changeset.now, reason=None, succeeded_before=False, **fields)
+        changeset.put(task, updated_at=changeset.moment.now, reason=None, succeeded_before=False, **fields)
 
 
 def _innermost_first(changeset: Changeset, tasks: list[Task]) -> list[Task]:
-    return sorted(tasks, key=lambda task: -len(placed.scopes) if (placed := changeset.placed(task)) is not None else 0)
+    return sorted(tasks, key=lambda task: -len(placed.scopes) if (placed := changeset.rows.placed(task)) is not None else 0)
 
 
 def _place(changeset: Changeset, target: Task, task: Task) -> _Place:
     """Where a task stands in the flow as seen from `target`."""
-    placed = changeset.placed(task)
+    placed = changeset.rows.placed(task)
     if placed is None or placed.unreachable:
         return _Place.BESIDE
-    mine, other = changeset.node(target).route, placed.route
+    mine, other = changeset.rows.node(target).route, placed.route
     depth = 0
     for (my_list, my_index), (its_list, its_index) in zip(levels(mine), levels(other), strict=False):
         if my_list != its_list:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import ExpressionContext
 from conductorlite.language.templates import compile_template
 from conductorlite.language.values import to_text
@@ -43,9 +43,9 @@ def notify_parent(changeset: Changeset) -> None:
     workflow = changeset.workflow
     if workflow.parent_workflow_id is None:
         return
-    output = changeset.value(changeset.workflow.output)
-    problem, changeset.lost = changeset.lost, None
-    changeset.post_to(
+    output = changeset.documents.value(changeset.workflow.output)
+    problem, changeset.documents.lost = changeset.documents.lost, None
+    changeset.events.post_to(
         workflow.parent_workflow_id,
         f"{EventKind.CHILD_ENDED}:{workflow.workflow_id}:{changeset.workflow.generation}",
         EventKind.CHILD_ENDED,
@@ -68,9 +68,9 @@ def notify_parent(changeset: Changeset) -> None:
 def on_child_ended(changeset: Changeset, event: Event) -> None:
     """End the SUB_WORKFLOW task whose child has ended; one that was superseded meanwhile is not touched."""
     task = changeset.addressee(event)
-    said = changeset.value(event.data)
+    said = changeset.documents.value(event.data)
     if changeset.workflow.status.terminal and changeset.workflow.rate_limited:
-        changeset.hold(event)  # of a child that went on without it: it is read behind the event that reports that
+        changeset.events.hold(event)  # of a child that went on without it: it is read behind the event that reports that
         return
     if (
         task is None
@@ -97,8 +97,8 @@ def _end_with(changeset: Changeset, task: Task, said: Mapping[str, Any]) -> None
         why = "null" if said["reason"] is None else said["reason"]  # as Conductor puts it
         reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {why}"
     # What the child says of a `subWorkflowId` of its own is about another execution.
-    output = {**changeset.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
-    kept = changeset.keep(Payload.of(output, bounded=False))
+    output = {**changeset.documents.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
+    kept = changeset.documents.keep(Payload.of(output, bounded=False))
     changeset.close(task, status, output=kept, reason=reason, child_ended=True)
 
 
@@ -116,22 +116,22 @@ def on_started(changeset: Changeset, event: Event) -> None:
     ):
         changeset.reply(event, Outcome.IGNORED, "the task does not wait for this execution any more")
         return
-    said = changeset.value(event.data)
+    said = changeset.documents.value(event.data)
     if "error" in said:
         changeset.close(task, TaskStatus.FAILED, reason=said["error"], child_ended=True)
     elif "status" in said:
         _end_with(changeset, task, said)
     else:
-        changeset.close(task, TaskStatus.COMPLETED, output=changeset.payload({"workflowId": said["workflowId"]}))
+        changeset.close(task, TaskStatus.COMPLETED, output=changeset.documents.payload({"workflowId": said["workflowId"]}))
 
 
 def answer_start(changeset: Changeset, event: Event) -> None:
     """Notify the START_WORKFLOW task that this execution has begun."""
-    answer = dict(changeset.value(event.data).get("answer") or {})
+    answer = dict(changeset.documents.value(event.data).get("answer") or {})
     if answer:
         event_id = f"{EventKind.STARTED}:{changeset.workflow.workflow_id}"
         said = {"workflowId": changeset.workflow.workflow_id, "taskId": answer.pop("taskId", None)}
-        changeset.post_to(event.sender, event_id, EventKind.STARTED, said, **answer)
+        changeset.events.post_to(event.sender, event_id, EventKind.STARTED, said, **answer)
 
 
 # ---------------------------------------------------------------------- failure workflow
@@ -155,14 +155,14 @@ def start_failure_workflow(changeset: Changeset, status: WorkflowStatus, output:
         return {_OUTPUT_KEY: f"Error: failureWorkflow {wanted!r} names nothing"}
     if changeset.workflow.depth >= MAX_NESTING:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: executions that start each other are nested too deep"}
-    digest = changeset.resolve(name, definition.failure_workflow_version)
+    digest = changeset.documents.resolve(name, definition.failure_workflow_version)
     if digest is None:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r} is not registered or not valid"}
     workflow = changeset.workflow
     child_id = derive_id("failure", workflow.seed, workflow.workflow_id, changeset.workflow.generation)
     failed = changeset.workflow.failed_task_id
     values = {
-        **changeset.value(workflow.input),
+        **changeset.documents.value(workflow.input),
         "workflowId": workflow.workflow_id,
         "reason": changeset.workflow.reason,
         "failureStatus": str(status),
@@ -173,8 +173,8 @@ def start_failure_workflow(changeset: Changeset, status: WorkflowStatus, output:
     if problem is not None:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: {problem}"}
     start = child_start(changeset, digest, name, definition.failure_workflow_version or 0, values)
-    start["taskToDomain"] = changeset.value(workflow.task_to_domain)
-    changeset.post_to(child_id, EventKind.START, EventKind.START, start)
+    start["taskToDomain"] = changeset.documents.value(workflow.task_to_domain)
+    changeset.events.post_to(child_id, EventKind.START, EventKind.START, start)
     return {_OUTPUT_KEY: child_id}
 
 
@@ -183,7 +183,7 @@ def _lightened(changeset: Changeset, values: dict[str, Any]) -> str | None:
 
     Returns why it is too large even so. What cannot be read is left out: it is not what the failure workflow is there for.
     """
-    changeset.lost = None
+    changeset.documents.lost = None
     barriers = changeset.bounds.barriers
     if barriers.refusal("workflow_input", Payload.of(values, bounded=False)) is None:
         return None
@@ -208,13 +208,13 @@ def _name(changeset: Changeset, wanted: str) -> str:
 def _whole(changeset: Changeset, status: WorkflowStatus, output: Payload) -> dict[str, Any]:
     """The failed execution as its failure workflow sees it: its JSON, with the definition once and payloads as they are."""
     row = changeset.workflow
-    tasks = changeset.everything()
-    inputs = changeset.values(task.input for task in tasks)
-    outputs = changeset.values(task.output for task in tasks)
+    tasks = changeset.rows.everything()
+    inputs = changeset.documents.values(task.input for task in tasks)
+    outputs = changeset.documents.values(task.output for task in tasks)
     changes: dict[str, Any] = {
         "status": status,
         "compensating": None,
-        "updated_at": changeset.now,
+        "updated_at": changeset.moment.now,
         "input": EMPTY,
         "output": EMPTY,
         "definition": changeset.plan.definition,
@@ -222,8 +222,8 @@ def _whole(changeset: Changeset, status: WorkflowStatus, output: Payload) -> dic
     return {
         **workflow_to_json(changed(row, **changes)),
         "failedTaskId": changeset.workflow.failed_task_id,
-        "input": changeset.value(row.input),
-        "output": changeset.value(output),
+        "input": changeset.documents.value(row.input),
+        "output": changeset.documents.value(output),
         "tasks": [
             {**task_to_json(changed(task, input=EMPTY, output=EMPTY)), "inputData": given, "outputData": put_out}
             for task, given, put_out in zip(tasks, inputs, outputs, strict=True)

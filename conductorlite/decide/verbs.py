@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from conductorlite.decide.admissions import begin, withdraw, withdraw_reopening
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.endings import fail_workflow, set_workflow_timeout
 from conductorlite.decide.operators import VARIABLES_LIMIT
 from conductorlite.decide.prefetch import prefetch_rest
@@ -53,32 +53,34 @@ def on_start(changeset: Changeset, event: Event) -> None:
     """Begin: now, or at the instant the event names (`at`, epoch ms)."""
     first_time = changeset.workflow.history_seq == 0
     if first_time:
-        changeset.move_workflow(WorkflowStatus.RUNNING, payload=changeset.keep(changeset.workflow.input))
-        changeset.keep(changeset.workflow.variables)
+        changeset.move_workflow(WorkflowStatus.RUNNING, payload=changeset.documents.keep(changeset.workflow.input))
+        changeset.documents.keep(changeset.workflow.variables)
         answer_start(changeset, event)
-        changeset.keep(changeset.workflow.task_to_domain)
-        said = changeset.value(event.data)
+        changeset.documents.keep(changeset.workflow.task_to_domain)
+        said = changeset.documents.value(event.data)
         at = said.get("at")
-        if at is not None and at > changeset.now:
+        if at is not None and at > changeset.moment.now:
             # A delay is a length of time, which is as long as it was when the clock is set.
-            changeset.post(EventKind.START, EventKind.START, at, data=Payload.of({"delay": True}) if said.get("delay") else EMPTY)
+            changeset.events.post(
+                EventKind.START, EventKind.START, at, data=Payload.of({"delay": True}) if said.get("delay") else EMPTY
+            )
             return
     if changeset.workflow.status.terminal or changeset.workflow.started_at:
         changeset.reply(event, Outcome.IGNORED, "the workflow has begun already")
-        parent = changeset.value(event.data).get("parent")
+        parent = changeset.documents.value(event.data).get("parent")
         if parent and not parent["again"] and changeset.workflow.status.terminal:
             # The execution that started it was removed, and has come again to where it starts it: it waits for an end that has
             # been.
             notify_parent(changeset)
         return
     if changeset.workflow.status is WorkflowStatus.PAUSED:
-        changeset.hold(event)
+        changeset.events.hold(event)
         return
     changeset.start()
     set_workflow_timeout(changeset)
     # A caller who starts one by a verb had the error before anything was stored; what another execution starts fails here.
     check = changeset.plan.input_check
-    broken = None if check is None else check.violation(changeset.value(changeset.workflow.input))
+    broken = None if check is None else check.violation(changeset.documents.value(changeset.workflow.input))
     if broken is not None:
         fail_workflow(changeset, WorkflowStatus.FAILED, f"its input breaks inputSchema: {broken}", None)
     else:
@@ -102,10 +104,10 @@ def on_resume(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.CONFLICT, f"a {changeset.workflow.status} workflow cannot be resumed: it is not paused")
         return
     changeset.move_workflow(WorkflowStatus.RUNNING)
-    changeset.change(last_retried_at=changeset.now)
+    changeset.change(last_retried_at=changeset.moment.now)
     if changeset.workflow.started_at:
         set_workflow_timeout(changeset)
-    changeset.release_held()
+    changeset.events.release_held()
 
 
 def on_terminate(changeset: Changeset, event: Event) -> None:
@@ -118,8 +120,8 @@ def on_terminate(changeset: Changeset, event: Event) -> None:
         changeset.reply(event, Outcome.CONFLICT, f"a {changeset.workflow.status} workflow cannot be terminated")
     else:
         if not changeset.workflow.started_at:
-            changeset.cancel_timer(EventKind.START)
-        said = changeset.value(event.data)
+            changeset.events.cancel(EventKind.START)
+        said = changeset.documents.value(event.data)
         changeset.ended_by = event.sender
         is_failure = said.get("triggerFailureWorkflow") is True
         fail_workflow(changeset, WorkflowStatus.TERMINATED, said.get("reason"), None, compensate=is_failure)
@@ -133,13 +135,13 @@ def on_continue(changeset: Changeset, event: Event) -> None:
         return
     if changeset.workflow.status is WorkflowStatus.PAUSED:
         # Paused between two turns of one piece of work: the rest of it waits as a whole.
-        changeset.hold(event)
+        changeset.events.hold(event)
         return
-    work = changeset.value(event.data)
-    changeset.stack.extend(tuple(item) for item in work.get("stack", ()))
-    changeset.queue.extend(tuple(item) for item in work.get("queue", ()))
-    changeset.reopening = changeset.reopening or bool(work.get("reopening"))
-    changeset.rounds = max(changeset.rounds, work.get("rounds", 0))
+    work = changeset.documents.value(event.data)
+    changeset.work.stack.extend(tuple(item) for item in work.get("stack", ()))
+    changeset.work.queue.extend(tuple(item) for item in work.get("queue", ()))
+    changeset.work.reopening = changeset.work.reopening or bool(work.get("reopening"))
+    changeset.work.rounds = max(changeset.work.rounds, work.get("rounds", 0))
     prefetch_rest(changeset)
 
 
@@ -148,7 +150,7 @@ def on_skip(changeset: Changeset, event: Event) -> None:
 
     A FORK_JOIN is passed over with its branches and its JOIN.
     """
-    said = changeset.value(event.data)
+    said = changeset.documents.value(event.data)
     ref = str(said["ref"])
     if changeset.workflow.status is not WorkflowStatus.RUNNING:
         changeset.reply(
@@ -165,17 +167,17 @@ def on_skip(changeset: Changeset, event: Event) -> None:
     elif len(iterations) != len(node.loops):
         rounds = printed_ref(base, (1,) * len(node.loops))
         changeset.reply(event, Outcome.CONFLICT, f"{ref!r} does not name its round: that is one such as {rounds!r}")
-    elif changeset.task(ref) is not None:
+    elif changeset.rows.task(ref) is not None:
         changeset.reply(event, Outcome.CONFLICT, f"{ref!r} has been scheduled already")
     elif node.behind_fork:
         changeset.reply(event, Outcome.CONFLICT, f"{ref!r} is the JOIN of a fork: skip the fork")
     else:
-        given, output = changeset.payload(said.get("input") or {}), changeset.payload(said.get("output") or {})
-        problem = changeset.refusal("task_input", given) or changeset.refusal("task_output", output)
+        given, output = changeset.documents.payload(said.get("input") or {}), changeset.documents.payload(said.get("output") or {})
+        problem = changeset.documents.refusal("task_input", given) or changeset.documents.refusal("task_output", output)
         if problem is not None:
             changeset.reply(event, Outcome.CONFLICT, problem)
             return
-        changeset.journal(HistoryKind.VERB, "SKIP", ref=ref, payload=event.data)
+        changeset.journal.add(HistoryKind.VERB, "SKIP", ref=ref, payload=event.data)
         skip_ahead(changeset.create(node, iterations, TaskStatus.SKIPPED, input=given, output=output, in_order=False))
         changeset.change(skips=changeset.workflow.skips + 1)
 
@@ -187,9 +189,9 @@ def on_variables(changeset: Changeset, event: Event) -> None:
 
 def on_append(changeset: Changeset, event: Event) -> None:
     """Set workflow variables, but add a list to the end of the list that is there."""
-    there = changeset.value(changeset.workflow.variables)
-    given = {name: _appended(there.get(name), value) for name, value in changeset.value(event.data).items()}
-    _set_variables(changeset, event, changeset.payload(given))
+    there = changeset.documents.value(changeset.workflow.variables)
+    given = {name: _appended(there.get(name), value) for name, value in changeset.documents.value(event.data).items()}
+    _set_variables(changeset, event, changeset.documents.payload(given))
 
 
 def _appended(there: object, value: object) -> object:
@@ -200,18 +202,20 @@ def _set_variables(changeset: Changeset, event: Event, given: Payload) -> None:
     if changeset.workflow.status.terminal:
         changeset.reply(event, Outcome.CONFLICT, f"the variables of a {changeset.workflow.status} workflow cannot be changed")
         return
-    variables = changeset.payload({**changeset.value(changeset.workflow.variables), **changeset.value(given)})
+    variables = changeset.documents.payload(
+        {**changeset.documents.value(changeset.workflow.variables), **changeset.documents.value(given)}
+    )
     size = len((variables.text or "").encode())
     if size > VARIABLES_LIMIT:
         changeset.reply(event, Outcome.CONFLICT, f"the variables would have {size} bytes, more than {VARIABLES_LIMIT}")
         return
-    changeset.journal(HistoryKind.VERB, "VARIABLES", payload=changeset.keep(given))
+    changeset.journal.add(HistoryKind.VERB, "VARIABLES", payload=changeset.documents.keep(given))
     changeset.change(variables=variables)
 
 
 def on_migrate(changeset: Changeset, event: Event) -> None:
     """Move to the definition the event names, unless the plan for it comes out blocked: then nothing changes."""
-    said = changeset.value(event.data)
+    said = changeset.documents.value(event.data)
     workflow, digest = changeset.workflow, said["definitionHash"]
     if digest == workflow.definition_hash and not changeset.workflow.status.terminal:
         changeset.reply(event, Outcome.IGNORED, "the execution is on that definition already")
@@ -219,15 +223,17 @@ def on_migrate(changeset: Changeset, event: Event) -> None:
     refs: Mapping[str, str] = said.get("refs") or {}
     changeset.reader.prefetch(everything=True, inbox=True)
     events = changeset.reader.inbox()
-    work = {posted.event_id: changeset.value(posted.data) for posted in events if posted.kind is EventKind.CONTINUE}
+    work = {posted.event_id: changeset.documents.value(posted.data) for posted in events if posted.kind is EventKind.CONTINUE}
     pending = [place for one in work.values() for place in pending_of(one)]
-    messages = changeset.all_messages() if workflow.unreceived else ()
-    plan = plan_between(workflow, changeset.everything(), changeset.plan, changeset.reader.plan(digest), refs, pending, messages)
+    messages = changeset.mailbox.everything() if workflow.unreceived else ()
+    plan = plan_between(
+        workflow, changeset.rows.everything(), changeset.plan, changeset.reader.plan(digest), refs, pending, messages
+    )
     if plan.blocked:
         changeset.reply(event, Outcome.CONFLICT, "; ".join(plan.reasons))
         return
     for ref, waiting in plan.waiting.items():
-        changeset.put(changeset.known(ref), waiting=waiting)
+        changeset.put(changeset.rows.known(ref), waiting=waiting)
     if refs:
         _rename(changeset, plan, refs)
         _send_on(changeset, events, work, plan.renamed, refs)
@@ -246,7 +252,7 @@ def _rename(changeset: Changeset, plan: MigrationPlan, refs: Mapping[str, str]) 
     last = changeset.workflow.last_ref
     changeset.change(last_ref=None if last is None else plan.renamed.get(last, last))
     for ref, new_ref in plan.renamed.items():
-        task = changeset.known(ref)
+        task = changeset.rows.known(ref)
         changeset.rename(task, new_ref, refs[task.base_ref])
     if changeset.workflow.message_seq:
         rename_receivers(changeset, plan.renamed, refs)
@@ -262,13 +268,13 @@ def _send_on(
             left = {**work[event.event_id]}
             for end in ("stack", "queue"):
                 left[end] = [_item(item, renamed, refs) for item in left.get(end, ())]
-            changes |= {"data": changeset.keep(Payload.of(left)), "generation": changeset.workflow.generation}
+            changes |= {"data": changeset.documents.keep(Payload.of(left)), "generation": changeset.workflow.generation}
         new_ref = renamed.get(event.ref or "")
         if new_ref is not None:
             changes["ref"] = new_ref
         if changes:
             own = event.event_id == f"{event.kind}:{event.ref}"
-            changeset.send_on(event, f"{event.kind}:{new_ref}" if own and new_ref is not None else event.event_id, **changes)
+            changeset.events.send_on(event, f"{event.kind}:{new_ref}" if own and new_ref is not None else event.event_id, **changes)
 
 
 def _item(item: list[Any], renamed: Mapping[str, str], refs: Mapping[str, str]) -> list[Any]:
@@ -285,4 +291,4 @@ def _journal(changeset: Changeset, said: Mapping[str, Any], plan: MigrationPlan)
         "renamed": dict(plan.renamed),
         **({"refs": dict(said["refs"])} if said.get("refs") else {}),
     }
-    changeset.journal(HistoryKind.MIGRATED, "MIGRATED", payload=changeset.payload(moved))
+    changeset.journal.add(HistoryKind.MIGRATED, "MIGRATED", payload=changeset.documents.payload(moved))

@@ -21,7 +21,7 @@ from itertools import pairwise
 from types import FrameType, FunctionType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.engine.arguments import wrong_argument
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from conductorlite.decide.changeset.mailboxes import counted
+from conductorlite.decide.changeset.events import counted
 from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Event

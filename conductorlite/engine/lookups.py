@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.logs import FailureLog
 from conductorlite.engine.payloads import PayloadStore, TurnMemo

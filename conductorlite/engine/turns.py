@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.aside import Aside, Job, may_be_put_aside
 from conductorlite.engine.decisions import Parking

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.decide.changeset.mailboxes import counted
+from conductorlite.decide.changeset.events import counted
 from conductorlite.engine.keys import Polls
 from conductorlite.engine.logs import log_definition
 from conductorlite.engine.registry import Notice

@@ -12,8 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
-from conductorlite.decide.changeset.reader import Barriers
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Barriers, Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.turn_types import Start
 from conductorlite.model import attrs

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conductorlite import Barriers, Engine, EngineConfig, Workers, WorkflowDef
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.store.locks import SQLiteLock
 
 W = WorkflowDef.from_json({"name": "w", "tasks": [{"name": "a", "taskReferenceName": "a"}]})

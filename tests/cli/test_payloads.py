@@ -7,7 +7,7 @@ import json
 from cli_kit import Shell
 
 from conductorlite import Barriers, Engine, EngineConfig, WorkflowDef
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.store.payloads import LocalPayloads
 
 WAITING = WorkflowDef.from_json({"name": "waiting", "tasks": [{"name": "w", "taskReferenceName": "w", "type": "WAIT"}]})

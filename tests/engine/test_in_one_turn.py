@@ -17,7 +17,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.model.executions import Task
 from conductorlite.store.locks import InProcessLock
 from conductorlite.store.ports import Backend

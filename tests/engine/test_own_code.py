@@ -24,7 +24,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.errors import EngineClosed, StorageCorrupt, WouldDeadlock
 from conductorlite.ext.sinks import MemoryQueue
 from conductorlite.model.handlers import StartWorkflow

@@ -12,7 +12,7 @@ import pytest
 from orders import ORDER, agrees, answers, engine, place
 
 from conductorlite import Barriers, Engine, EngineConfig, VirtualClock, Workers, WorkflowDef
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.engine import index_feed as feeding
 from conductorlite.engine import search as comparing
 from conductorlite.errors import ExecutionNotFound, PayloadUnavailable, StorageCorrupt, StorageError

@@ -23,7 +23,7 @@ from tape import Tape, draw_definition, many
 from conductorlite import Bounds, Semantics
 from conductorlite.decide import reports, reruns
 from conductorlite.decide import retries as reopening
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.model.decisions import Event
 from conductorlite.model.executions import Task
 
@@ -208,10 +208,10 @@ def generation_not_compared(patch: Patch) -> None:
     real = reports._recipients
 
     def addressed(changeset: Changeset, event: Event) -> Task | None:
-        task = changeset.task(event.ref or "")
+        task = changeset.rows.task(event.ref or "")
         found = real(changeset, event)
         if found is None and task is not None and not task.status.terminal and task.attempt == event.attempt:
-            return None if changeset.status.terminal else task
+            return None if changeset.workflow.status.terminal else task
         return found
 
     patch.setattr(reports, "_recipients", addressed)

@@ -25,7 +25,8 @@ from conductorlite import (
     WorkflowDef,
     WorkflowStatus,
 )
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
+from conductorlite.decide.changeset.documents import Documents
 from conductorlite.decide.operators import do_while, join
 from conductorlite.decide.operators.document import joined_output, loop_output
 from conductorlite.errors import Conflict
@@ -35,19 +36,20 @@ from conductorlite.model.executions import Task
 from conductorlite.store.sqlite.backend import SQLiteBackend
 
 
-def ask_interpreter(changeset: Changeset, condition: Condition, values: Any, seed: str) -> Any:
+def ask_interpreter(self: Documents, condition: Condition, values: Any, seed: str) -> Any:
     """Have the interpreter answer each condition."""
-    return changeset.evaluated(seed, values, lambda: condition.evaluate(values, now=changeset.now, seed=seed))
+    now = self._journal.moment.now
+    return self.evaluated(seed, values, lambda: condition.evaluate(values, now=now, seed=seed))
 
 
 def write_rounds(changeset: Changeset, loop: Task) -> Payload:
     """Write the outputs of a loop's rounds as any other document."""
-    return changeset.payload(loop_output(changeset, loop, range(1, loop.round + 1)))
+    return changeset.documents.payload(loop_output(changeset, loop, range(1, loop.round + 1)))
 
 
 def write_branches(changeset: Changeset, tasks: Any) -> Payload:
     """Write the outputs that a JOIN collects as any other document."""
-    return changeset.payload(joined_output(changeset, tasks))
+    return changeset.documents.payload(joined_output(changeset, tasks))
 
 
 #: The statuses of a worker's report.
@@ -103,7 +105,7 @@ def test_texts_and_answers_are_those_of_the_general_way(lives: int, monkeypatch:
     def case(choices: bytes) -> None:
         quick = drive(choices)
         with monkeypatch.context() as patch:
-            patch.setattr(Changeset, "answer", ask_interpreter)
+            patch.setattr(Documents, "answer", ask_interpreter)
             patch.setattr(do_while, "loop_payload", write_rounds)
             patch.setattr(join, "joined_payload", write_branches)
             assert drive(choices) == quick

@@ -20,7 +20,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowTask,
 )
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.store.ports import Backend, PayloadStorage
 
 T0 = 1_900_000_000_000

@@ -10,7 +10,7 @@ import pytest
 from payload_kit import KB, SMALL, flow, simple, sized
 
 from conductorlite import Barriers, Engine, EngineConfig, VirtualClock, Workers
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.errors import ConductorServerError
 from conductorlite.ext.conductor import ConductorClient
 from conductorlite.ext.fsspec import FsspecPayloads

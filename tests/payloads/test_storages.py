@@ -16,7 +16,7 @@ import pytest
 from payload_kit import KB, Bench, flow, simple, sized
 
 from conductorlite import Barriers, Engine, EngineConfig, TaskStatus, VirtualClock
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.errors import InvalidInput, MissingExtra, PayloadLost, PayloadUnavailable
 from conductorlite.ext.fsspec import FsspecPayloads
 from conductorlite.store.payloads import LocalPayloads, MemoryPayloads, open_payloads

@@ -11,7 +11,7 @@ import pytest
 from payload_kit import KB, SMALL, Bench, flow, simple, sized
 
 from conductorlite import Barriers, Engine, EngineConfig, SubWorkflowParams, VirtualClock, WorkflowTask
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.engine.payloads import PayloadSweep
 from conductorlite.errors import Conflict, PayloadUnavailable
 from conductorlite.store.memory.backend import MemoryBackend

@@ -22,7 +22,7 @@ from conductorlite import (
     WorkflowStatus,
     WorkflowTask,
 )
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.errors import Conflict
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.store.payloads import MemoryPayloads

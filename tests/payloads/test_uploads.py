@@ -27,7 +27,7 @@ from conductorlite import (
     WorkflowDef,
     WorkflowSchedule,
 )
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.errors import ExecutionNotFound, InvalidInput, KeyTaken, PayloadTooLarge, PayloadUnavailable, StaleLease
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.runtime.aio import AsyncEngine

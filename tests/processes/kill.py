@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 
 from conductorlite import Barriers, Engine, EngineConfig, TaskContext, Workers, WorkflowDef, WorkflowStatus
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.errors import LockUnavailable, PayloadUnavailable, StorageUnavailable
 from conductorlite.store.locks import SQLiteLock
 

@@ -13,7 +13,7 @@ import pytest
 from canary_kit import INPUT, LONG, PIECES, EchoServer, LoudSink, Vault, careless, child, leaks, whole
 
 from conductorlite import Barriers, Engine, EngineConfig, Task, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend

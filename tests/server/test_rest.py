@@ -17,8 +17,7 @@ from exchanges import EMPTY, NONE, NUMBER, SHAPES, STORY, TEXT, TEXTS
 from rest_kit import Ask, asking
 
 from conductorlite import Engine, EngineConfig, SubWorkflowParams, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.decide.changeset.reader import Barriers
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Barriers, Bounds
 from conductorlite.engine.bulk import Exchange
 from conductorlite.engine.polling import Asker
 from conductorlite.model.errors import EngineClosed

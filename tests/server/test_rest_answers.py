@@ -14,8 +14,7 @@ import pytest
 from rest_kit import Ask, asking
 
 from conductorlite import Engine, EngineConfig, TaskDef, VirtualClock, WorkflowDef, WorkflowTask
-from conductorlite.decide.changeset.reader import Barriers
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Barriers, Bounds
 from conductorlite.model.codec import structured
 from conductorlite.server.rest import rest_app
 from conductorlite.server.rest.app import beside

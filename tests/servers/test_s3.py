@@ -14,7 +14,7 @@ from faulty import proxy
 from places import url_of
 
 from conductorlite import Barriers, Engine, EngineConfig, Workers, WorkflowDef
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.errors import PayloadUnavailable
 from conductorlite.ext.fsspec import FsspecPayloads
 from conductorlite.store.ports import PayloadStorage

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, EngineConfig, Workers, WorkflowDef
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.runtime.loop import next_group
 
 FORK = WorkflowDef.from_json(

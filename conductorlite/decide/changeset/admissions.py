@@ -7,11 +7,15 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any, Final
 
-from conductorlite.decide.changeset.mailboxes import Mailboxes
+from conductorlite.decide.changeset.events import Events
+from conductorlite.decide.changeset.journal import Journal
+from conductorlite.decide.changeset.reader import Reader
+from conductorlite.decide.changeset.work_list import WorkList
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Admission, Event, EventKind
 from conductorlite.model.errors import InvariantBroken
+from conductorlite.model.executions import Workflow
 from conductorlite.model.limits import Limit, LimitChange, Line, Member, MemberState, Terms, admission
 from conductorlite.model.threads import cached_property
 
@@ -36,35 +40,30 @@ class _Books:
         self.began: set[str] = set()
 
 
-class Admissions(Mailboxes):
+class Admissions:
     """What a turn asks of limits. A slot that becomes free goes to the head of the line before anything else is looked at."""
-
-    def date_timers(self) -> None:
-        """See `Changeset.date_timers`."""
-        raise NotImplementedError
 
     #: What limits have answered when a recorded turn is replayed; None: they are asked.
     recorded: list[Admission] | None = None
+
+    def __init__(self, workflow: Workflow, reader: Reader, journal: Journal, events: Events, work: WorkList) -> None:
+        self._workflow = workflow
+        self._reader = reader
+        self._journal = journal
+        self._moment = journal.moment
+        self._events = events
+        self._work = work
+        #: Limits as this turn leaves them.
+        self.limits: dict[str, Limit] = {}
 
     @cached_property
     def _books(self) -> _Books:
         return _Books()
 
-    def is_done_until(self, at: int, due: Iterable[str]) -> bool:
-        """Whether nothing is left to do about the execution until an instant, that included, but what it has put into queues.
-
-        `due` are the events of its inbox that come due until then.
-        """
-        if self._posted or self._limits or self._release_held:
-            return False
-        timers, cancelled = self._timers.copy(), self._cancelled.copy()
-        self.date_timers()
-        try:
-            if any(timer.due_at <= at for timer in self._timers.values()):
-                return False
-            return all(event_id in self._cancelled or event_id in self._timers or event_id in self._consumed for event_id in due)
-        finally:  # what rows' deadlines lead to is settled at the end of the turn
-            self._timers, self._cancelled = timers, cancelled
+    @property
+    def alarms(self) -> Iterable[Event]:
+        """Events that have the heads of lines look again, for their executions."""
+        return self._books.alarms.values()
 
     # ------------------------------------------------------------------ what a turn asks
 
@@ -93,19 +92,19 @@ class Admissions(Mailboxes):
             self._leave(before)
         limit = self._limit(key)
         rate, span = max(limit.depth, terms.rate), max(limit.span_ms, terms.window_ms)
-        self._limits[key] = attrs.evolve(limit, depth=rate, span_ms=span)
+        self.limits[key] = attrs.evolve(limit, depth=rate, span_ms=span)
         member = Member(
             key=key,
             holder=holder,
-            workflow_id=self.workflow.workflow_id,
+            workflow_id=self._workflow.workflow_id,
             ref=ref,
             attempt=attempt,
-            generation=self.workflow.generation,
+            generation=self._workflow.generation,
             state=MemberState.WAITING,
-            priority=self.workflow.priority,
-            asked_at=before.asked_at if before is not None else self.now if asked_at is None else asked_at,
-            created_at=self.workflow.created_at,
-            seq=before.seq if before is not None else self.workflow.task_seq + 1,
+            priority=self._workflow.priority,
+            asked_at=before.asked_at if before is not None else self._moment.now if asked_at is None else asked_at,
+            created_at=self._workflow.created_at,
+            seq=before.seq if before is not None else self._workflow.task_seq + 1,
             lane=lane if terms.rate else "",
             **attrs.asdict(terms),
         )
@@ -114,7 +113,7 @@ class Admissions(Mailboxes):
         others = () if again else self._grant(key)
         head = self._head(key)
         first = (head is None or member.place < head.place) and member.lane not in self._limit(key).unpolled
-        admitted = first and admission(self._limit(key), terms, self.clock) == self.clock
+        admitted = first and admission(self._limit(key), terms, self._moment.clock) == self._moment.clock
         if admitted:
             self._admit(member)
         elif wait:
@@ -162,7 +161,7 @@ class Admissions(Mailboxes):
         if member is None or member.state is not MemberState.RESERVED:
             return False
         limit = self._limit(key)
-        self._limits[key] = self._dated(attrs.evolve(limit, reserved=limit.reserved - 1))
+        self.limits[key] = self._dated(attrs.evolve(limit, reserved=limit.reserved - 1))
         self._books.began.add(key)
         self._books.members[(key, holder)] = attrs.evolve(member, state=MemberState.HELD) if member.concurrent else None
         own = self._grant(key)
@@ -181,7 +180,7 @@ class Admissions(Mailboxes):
         self._leave(member)
         self._join(attrs.evolve(member, state=MemberState.WAITING, lane=lane))
         limit = self._limit(key)
-        self._limits[key] = attrs.evolve(limit, unpolled=tuple(sorted({*limit.unpolled, lane})))
+        self.limits[key] = attrs.evolve(limit, unpolled=tuple(sorted({*limit.unpolled, lane})))
         own = self._grant(key)
         self._watch(key)
         self._record(act, True, own)
@@ -205,7 +204,7 @@ class Admissions(Mailboxes):
         # Whatever event this is, it may have taken the place of the one that is dated right: that one is written again.
         limit = self._limit(key)
         unpolled = tuple(lane for lane in limit.unpolled if lane != polled)
-        self._limits[key] = attrs.evolve(limit, alarm=None, alarm_at=None, unpolled=unpolled)
+        self.limits[key] = attrs.evolve(limit, alarm=None, alarm_at=None, unpolled=unpolled)
         own = self._grant(key)
         self._watch(key)
         self._record(act, False, own)
@@ -227,11 +226,11 @@ class Admissions(Mailboxes):
         self._record(act, found, ())
         return found
 
-    def rename_member(self, key: str, holder: str, new_ref: str) -> None:
+    def rename(self, key: str, holder: str, new_ref: str) -> None:
         """Have who waits for a slot be found under another reference."""
         member = None if self.recorded is not None else self._member(key, holder)
         if member is not None:
-            self._limits[key] = self._limit(key)
+            self.limits[key] = self._limit(key)
             self._books.members[(key, holder)] = attrs.evolve(member, ref=new_ref)
             if member.waits:
                 self._join(attrs.evolve(member, ref=new_ref))
@@ -239,12 +238,12 @@ class Admissions(Mailboxes):
     # ------------------------------------------------------------------ the aggregate
 
     def _limit(self, key: str) -> Limit:
-        found = self._limits.get(key)
-        return self.reader.limit(key, _HEADS).limit if found is None else found
+        found = self.limits.get(key)
+        return self._reader.limit(key, _HEADS).limit if found is None else found
 
     def _member(self, key: str, holder: str) -> Member | None:
         place = (key, holder)
-        return self._books.members[place] if place in self._books.members else self.reader.member(key, holder)
+        return self._books.members[place] if place in self._books.members else self._reader.member(key, holder)
 
     def _join(self, member: Member) -> None:
         """Put a member into the line, at its place."""
@@ -260,7 +259,7 @@ class Admissions(Mailboxes):
             limit = attrs.evolve(limit, reserved=limit.reserved - 1)
         if limit.in_use < 0 or limit.reserved < 0:
             raise InvariantBroken(f"limit {member.key!r}: counts {limit.in_use} in use, {limit.reserved} reserved")
-        self._limits[member.key] = limit
+        self.limits[member.key] = limit
         self._books.members[(member.key, member.holder)] = None
 
     def _head(self, key: str) -> Member | None:
@@ -290,7 +289,7 @@ class Admissions(Mailboxes):
             self._read_heads(key, 4 * max(Counter(member.lane for member in line.heads).values()))
 
     def _read_heads(self, key: str, count: int) -> dict[str, deque[Member]]:
-        line = self._books.lines[key] = self.reader.limit(key, count)
+        line = self._books.lines[key] = self._reader.limit(key, count)
         heads = self._books.heads[key] = {}
         for member in line.heads:
             heads.setdefault(member.lane, deque()).append(member)
@@ -303,11 +302,12 @@ class Admissions(Mailboxes):
     def _grant(self, key: str) -> tuple[str | None, ...]:
         """Admit heads of the line as long as the limit lets them in; which of them are of this execution."""
         own: list[str | None] = []
-        while (head := self._head(key)) is not None and admission(self._limit(key), head.terms, self.clock) == self.clock:
+        now = self._moment.clock
+        while (head := self._head(key)) is not None and admission(self._limit(key), head.terms, now) == now:
             self._admit(head)
-            if head.workflow_id == self.workflow.workflow_id:
+            if head.workflow_id == self._workflow.workflow_id:
                 own.append(head.ref)
-                self.queue.append(("admitted", head.ref or "", key, head.holder, self._limit(key).number))
+                self._work.queue.append(("admitted", head.ref or "", key, head.holder, self._limit(key).number))
         return tuple(own)
 
     def _admit(self, member: Member) -> None:
@@ -315,25 +315,25 @@ class Admissions(Mailboxes):
         limit = attrs.evolve(limit, number=limit.number + 1, in_use=limit.in_use + (member.concurrent > 0))
         if member.rate:
             limit = attrs.evolve(limit, reserved=limit.reserved + 1)
-        self._limits[member.key] = limit
+        self.limits[member.key] = limit
         member = attrs.evolve(member, number=limit.number, state=MemberState.RESERVED if member.rate else MemberState.HELD)
         self._books.members[(member.key, member.holder)] = member
-        if member.workflow_id != self.workflow.workflow_id:
-            self._posted.append(self._event(member, EventKind.GRANTED, f":{member.holder}", self.clock))
+        if member.workflow_id != self._workflow.workflow_id:
+            self._events.posted.append(self._event(member, EventKind.GRANTED, f":{member.holder}", self._moment.clock))
 
     def _dated(self, limit: Limit) -> Limit:
         # None is left out for its age alone: another machine's clock may be behind, and its window begin earlier.
-        return attrs.evolve(limit, log=tuple(sorted((*limit.log, self.clock))[-limit.depth :]))
+        return attrs.evolve(limit, log=tuple(sorted((*limit.log, self._moment.clock))[-limit.depth :]))
 
     def _watch(self, key: str) -> None:
         """Have the head of the line look again when the window has moved, if that is what it waits for."""
         head = self._head(key)
-        at = None if head is None else admission(self._limit(key), head.terms, self.clock)
+        at = None if head is None else admission(self._limit(key), head.terms, self._moment.clock)
         limit = self._limit(key)
         if head is None or at is None:
             return
         if (limit.alarm, limit.alarm_at) != (head.holder, at):
-            self._limits[key] = attrs.evolve(limit, alarm=head.holder, alarm_at=at)
+            self.limits[key] = attrs.evolve(limit, alarm=head.holder, alarm_at=at)
             self._books.alarms[key] = self._event(head, EventKind.WINDOW_MOVES, "", at)
 
     def _event(self, member: Member, kind: EventKind, suffix: str, at: int) -> Event:
@@ -347,7 +347,7 @@ class Admissions(Mailboxes):
             event_id=f"{kind}:{member.key}{suffix}",
             kind=kind,
             due_at=at,
-            posted_at=self.now,
+            posted_at=self._moment.now,
             sender=member.key,
             sender_seq=self._limit(member.key).number,
             data=Payload.of(about),
@@ -359,7 +359,7 @@ class Admissions(Mailboxes):
     def _record(self, act: str, admitted: bool, own: tuple[str | None, ...]) -> None:
         """Have the journal record what came of an act, if anything did."""
         if admitted or own:
-            self._append("slots", [act, int(admitted), *(ref or "" for ref in own)])
+            self._journal.append("slots", [act, int(admitted), *(ref or "" for ref in own)])
 
     def _lived(self, act: str) -> bool:
         """What came of an act when this turn was taken first; what the journal does not record led to nothing."""
@@ -369,13 +369,13 @@ class Admissions(Mailboxes):
             return False
         recorded.remove(found)
         _, admitted, *own = found
-        self.queue.extend(("admitted", ref, "", "", 0) for ref in own)
+        self._work.queue.extend(("admitted", ref, "", "", 0) for ref in own)
         self._record(act, bool(admitted), tuple(own))
         return bool(admitted)
 
-    def limit_changes(self) -> tuple[LimitChange, ...]:
+    def changes(self) -> tuple[LimitChange, ...]:
         """What the turn does to limits, under the fences that were read."""
-        members: dict[str, dict[str, Member | None]] = {key: {} for key in self._limits}
+        members: dict[str, dict[str, Member | None]] = {key: {} for key in self.limits}
         for (key, holder), member in self._books.members.items():
             members.setdefault(key, {})[holder] = member
         return tuple(
@@ -383,7 +383,7 @@ class Admissions(Mailboxes):
                 limit=self._limit(key),
                 put=tuple(member for member in found.values() if member is not None),
                 gone=tuple(holder for holder, member in found.items() if member is None),
-                dated=self.clock if key in self._books.began else None,
+                dated=self._moment.clock if key in self._books.began else None,
             )
             for key, found in members.items()
         )

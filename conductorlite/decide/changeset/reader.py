@@ -27,7 +27,7 @@ from conductorlite.plan.compile import Plan
 if TYPE_CHECKING:
     from conductorlite.model.mailbox import WorkflowMessage
 
-__all__ = ["Barriers", "PayloadField", "Reader"]
+__all__ = ["Barriers", "Bounds", "PayloadField", "Reader"]
 
 _KB: Final = 1024
 
@@ -137,6 +137,18 @@ def _placed(decision: Decision) -> Iterator[tuple[PayloadField, Payload]]:
 #: The fields that are given, and the hard ones of them with their defaults.
 _THRESHOLDS: Final = {field.name: field.default for field in attrs.fields(Barriers) if field.init}
 _HARD: Final = {name: default for name, default in _THRESHOLDS.items() if name.startswith("max_")}
+
+
+@attrs.frozen(kw_only=True, slots=True, repr=False)
+class Bounds:
+    """Bounds of one turn: steps of the work list and new rows, after which it is cut, and sizes of payloads.
+
+    Others wait for the turn, so it should take some tenths of a second at most on a slow machine.
+    """
+
+    steps: int = 5_000
+    rows: int = 1_000
+    barriers: Barriers = attrs.field(factory=Barriers)
 
 
 class Reader(Protocol):

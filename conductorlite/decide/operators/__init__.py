@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.decide.changeset.rows import PUT_OFF, Changeset
-from conductorlite.decide.changeset.view import LostInput
+from conductorlite.decide.changeset.changeset import PUT_OFF, Changeset
+from conductorlite.decide.changeset.documents import LostInput
 from conductorlite.decide.operators.do_while import go_round, schedule_loop
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.join import branches_ended, schedule_exclusive_join, schedule_fork, schedule_join
@@ -76,13 +76,13 @@ def schedule_wait(changeset: Changeset, node: Node, iterations: tuple[int, ...],
         until = previous.wait_until
     else:
         try:
-            until = wait_until(values, changeset.now)
+            until = wait_until(values, changeset.moment.now)
         except InvalidExpression as error:
             problem = str(error)
     pulls = node.task.type == "PULL_WORKFLOW_MESSAGES"
     if pulls and topic_of(values) is None:
         problem = f"{str(values.get('topic'))[:60]!r} is no topic: that is a text, and does not begin with 'task:'"
-    given = changeset.payload(values)
+    given = changeset.documents.payload(values)
     if problem:
         failed = TaskStatus.FAILED_WITH_TERMINAL_ERROR
         changeset.create_ended(node, iterations, failed, previous=previous, input=given, reason=problem)
@@ -109,7 +109,7 @@ def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...]
         iterations,
         TaskStatus.IN_PROGRESS,
         previous=previous,
-        input=changeset.payload(values),
+        input=changeset.documents.payload(values),
     )
     start_deadlines(changeset, node, task, previous)
     _receive(changeset, ref)
@@ -118,7 +118,7 @@ def schedule_human(changeset: Changeset, node: Node, iterations: tuple[int, ...]
 def _receive(changeset: Changeset, ref: str, *, at_once: bool = False) -> None:
     """Have a task that has begun receive what was sent before, when its row is settled; with `at_once` it ends with that."""
     if changeset.workflow.unreceived or at_once:
-        changeset.queue.append(("receive", ref))
+        changeset.work.queue.append(("receive", ref))
 
 
 def wait_until(values: Mapping[str, object], now: int) -> int | None:
@@ -158,8 +158,8 @@ def schedule_terminate(changeset: Changeset, node: Node, iterations: tuple[int, 
         iterations,
         TaskStatus.FAILED if problem else TaskStatus.COMPLETED,
         previous=previous,
-        input=changeset.payload(values),
-        output=changeset.payload({} if problem else _output(values.get("workflowOutput"))),
+        input=changeset.documents.payload(values),
+        output=changeset.documents.payload({} if problem else _output(values.get("workflowOutput"))),
         reason=problem,
     )
 
@@ -177,7 +177,7 @@ VARIABLES_LIMIT: Final = 256 * 1024
 def schedule_set_variable(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
     """Create the row, already over, and change the variables."""
     values = rendered(changeset, node, iterations)
-    variables = changeset.payload({**changeset.value(changeset.workflow.variables), **values})
+    variables = changeset.documents.payload({**changeset.documents.value(changeset.workflow.variables), **values})
     size = len((variables.text or "").encode())
     problem = None
     if size > VARIABLES_LIMIT:
@@ -188,7 +188,7 @@ def schedule_set_variable(changeset: Changeset, node: Node, iterations: tuple[in
         iterations,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR if problem else TaskStatus.COMPLETED,
         previous=previous,
-        input=changeset.payload(values),
+        input=changeset.documents.payload(values),
         reason=problem,
     )
     if problem is None:
@@ -239,7 +239,7 @@ _AGAIN: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...], Task], No
 
 def schedule(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Schedule the first attempt at a node. One whose input would be too large has failed for good."""
-    changeset.strict = True
+    changeset.documents.strict = True
     if node.compensates is not None:
         _look_from(changeset, node, iterations)
     try:
@@ -250,7 +250,7 @@ def schedule(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> N
     except InvalidInput as error:
         _fail(changeset, node, iterations, None, error)
     finally:
-        changeset.strict, changeset.standpoint = False, None
+        changeset.documents.strict, changeset.rows.standpoint = False, None
 
 
 def reschedule(changeset: Changeset, node: Node, previous: Task, delay_ms: int) -> None:
@@ -261,14 +261,14 @@ def reschedule(changeset: Changeset, node: Node, previous: Task, delay_ms: int) 
     except InvalidInput as error:
         _fail(changeset, node, previous.iterations, previous, error)
     finally:
-        changeset.strict, changeset.standpoint = False, None
+        changeset.documents.strict, changeset.rows.standpoint = False, None
 
 
 def _look_from(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """A compensation reads the round it undoes, not the newest one. What an input is made of must be there."""
-    changeset.strict = True
+    changeset.documents.strict = True
     if node.compensates is not None:
-        changeset.standpoint = (node.loops, iterations)
+        changeset.rows.standpoint = (node.loops, iterations)
 
 
 def _fail(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None, error: InvalidInput) -> None:
@@ -301,7 +301,7 @@ def _schedule_again(changeset: Changeset, node: Node, previous: Task, delay_ms: 
 
 def _put_off(changeset: Changeset, node: Node, previous: Task, delay_ms: int) -> None:
     """Create the row of a retry that begins later: SCHEDULED, and of its deadlines only the total one runs meanwhile."""
-    at = changeset.after(delay_ms)
+    at = changeset.moment.after(delay_ms)
     task = changeset.create(
         node,
         previous.iterations,
@@ -314,7 +314,7 @@ def _put_off(changeset: Changeset, node: Node, previous: Task, delay_ms: int) ->
         # A WAIT waits for the same instant as before.
         wait_until=None if previous.wait_until is None else max(previous.wait_until, at),
     )
-    changeset.date(task, EventKind.ADMISSION, at)
+    changeset.events.date(task, EventKind.ADMISSION, at)
 
 
 def begin_retry(changeset: Changeset, task: Task) -> None:
@@ -323,14 +323,14 @@ def begin_retry(changeset: Changeset, task: Task) -> None:
     try:
         before = own_task(task)
         before.attempt, before.task_id = task.attempt - 1, task.retried_task_id or ""
-        reschedule(changeset, changeset.node(task), before, 0)
+        reschedule(changeset, changeset.rows.node(task), before, 0)
     finally:
         changeset.beginning = None
 
 
 def scope_is_empty(changeset: Changeset, task: Task) -> None:
     """Nothing is live any more in a loop's round, or in the branches of a dynamic fork: go on."""
-    node = changeset.node(task)
+    node = changeset.rows.node(task)
     if node.collects:
         branches_ended(changeset, task)
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import ExpressionContext, loop_payload, output_with_rounds, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.conditions import is_true
@@ -31,15 +31,15 @@ def schedule_loop(changeset: Changeset, node: Node, iterations: tuple[int, ...])
     """Create the row; its first round follows from the work list."""
     ref = printed_ref(node.ref, iterations)
     values = rendered(changeset, node, iterations, changeset.task_id(ref, 0))
-    loop = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.payload(values))
+    loop = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.documents.payload(values))
     start_deadlines(changeset, node, loop)
-    changeset.queue.append(("round", ref))
+    changeset.work.queue.append(("round", ref))
 
 
 def next_round(changeset: Changeset, ref: str) -> None:
     """Enter the next round, or end the loop."""
-    loop = changeset.known(ref)
-    go_round(changeset, changeset.node(loop), loop)
+    loop = changeset.rows.known(ref)
+    go_round(changeset, changeset.rows.node(loop), loop)
 
 
 def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
@@ -49,42 +49,42 @@ def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
     if loop.failed_child is not None:
         _end(changeset, loop, TaskStatus.FAILED, loop.failed_child)
         return
-    changeset.strict = True
+    changeset.documents.strict = True
     try:
         items = None if node.items is None else _items(changeset, node.items, node, loop)
         again = _again(changeset, node, loop, items)
     except (ExpressionFailed, InvalidInput) as error:
-        changeset.strict = False
+        changeset.documents.strict = False
         raised = error.error_types if isinstance(error, ExpressionFailed) else ()
         reason = str(error) if raised else f"Unable to evaluate condition {node.task.loop_condition}, exception {error}"
         _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason, raised)
         return
     finally:
-        changeset.strict = False
+        changeset.documents.strict = False
     if "keepLastN" in node.task.input_parameters:
         _forget(changeset, node, loop)
     if not again:
         _end(changeset, loop, TaskStatus.COMPLETED, None)
         return
-    changeset.rounds += 1
-    if changeset.rounds > _MOST_AT_ONCE:
+    changeset.work.rounds += 1
+    if changeset.work.rounds > _MOST_AT_ONCE:
         _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, f"{_MOST_AT_ONCE:,} rounds without anything to wait for")
         return
     number = loop.round + 1
-    if items is None and changeset.lost is None:
+    if items is None and changeset.documents.lost is None:
         kept = round_output(number)
     else:
         output: dict[str, Any] = {"iteration": number}
         if items is not None:
             output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
-        kept = changeset.payload(output)
-        problem = changeset.refusal("task_output", kept)
+        kept = changeset.documents.payload(output)
+        problem = changeset.documents.refusal("task_output", kept)
         if problem is not None:
             _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, problem)
             return
-    row: Any = changeset.own(loop)  # its status stays, and so does what counts it
+    row: Any = changeset.rows.own(loop)  # its status stays, and so does what counts it
     row.round, row.output = number, kept
-    changeset.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
+    changeset.journal.add(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
     if node.body is not None:
         changeset.follow(loop, node.body, (*loop.iterations, number))
 
@@ -99,7 +99,7 @@ def round_output(number: int) -> Payload:
 def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None, raised: tuple[str, ...] = ()) -> None:
     """End a loop with what its rounds put out; more than can be kept fails it for good."""
     try:
-        output = changeset.payload({"iteration": 0}) if loop.round == 0 else loop_payload(changeset, loop)
+        output = changeset.documents.payload({"iteration": 0}) if loop.round == 0 else loop_payload(changeset, loop)
     except InvalidInput as error:
         changeset.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
     else:
@@ -108,17 +108,17 @@ def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | Non
 
 def with_rounds(changeset: Changeset, loop: Task) -> Task:
     """A loop that is ended from outside, with what its rounds have put out so far, if that can be kept; any other task as it is."""
-    if loop.round == 0 or changeset.node(loop).task.type != "DO_WHILE":
+    if loop.round == 0 or changeset.rows.node(loop).task.type != "DO_WHILE":
         return loop
-    lost = changeset.lost
+    lost = changeset.documents.lost
     try:
         output = loop_payload(changeset, loop)
     except InvalidInput:
         return loop
-    if changeset.refusal("task_output", output) is not None:
-        changeset.lost = lost
+    if changeset.documents.refusal("task_output", output) is not None:
+        changeset.documents.lost = lost
         return loop
-    return changeset.put(loop, output=changeset.keep(output))
+    return changeset.put(loop, output=changeset.documents.keep(output))
 
 
 def _kept(node: Node, loop: Task) -> int:
@@ -136,25 +136,25 @@ def _forget(changeset: Changeset, node: Node, loop: Task) -> None:
     pending = [(member, (*loop.iterations, gone)) for member in node.members]
     while pending:
         refs = [printed_ref(member, place) for member, place in pending]
-        tasks = [task for task in changeset.known_tasks(refs) if task is not None]
+        tasks = [task for task in changeset.rows.known_tasks(refs) if task is not None]
         found += tasks
         pending = [
             (member, (*task.iterations, number))
             for task in tasks
             for number in range(1, task.round + 1)
-            for member in changeset.node(task).members
+            for member in changeset.rows.node(task).members
         ]
     if found:
         changeset.drop(found)
-        refs_gone = changeset.payload({"dropped": [task.ref for task in found]})
-        changeset.journal(HistoryKind.ROUND, "DROPPED", ref=loop.ref, attempt=loop.attempt, number=gone, payload=refs_gone)
+        refs_gone = changeset.documents.payload({"dropped": [task.ref for task in found]})
+        changeset.journal.add(HistoryKind.ROUND, "DROPPED", ref=loop.ref, attempt=loop.attempt, number=gone, payload=refs_gone)
 
 
 def _items(changeset: Changeset, items: Template, node: Node, loop: Task) -> list[Json]:
     """The list the loop runs over, resolved again as in Conductor."""
     value = items.render(ExpressionContext(changeset, items.reads, loop.task_id))
     if value is None and "_items" in node.task.input_parameters:
-        value = changeset.value(loop.input).get("_items")
+        value = changeset.documents.value(loop.input).get("_items")
     if value is None:
         return []
     return value if isinstance(value, list) else [value]
@@ -167,7 +167,7 @@ def _again(changeset: Changeset, node: Node, loop: Task, items: list[Json] | Non
         return True
     if node.condition is None:
         return items is not None
-    answer = changeset.answer(node.condition, _values(changeset, node, loop, items), f"{loop.task_id}:{loop.round}")
+    answer = changeset.documents.answer(node.condition, _values(changeset, node, loop, items), f"{loop.task_id}:{loop.round}")
     return answer if type(answer) is bool else is_true(answer)
 
 
@@ -182,7 +182,7 @@ def _values(changeset: Changeset, node: Node, loop: Task, items: list[Json] | No
     names = None if condition is None or condition.everything else condition.names
     if names is None or node.ref in names:
         keys = None if condition is None else condition.keys_of(node.ref)
-        values[node.ref] = output_with_rounds(changeset, loop, keys) if loop.round else changeset.value(loop.output)
+        values[node.ref] = output_with_rounds(changeset, loop, keys) if loop.round else changeset.documents.value(loop.output)
     read = node.inside if names is None else node.inside & names
     if not read:
         return values
@@ -196,29 +196,29 @@ def _values(changeset: Changeset, node: Node, loop: Task, items: list[Json] | No
 
 def resume_loop(changeset: Changeset, loop: Task) -> None:
     """Go on with a loop that was reopened: with its body if the present round has not begun, else when the round is over."""
-    node = changeset.node(loop)
-    members = changeset.known_tasks(printed_ref(member, (*loop.iterations, loop.round)) for member in node.members)
+    node = changeset.rows.node(loop)
+    members = changeset.rows.known_tasks(printed_ref(member, (*loop.iterations, loop.round)) for member in node.members)
     if loop.round and all(task is None for task in members):
         if node.body is not None:
             changeset.follow(loop, node.body, (*loop.iterations, loop.round))
     else:
-        changeset.queue.append(("round", loop.ref))
+        changeset.work.queue.append(("round", loop.ref))
 
 
 def set_round(changeset: Changeset, loop: Task, number: int) -> dict[str, Any]:
     """Fields of a loop that goes on in a round that has begun already, as they were in that round."""
-    node = changeset.node(loop)
+    node = changeset.rows.node(loop)
     output: dict[str, Any] = {"iteration": number}
     items = None if node.items is None else _items(changeset, node.items, node, loop)
     if items is not None and number <= len(items):
         output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
     if number != loop.round:
-        changeset.journal(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
-    return {"failed_child": None, "round": number, "output": changeset.payload(output)}
+        changeset.journal.add(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
+    return {"failed_child": None, "round": number, "output": changeset.documents.payload(output)}
 
 
 def reopened_loop(changeset: Changeset, loop: Task) -> dict[str, Any]:
     """Fields a loop takes back when its execution is reopened: its present round goes on."""
-    kept = {key: value for key, value in changeset.value(loop.output).items() if key in ("loopIndex", "loopItem")}
+    kept = {key: value for key, value in changeset.documents.value(loop.output).items() if key in ("loopIndex", "loopItem")}
     output = {"iteration": loop.round, **kept} if loop.round else {}
-    return {"failed_child": None, "output": changeset.payload(output)}
+    return {"failed_child": None, "output": changeset.documents.payload(output)}

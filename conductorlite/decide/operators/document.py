@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.language.jsonpath import Reads
 from conductorlite.language.values import MISSING, TASK_MEMBERS, WORKFLOW_MEMBERS, Json, Missing
 from conductorlite.model.canonical import Payload
@@ -64,12 +64,12 @@ class ExpressionContext:
     def _prefetch(self) -> None:
         """Have the reader load the rows, and then the large documents, that are about to be read, in one batch each."""
         changeset = self._changeset
-        changeset.prefetch_latest(self._reads.names)
+        changeset.rows.prefetch_latest(self._reads.names)
         absent = []
         for root, member in self._reads.members:
             if member not in _DOCUMENTS:
                 continue
-            row = changeset.workflow if root == "workflow" else changeset.latest(root)
+            row = changeset.workflow if root == "workflow" else changeset.rows.latest(root)
             payload = None if row is None else getattr(row, member, None)
             if payload is not None and payload.text is None:
                 absent.append(payload)
@@ -95,28 +95,28 @@ class ExpressionContext:
         """One member of `workflow` or of a task."""
         if root == "workflow":
             return _workflow_member(self._changeset, member) if member in WORKFLOW_MEMBERS else MISSING
-        task = self._changeset.latest(root)
+        task = self._changeset.rows.latest(root)
         if task is None or member not in TASK_MEMBERS:
             return MISSING
         if member == "output":
             if task.round and not task.status.terminal:
                 return output_with_rounds(self._changeset, task, self._keys_of_output(task.base_ref))
             output = task.output
-            return self._changeset.value(output) if output.text is None else output.value
+            return self._changeset.documents.value(output) if output.text is None else output.value
         return _task_member(self._changeset, task, member)
 
     def root(self, root: str) -> Json | Missing:
         """All members of `workflow` or of a task."""
         if root == "workflow":
             return workflow_values(self._changeset)
-        task = self._changeset.latest(root)
+        task = self._changeset.rows.latest(root)
         return MISSING if task is None else _with_rounds(self._changeset, task)
 
     def document(self) -> Json:
         """Every root there is."""
         roots: dict[str, Json] = {"workflow": workflow_values(self._changeset)}
-        for task in self._changeset.everything():
-            if self._changeset.seen_as(task.base_ref) not in (None, task.ref):
+        for task in self._changeset.rows.everything():
+            if self._changeset.rows.seen_as(task.base_ref) not in (None, task.ref):
                 continue  # another round than the one that is compensated
             roots[task.base_ref] = _with_rounds(self._changeset, task)
         return roots
@@ -136,7 +136,7 @@ def _workflow_member(changeset: Changeset, member: str) -> Json:
     workflow = changeset.workflow
     match member:
         case "input" | "output" | "variables":
-            return changeset.value(getattr(workflow, member))
+            return changeset.documents.value(getattr(workflow, member))
         case "status":
             return str(changeset.workflow.status)
         case "workflowId":
@@ -160,9 +160,9 @@ def _workflow_member(changeset: Changeset, member: str) -> Json:
 def _task_member(changeset: Changeset, task: Task, member: str) -> Json:
     match member:
         case "input":
-            return changeset.value(task.input)
+            return changeset.documents.value(task.input)
         case "output":
-            return changeset.value(task.output)
+            return changeset.documents.value(task.output)
         case "correlationId":
             return changeset.workflow.correlation_id
         case "callbackAfterSeconds":
@@ -206,7 +206,7 @@ def output_with_rounds(changeset: Changeset, loop: Task, keys: Collection[str] |
         return loop_output(changeset, loop, range(1, loop.round + 1))
     named = [int(key) for key in keys if key not in LOOP_KEYS and _ROUND.fullmatch(key)]
     numbers = sorted(number for number in named if number <= loop.round)
-    output: dict[str, Any] = changeset.value(loop.output) if not numbers else loop_output(changeset, loop, numbers)
+    output: dict[str, Any] = changeset.documents.value(loop.output) if not numbers else loop_output(changeset, loop, numbers)
     return output
 
 
@@ -222,18 +222,18 @@ def loop_output(changeset: Changeset, loop: Task, numbers: Iterable[int]) -> dic
     All rounds are every row of the loop, so they are read when the loop ends, and before only for an expression that asks for them.
     """
     rounds = _rounds(changeset, loop, numbers)
-    outputs = iter(changeset.values(task.output for tasks in rounds.values() for task in tasks))
+    outputs = iter(changeset.documents.values(task.output for tasks in rounds.values() for task in tasks))
     found = {str(number): {task.base_ref: next(outputs) for task in tasks} for number, tasks in rounds.items()}
-    return {**found, **changeset.value(loop.output)}
+    return {**found, **changeset.documents.value(loop.output)}
 
 
 def _rounds(changeset: Changeset, loop: Task, numbers: Iterable[int]) -> dict[int, list[Task]]:
     """The tasks of each of these rounds that has any."""
-    members, around = changeset.node(loop).members, loop.iterations
+    members, around = changeset.rows.node(loop).members, loop.iterations
     refs = [printed_ref(member, (*around, number)) for number in numbers for member in members]
     # Rounds that keepLastN has dropped have no rows any more, and no place in the output.
     rounds: dict[int, list[Task]] = {}
-    for task in changeset.known_tasks(refs):
+    for task in changeset.rows.known_tasks(refs):
         if task is not None:
             rounds.setdefault(task.iterations[-1], []).append(task)
     return rounds
@@ -252,7 +252,7 @@ def loop_payload(changeset: Changeset, loop: Task) -> Payload:
     """
     own, numbers = loop.output.text, range(1, loop.round + 1)
     if own is None or own == "{}" or loop.output.value.keys() - LOOP_KEYS:
-        return changeset.payload(loop_output(changeset, loop, numbers))
+        return changeset.documents.payload(loop_output(changeset, loop, numbers))
     names: dict[str, str] = {}
     parts: list[str] = []
     for number, tasks in _rounds(changeset, loop, numbers).items():
@@ -260,12 +260,16 @@ def loop_payload(changeset: Changeset, loop: Task) -> Payload:
         for task in tasks:
             text, ref = task.output.text, task.base_ref
             if text is None or len(text) > _FLAT:
-                return changeset.payload(loop_output(changeset, loop, numbers))
+                return changeset.documents.payload(loop_output(changeset, loop, numbers))
             name = names.get(ref) or names.setdefault(ref, encoded(ref))
             entries.append(f"{name}:{text}")
         parts.append(f'"{number}":{{{",".join(entries)}}}')
     whole = f"{{{','.join((*parts, own[1:-1]))}}}"
-    return changeset.keep(Payload(whole)) if len(whole) <= _SMALL else changeset.payload(loop_output(changeset, loop, numbers))
+    return (
+        changeset.documents.keep(Payload(whole))
+        if len(whole) <= _SMALL
+        else changeset.documents.payload(loop_output(changeset, loop, numbers))
+    )
 
 
 def joined_payload(changeset: Changeset, tasks: Sequence[Task]) -> Payload:
@@ -274,14 +278,18 @@ def joined_payload(changeset: Changeset, tasks: Sequence[Task]) -> Payload:
     for task in tasks:
         text = task.output.text
         if text is None or len(text) > _FLAT:
-            return changeset.payload(joined_output(changeset, tasks))
+            return changeset.documents.payload(joined_output(changeset, tasks))
         if text != "{}":
             parts.append(f"{encoded(task.ref)}:{text}")
     whole = f"{{{','.join(parts)}}}"
-    return changeset.keep(Payload(whole)) if len(whole) <= _SMALL else changeset.payload(joined_output(changeset, tasks))
+    return (
+        changeset.documents.keep(Payload(whole))
+        if len(whole) <= _SMALL
+        else changeset.documents.payload(joined_output(changeset, tasks))
+    )
 
 
 def joined_output(changeset: Changeset, tasks: Sequence[Task]) -> dict[str, Json]:
     """The same as a document."""
-    outputs = changeset.values(task.output for task in tasks)
+    outputs = changeset.documents.values(task.output for task in tasks)
     return {task.ref: value for task, value in zip(tasks, outputs, strict=True) if value}

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.join import FORKED_DEFINITION, create_collecting_join
 from conductorlite.language.values import to_text
@@ -61,9 +61,9 @@ def resolve_dynamic(
         definition = WorkflowDef(name=changeset.workflow.name, tasks=[task])
         attempt = 0 if previous is None else previous.attempt + 1
         # What the task itself embeds, as a SUB_WORKFLOW may, goes by its reference and attempt alone.
-        found = changeset.embed(f"{printed_ref(node.ref, iterations)}#{attempt} resolved", definition)
+        found = changeset.documents.embed(f"{printed_ref(node.ref, iterations)}#{attempt} resolved", definition)
         if found.digest is not None:
-            schedule(changeset.plan_of((*node.grafts, found.digest)).nodes[node.ref])
+            schedule(changeset.rows.plan_of((*node.grafts, found.digest)).nodes[node.ref])
             return
         shown = found.problem.replace("$.tasks[0]", "the task")
         problem = f"Input {param!r} is {name!r}, which cannot be scheduled: {shown}"
@@ -72,7 +72,7 @@ def resolve_dynamic(
         iterations,
         TaskStatus.FAILED_WITH_TERMINAL_ERROR,
         previous=previous,
-        input=changeset.payload(values),
+        input=changeset.documents.payload(values),
         reason=problem,
     )
 
@@ -118,7 +118,7 @@ def schedule_dynamic_fork(changeset: Changeset, node: Node, iterations: tuple[in
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR,
             previous=previous,
-            input=changeset.payload(values),
+            input=changeset.documents.payload(values),
             reason=str(error),
         )
         return
@@ -127,12 +127,12 @@ def schedule_dynamic_fork(changeset: Changeset, node: Node, iterations: tuple[in
         iterations,
         TaskStatus.COMPLETED,
         previous=previous,
-        input=changeset.payload({**values, **given}),
+        input=changeset.documents.payload({**values, **given}),
     )
     if node.join is not None:
-        join = changeset.plan_of(node.grafts).nodes[node.join]
+        join = changeset.rows.plan_of(node.grafts).nodes[node.join]
         create_collecting_join(changeset, join, iterations, last, retried=previous is not None)
-    changeset.stack.append(("branch", ref, 0))
+    changeset.work.stack.append(("branch", ref, 0))
 
 
 def _grow(changeset: Changeset, node: Node, iterations: tuple[int, ...], branches: list[_Branch], previous: Task | None) -> str:
@@ -152,15 +152,15 @@ def _grow(changeset: Changeset, node: Node, iterations: tuple[int, ...], branche
         ],
     }
     attempt = 0 if previous is None else previous.attempt + 1
-    found = changeset.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
+    found = changeset.documents.embed(f"{printed_ref(node.ref, iterations)}#{attempt}", definition)
     if found.digest is None:
         shown = found.problem.replace("$.tasks[0].forkTasks", "branches")
         raise _Malformed(f"{_source(node)}: the branches are no valid tasks: {shown}")
-    nodes = changeset.plan_of((*node.grafts, found.digest)).nodes
+    nodes = changeset.rows.plan_of((*node.grafts, found.digest)).nodes
     inside = nodes[node.ref].inside
     undoing = {ref for name in inside if (ref := nodes[name].compensation) is not None}
-    taken = sorted((inside | undoing) & changeset.plan_of(node.grafts).nodes.keys())
-    rows = changeset.known_tasks(printed_ref(ref, iterations) for ref in sorted(inside))
+    taken = sorted((inside | undoing) & changeset.rows.plan_of(node.grafts).nodes.keys())
+    rows = changeset.rows.known_tasks(printed_ref(ref, iterations) for ref in sorted(inside))
     taken += sorted(task.ref for task in rows if task is not None and task.grafts != (*node.grafts, found.digest))
     if taken:
         raise _Malformed(f"{_source(node)}: the execution has another task {taken[0]!r}")
@@ -201,7 +201,7 @@ def _same_task(changeset: Changeset, node: Node, iterations: tuple[int, ...], va
     elements = _listed(values["forkTaskInputs"], "Input 'forkTaskInputs'")
     prefix = f"_{name}"
     changeset.reader.prefetch(refs=[printed_ref(f"{prefix}_{index}", iterations) for index in range(len(elements) or 1)])
-    if changeset.task(printed_ref(f"{prefix}_0", iterations)) is not None:
+    if changeset.rows.task(printed_ref(f"{prefix}_0", iterations)) is not None:
         # An earlier dynamic fork has taken the short names.
         prefix = f"_{node.ref}_{name}"
     branches: list[_Branch] = []

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import joined_payload, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.decide.transitions import reopen_attempt
@@ -56,17 +56,17 @@ __all__ = [
 def schedule_exclusive_join(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
     """Create the row, and look at once."""
     named = {"joinOn": list(node.task.join_on), "defaultExclusiveJoinTask": list(node.task.default_exclusive_join_task)}
-    join = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.payload(named))
+    join = changeset.create(node, iterations, TaskStatus.IN_PROGRESS, input=changeset.documents.payload(named))
     join = start_deadlines(changeset, node, join)
     choose(changeset, join.ref)
 
 
 def choose(changeset: Changeset, ref: str) -> None:
     """End an EXCLUSIVE_JOIN if what it names allows it; nothing happens when it has ended."""
-    join = changeset.known(ref)
+    join = changeset.rows.known(ref)
     if join.status.terminal:
         return
-    node = changeset.node(join)
+    node = changeset.rows.node(join)
     for refs in (node.task.join_on, node.task.default_exclusive_join_task):
         tasks, hope = _scheduled(changeset, node, join, refs)
         ended = [task for task in tasks if not task.live or task.status.successful]
@@ -87,11 +87,12 @@ def choose(changeset: Changeset, ref: str) -> None:
 def _scheduled(changeset: Changeset, node: Node, join: Task, refs: Sequence[str]) -> tuple[list[Task], bool]:
     """The rows of those that were scheduled and not skipped, in order; and whether one that has none may still come."""
     named = list(dict.fromkeys(refs))
-    found = changeset.known_tasks(printed_ref(ref, join.iterations) for ref in named)
+    found = changeset.rows.known_tasks(printed_ref(ref, join.iterations) for ref in named)
     missing = [ref for ref, task in zip(named, found, strict=True) if task is None]
     predecessors = sorted(frozenset().union(*(node.predecessors[ref] for ref in missing)))
     hope = any(
-        task is not None and task.live for task in changeset.known_tasks(printed_ref(ref, join.iterations) for ref in predecessors)
+        task is not None and task.live
+        for task in changeset.rows.known_tasks(printed_ref(ref, join.iterations) for ref in predecessors)
     )
     return [task for task in found if task is not None and task.status is not TaskStatus.SKIPPED], hope
 
@@ -111,7 +112,7 @@ def create_join(changeset: Changeset, node: Node, iterations: tuple[int, ...], *
         node,
         iterations,
         TaskStatus.IN_PROGRESS,
-        input=changeset.payload({"joinOn": list(node.task.join_on)}),
+        input=changeset.documents.payload({"joinOn": list(node.task.join_on)}),
         in_order=False,
         waiting=len(dict.fromkeys(node.task.join_on)) - ended + 1,
     )
@@ -122,12 +123,12 @@ def create_collecting_join(
     changeset: Changeset, node: Node, iterations: tuple[int, ...], refs: list[str], *, retried: bool
 ) -> Task:
     """Create the row behind a dynamic fork, or reopen it for one that is `retried`. `refs` are the last tasks of its branches."""
-    given = changeset.payload({"joinOn": refs})
-    passed = changeset.task(printed_ref(node.ref, iterations)) if retried else None
+    given = changeset.documents.payload({"joinOn": refs})
+    passed = changeset.rows.task(printed_ref(node.ref, iterations)) if retried else None
     if passed is not None:
         # The fork was malformed at first, and nothing joined: what follows has been scheduled.
-        row, before = changeset.opened(passed)
-        reopen_attempt(row, changeset.now)
+        row, before = changeset.rows.opened(passed)
+        reopen_attempt(row, changeset.moment.now)
         row.succeeded_before, row.seq, row.waiting, row.input = True, 0, 1, given
         changeset.settle(row, before, verb=True)
         return start_deadlines(changeset, node, row)
@@ -137,34 +138,34 @@ def create_collecting_join(
 
 def pass_over_join(changeset: Changeset, node: Node, fork: Task) -> None:
     """Skip the JOIN of a fork that was skipped, or whose failure is tolerated: there is nothing to join."""
-    join = changeset.plan_of(node.grafts).nodes[str(node.join)]
-    if changeset.task(printed_ref(join.ref, fork.iterations)) is None:
+    join = changeset.rows.plan_of(node.grafts).nodes[str(node.join)]
+    if changeset.rows.task(printed_ref(join.ref, fork.iterations)) is None:
         changeset.create_ended(join, fork.iterations, TaskStatus.SKIPPED)
 
 
 def _ended(changeset: Changeset, refs: list[str]) -> int:
-    return sum(task is not None and task.passed for task in changeset.known_tasks(refs))
+    return sum(task is not None and task.passed for task in changeset.rows.known_tasks(refs))
 
 
 def joined_refs(changeset: Changeset, join: Task) -> list[str]:
     """Printed references the JOIN waits for, each once."""
-    node = changeset.node(join)
-    refs = changeset.value(join.input)["joinOn"] if node.collects else node.task.join_on
+    node = changeset.rows.node(join)
+    refs = changeset.documents.value(join.input)["joinOn"] if node.collects else node.task.join_on
     return [printed_ref(ref, join.iterations) for ref in dict.fromkeys(refs)]
 
 
 def recount_join(changeset: Changeset, join: Task) -> int:
     """How many ends the JOIN waits for, counted over the rows."""
-    refs = [] if changeset.node(join).collects else joined_refs(changeset, join)
+    refs = [] if changeset.rows.node(join).collects else joined_refs(changeset, join)
     return len(refs) - _ended(changeset, refs) + (join.seq == 0)
 
 
 def one_less(changeset: Changeset, ref: str) -> None:
     """Count one arrival at a JOIN; the last one ends it. Nothing happens when the JOIN was not scheduled or has ended."""
-    join = changeset.task(ref)
+    join = changeset.rows.task(ref)
     if join is None or join.status.terminal:
         return
-    if changeset.node(join).task.type == "EXCLUSIVE_JOIN":
+    if changeset.rows.node(join).task.type == "EXCLUSIVE_JOIN":
         choose(changeset, ref)
         return
     join = changeset.put(join, waiting=join.waiting - 1)
@@ -179,20 +180,20 @@ def branches_ended(changeset: Changeset, join: Task) -> None:
 
 def look_again(changeset: Changeset, ref: str) -> None:
     """End a JOIN that was reopened, if nothing that was scheduled since is to arrive at it."""
-    join = changeset.task(ref)
+    join = changeset.rows.task(ref)
     if join is not None:
         branches_ended(changeset, join)
 
 
 def _finish(changeset: Changeset, join: Task) -> None:
-    tasks = [task for task in changeset.known_tasks(joined_refs(changeset, join)) if task is not None]
+    tasks = [task for task in changeset.rows.known_tasks(joined_refs(changeset, join)) if task is not None]
     try:
         output = joined_payload(changeset, tasks)
     except InvalidInput as error:
         changeset.close(join, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
         return
     failed = [task for task in tasks if not task.status.successful]
-    weighty = [task for task in failed if not changeset.node(task).task.optional]
+    weighty = [task for task in failed if not changeset.rows.node(task).task.optional]
     if weighty:
         canceled = all(task.status is TaskStatus.CANCELED for task in weighty)
         status = TaskStatus.CANCELED if canceled else TaskStatus.FAILED
@@ -216,43 +217,43 @@ def schedule_fork(changeset: Changeset, node: Node, iterations: tuple[int, ...])
         node,
         iterations,
         TaskStatus.COMPLETED,
-        input=changeset.payload(values),
+        input=changeset.documents.payload(values),
     )
     if node.join is not None:
-        join = changeset.plan_of(node.grafts).nodes[node.join]
+        join = changeset.rows.plan_of(node.grafts).nodes[node.join]
         create_join(changeset, join, iterations, forked=node.inside)
-    changeset.stack.append(("branch", fork.ref, 0))
+    changeset.work.stack.append(("branch", fork.ref, 0))
 
 
 def schedule_branch(changeset: Changeset, ref: str, index: int) -> None:
     """Schedule the head of one branch; behind the last one, the JOIN takes its place."""
-    fork = changeset.known(ref)
+    fork = changeset.rows.known(ref)
     node = _extended(changeset, fork)
     if index == 0 and _may_exist(changeset):
         branches_left(changeset, ref, 0)
     if index < len(node.heads):
-        changeset.stack.append(("branch", ref, index + 1))
-        head = changeset.plan_of((*fork.grafts, *_graft(changeset, fork))).nodes[node.heads[index]]
-        changeset.stack.append(("schedule", head.ref, list(fork.iterations), list(head.grafts)))
+        changeset.work.stack.append(("branch", ref, index + 1))
+        head = changeset.rows.plan_of((*fork.grafts, *_graft(changeset, fork))).nodes[node.heads[index]]
+        changeset.work.stack.append(("schedule", head.ref, list(fork.iterations), list(head.grafts)))
         return
     if node.join is not None:
-        join = changeset.known(printed_ref(node.join, fork.iterations))
+        join = changeset.rows.known(printed_ref(node.join, fork.iterations))
         if join.seq == 0:  # a fork that is taken up again may have come this far before
             changeset.put(join, seq=changeset.next_place(join.ref))
             one_less(changeset, join.ref)
-    changeset.queue.append(("advance", ref))
+    changeset.work.queue.append(("advance", ref))
 
 
 def _graft(changeset: Changeset, fork: Task) -> tuple[str, ...]:
     """The hash of the definition a dynamic fork has made of its branches; nothing for any other."""
-    if changeset.node(fork).task.type != TaskType.FORK_JOIN_DYNAMIC:
+    if changeset.rows.node(fork).task.type != TaskType.FORK_JOIN_DYNAMIC:
         return ()
-    digest = changeset.value(fork.input).get(FORKED_DEFINITION)
+    digest = changeset.documents.value(fork.input).get(FORKED_DEFINITION)
     return (digest,) if digest else ()
 
 
 def _extended(changeset: Changeset, fork: Task) -> Node:
-    return changeset.plan_of((*fork.grafts, *_graft(changeset, fork))).nodes[fork.base_ref]
+    return changeset.rows.plan_of((*fork.grafts, *_graft(changeset, fork))).nodes[fork.base_ref]
 
 
 def branches_left(changeset: Changeset, ref: str, index: int) -> tuple[str, ...]:
@@ -261,7 +262,7 @@ def branches_left(changeset: Changeset, ref: str, index: int) -> tuple[str, ...]
     What scheduling them reads is loaded, as far as this turn will come: the JOIN, and whether there is a task of the name of one
     that was made at run time, was skipped, or stands there already.
     """
-    fork = changeset.known(ref)
+    fork = changeset.rows.known(ref)
     node = _extended(changeset, fork)
     heads = node.heads[index:]
     wanted = [] if node.join is None else [node.join]
@@ -272,9 +273,9 @@ def branches_left(changeset: Changeset, ref: str, index: int) -> tuple[str, ...]
 
 
 def _may_exist(changeset: Changeset) -> bool:
-    return bool(changeset.reopening or changeset.workflow.skips)
+    return bool(changeset.work.reopening or changeset.workflow.skips)
 
 
 def resume_fork(changeset: Changeset, fork: Task) -> None:
     """Go on with a fork whose turn was cut before its execution ended and was reopened."""
-    changeset.stack.append(("branch", fork.ref, 0))
+    changeset.work.stack.append(("branch", fork.ref, 0))

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import rendered
 from conductorlite.language.conditions import compile_condition, compile_function
 from conductorlite.language.jq import compile_jq
@@ -62,10 +62,10 @@ def schedule_inline(changeset: Changeset, node: Node, iterations: tuple[int, ...
     condition = node.condition
 
     def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
-        return {"result": _evaluate(values, changeset.now, task_id)}
+        return {"result": _evaluate(values, changeset.moment.now, task_id)}
 
     def ask(values: dict[str, Any], task_id: str) -> dict[str, Json]:
-        return {"result": changeset.answer(condition, values, task_id)} if condition is not None else {}
+        return {"result": changeset.documents.answer(condition, values, task_id)} if condition is not None else {}
 
     if condition is not None:
         settle_at_once(changeset, node, iterations, previous, ask, lambda error: False, scripted=False)
@@ -77,7 +77,7 @@ def schedule_lambda(changeset: Changeset, node: Node, iterations: tuple[int, ...
     """Call the function whose body the script is, and create the row, already over."""
 
     def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
-        return {"result": _call(values, changeset.now, task_id)}
+        return {"result": _call(values, changeset.moment.now, task_id)}
 
     settle_at_once(changeset, node, iterations, previous, evaluate, lambda error: True)
 
@@ -104,19 +104,23 @@ def settle_at_once(
     raised: tuple[str, ...] = ()
     status = TaskStatus.COMPLETED
     try:
-        found = changeset.evaluated(task_id, values, lambda: evaluate(values, task_id)) if scripted else evaluate(values, task_id)
-        output = changeset.payload(found)
+        found = (
+            changeset.documents.evaluated(task_id, values, lambda: evaluate(values, task_id))
+            if scripted
+            else evaluate(values, task_id)
+        )
+        output = changeset.documents.payload(found)
     except (ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra) as error:
         raised = error.error_types if isinstance(error, ExpressionFailed) else ()
         status = TaskStatus.FAILED if retriable(error) else TaskStatus.FAILED_WITH_TERMINAL_ERROR
         reason = str(error)
-        output = changeset.payload({"error": reason})
+        output = changeset.documents.payload({"error": reason})
     changeset.create_ended(
         node,
         iterations,
         status,
         previous=previous,
-        input=changeset.payload(values),
+        input=changeset.documents.payload(values),
         output=output,
         reason=reason,
         error_types=raised,
@@ -158,7 +162,7 @@ def schedule_transform(changeset: Changeset, node: Node, iterations: tuple[int, 
     """Run the program, and create the row, already over."""
 
     def evaluate(values: dict[str, Any], task_id: str) -> dict[str, Json]:
-        results = _program(script_of(values, "queryExpression")).evaluate(values, now=changeset.now, seed=task_id)
+        results = _program(script_of(values, "queryExpression")).evaluate(values, now=changeset.moment.now, seed=task_id)
         return {"result": results[0] if results else None, "resultList": results}
 
     settle_at_once(changeset, node, iterations, previous, evaluate, lambda error: True)
@@ -182,7 +186,7 @@ def schedule_switch(changeset: Changeset, node: Node, iterations: tuple[int, ...
     values = rendered(changeset, node, iterations)
     case = _case(changeset, node, iterations, previous, values, node.task.expression)
     if case is not None:
-        output = _selected(case) if len(case) <= _SHORT else changeset.payload(_selection(case))
+        output = _selected(case) if len(case) <= _SHORT else changeset.documents.payload(_selection(case))
         _take(changeset, node, iterations, previous, case, values, output)
 
 
@@ -192,7 +196,7 @@ def schedule_decision(changeset: Changeset, node: Node, iterations: tuple[int, .
     script = node.task.case_expression or node.task.case_value_param
     case = _case(changeset, node, iterations, previous, values, script)
     if case is not None:
-        _take(changeset, node, iterations, previous, case, {}, changeset.payload({"caseOutput": [case]}))
+        _take(changeset, node, iterations, previous, case, {}, changeset.documents.payload({"caseOutput": [case]}))
 
 
 def _case(
@@ -203,14 +207,14 @@ def _case(
         if node.condition is None:
             raise ExpressionFailed(f"the {node.task.type} has no expression")
         task_id = changeset.task_id(printed_ref(node.ref, iterations), 0 if previous is None else previous.attempt + 1)
-        return to_text(changeset.answer(node.condition, values, task_id))
+        return to_text(changeset.documents.answer(node.condition, values, task_id))
     except ExpressionFailed as error:
         changeset.create_ended(
             node,
             iterations,
             TaskStatus.FAILED,
             previous=previous,
-            input=changeset.payload(values),
+            input=changeset.documents.payload(values),
             reason=str(error) if error.error_types else f"{node.task.type} expression {script!r} failed: {error}",
             error_types=error.error_types,
         )
@@ -232,7 +236,7 @@ def _take(
         iterations,
         TaskStatus.COMPLETED,
         previous=previous,
-        input=changeset.payload({**values, "case": case} | ({"hasChildren": "true"} if head else {})),
+        input=changeset.documents.payload({**values, "case": case} | ({"hasChildren": "true"} if head else {})),
         output=output,
     )
     if head is not None and task.status.successful:
@@ -247,9 +251,9 @@ def _head(node: Node, case: str) -> str | None:
 
 def chosen_head(changeset: Changeset, task: Task) -> str | None:
     """First node of the case that a finished SWITCH or DECISION took; None when it took none, or is neither."""
-    node = changeset.node(task)
+    node = changeset.rows.node(task)
     if node.task.type not in CHOOSES:
         return None
-    output = changeset.value(task.output)
+    output = changeset.documents.value(task.output)
     case = output.get("selectedCase") if node.task.type == "SWITCH" else next(iter(output.get("caseOutput", ())), None)
     return None if case is None else _head(node, case)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from conductorlite.decide.changeset.rows import Changeset
+from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import ExpressionContext, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.values import to_text
@@ -67,12 +67,12 @@ def schedule_start_workflow(
             iterations,
             TaskStatus.FAILED,
             previous=previous,
-            input=changeset.payload(values),
+            input=changeset.documents.payload(values),
             reason=found.problem,
         )
         return
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
-    kept = changeset.payload(values)
+    kept = changeset.documents.payload(values)
     refuse_input(changeset, kept, request.get("input") or {})
     task = changeset.create(
         node,
@@ -80,12 +80,12 @@ def schedule_start_workflow(
         TaskStatus.IN_PROGRESS,
         previous=previous,
         input=kept,
-        due_at=changeset.after(delay),
+        due_at=changeset.moment.after(delay),
         start_delay_ms=delay,
     )
     task = start_deadlines(changeset, node, task, previous)
     workflow = changeset.workflow
-    inherited = changeset.value(workflow.task_to_domain)
+    inherited = changeset.documents.value(workflow.task_to_domain)
     name, version = request.get("name") or "", request.get("version") or 0
     start = child_start(changeset, found.digest, name, version, request.get("input") or {})
     start |= {
@@ -97,16 +97,16 @@ def schedule_start_workflow(
         "idempotencyStrategy": request.get("idempotencyStrategy"),
         "answer": {"taskId": task.task_id, "ref": ref, "attempt": task.attempt, "generation": task.generation},
     }
-    changeset.post_to(changeset.started_id(task), EventKind.START, EventKind.START, start, due_at=task.due_at)
+    changeset.events.post_to(changeset.started_id(task), EventKind.START, EventKind.START, start, due_at=task.due_at)
 
 
 def _started_definition(changeset: Changeset, request: dict[str, Any], key: str) -> Embedding:
     inline = request.get("workflowDef")
     if inline is not None:
-        found = changeset.embed(key, inline)
+        found = changeset.documents.embed(key, inline)
         return found if found.digest else Embedding(problem=f"startWorkflow.workflowDef: {found.problem}")
     name, version = request["name"], request.get("version")
-    digest = changeset.resolve(name, version)
+    digest = changeset.documents.resolve(name, version)
     which = f"workflow {name!r}" if version is None else f"workflow {name!r} version {version}"
     return Embedding(digest=digest, problem="" if digest else f"startWorkflow: {which} is not registered or not valid")
 
@@ -192,15 +192,15 @@ def schedule_sub_workflow(
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR if too_deep else TaskStatus.FAILED,
             previous=previous,
-            input=changeset.payload({**own, "subWorkflowName": params.name, "workflowInput": values}),
+            input=changeset.documents.payload({**own, "subWorkflowName": params.name, "workflowInput": values}),
             reason=found.problem or f"executions are nested deeper than {MAX_NESTING}",
         )
         return
     child_id = derive_id("child", workflow.seed, workflow.workflow_id, ref, attempt, changeset.workflow.generation)
     delay = node.task.start_delay_ms if delay_ms is None else delay_ms
     priority = params.priority if isinstance(params.priority, int) else workflow.priority
-    domains = params.task_to_domain if params.task_to_domain is not None else changeset.value(workflow.task_to_domain)
-    given = changeset.payload(
+    domains = params.task_to_domain if params.task_to_domain is not None else changeset.documents.value(workflow.task_to_domain)
+    given = changeset.documents.payload(
         {
             **own,
             "subWorkflowName": params.name,
@@ -219,8 +219,8 @@ def schedule_sub_workflow(
         TaskStatus.IN_PROGRESS,
         previous=previous,
         input=given,
-        output=changeset.payload({"subWorkflowId": child_id}),
-        due_at=changeset.after(delay),
+        output=changeset.documents.payload({"subWorkflowId": child_id}),
+        due_at=changeset.moment.after(delay),
         start_delay_ms=delay,
         sub_workflow_id=child_id,
     )
@@ -233,7 +233,7 @@ def _input_of_child(changeset: Changeset, task: Task, said: Mapping[str, Any]) -
     values = said["workflowInput"]
     if changeset.workflow.semantics is not Semantics.OSS:
         return values
-    params = changeset.node(task).task.sub_workflow_param
+    params = changeset.rows.node(task).task.sub_workflow_param
     named = params is not None and NAMED_BY_INPUT in params.extra
     inline = said.get("subWorkflowDefinition") if named else None if params is None else params.workflow_definition
     if inline is None:
@@ -247,7 +247,7 @@ def start_child(changeset: Changeset, task: Task, due_at: int, *, again: bool = 
 
     One that has ended already reports so, unless it is started `again` only in case it never began.
     """
-    said = changeset.value(task.input)
+    said = changeset.documents.value(task.input)
     version = said["subWorkflowVersion"] or 1
     start = child_start(
         changeset, said[DEFINITION_HASH], said["subWorkflowName"] or "", version, _input_of_child(changeset, task, said)
@@ -264,7 +264,7 @@ def start_child(changeset: Changeset, task: Task, due_at: int, *, again: bool = 
         "generation": task.generation,
         "again": again,
     }
-    changeset.post_to(str(task.sub_workflow_id), EventKind.START, EventKind.START, start, due_at=due_at)
+    changeset.events.post_to(str(task.sub_workflow_id), EventKind.START, EventKind.START, start, due_at=due_at)
 
 
 def _resolved(changeset: Changeset, node: Node) -> SubWorkflowParams:
@@ -338,11 +338,11 @@ def _definition(changeset: Changeset, params: SubWorkflowParams, name: str) -> E
         given = params.extra[_INLINE]
         if not isinstance(given, dict):
             return Embedding(problem="subWorkflowParam.workflowDefinition does not resolve to a definition")
-        found = changeset.embed(name, given)
+        found = changeset.documents.embed(name, given)
         return found if found.digest else attrs.evolve(found, problem=f"subWorkflowParam.workflowDefinition: {found.problem}")
     if not params.name:
         return Embedding(problem="subWorkflowParam.name resolves to nothing")
-    digest = changeset.resolve(params.name, params.version or None)
+    digest = changeset.documents.resolve(params.name, params.version or None)
     version = "" if not params.version else f" version {params.version}"
     return Embedding(digest=digest, problem="" if digest else f"workflow {params.name!r}{version} is not registered or not valid")
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductorlite.decide.changeset.rows import Before, Changeset
+from conductorlite.decide.changeset.changeset import Changeset
+from conductorlite.decide.changeset.rows import Before
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.transitions import attempt_id
 from conductorlite.model.canonical import Payload
@@ -63,7 +64,7 @@ def domain_of(changeset: Changeset, task_type: str, kind: str, previous: Task | 
     given = changeset.workflow.task_to_domain
     if given.text == "{}":
         return kept
-    wanted = changeset.value(given)
+    wanted = changeset.documents.value(given)
     entry = wanted.get(task_type, wanted.get(_ALL))
     return kept if entry is None else _active(changeset, task_type, entry)
 
@@ -76,7 +77,7 @@ def _active(changeset: Changeset, task_type: str, entry: str) -> str | None:
     if candidates:
         polls = changeset.reader.polls(task_type)
         for name in candidates:
-            if name in polls and polls[name] > changeset.clock - POLLED_LATELY_MS:
+            if name in polls and polls[name] > changeset.moment.clock - POLLED_LATELY_MS:
                 return name
     return None if names[-1].upper() == _NONE else names[-1]
 
@@ -90,7 +91,7 @@ def schedule_worker(
     task_id = attempt_id(changeset.workflow, ref, attempt, changeset.workflow.generation)
     values = rendered(changeset, node, iterations, task_id)
     if previous is not None and previous.input.text != "{}":
-        values = {**changeset.value(previous.input), **values}
+        values = {**changeset.documents.value(previous.input), **values}
     given = Payload.of(values)
     broken = None if node.input_check is None else node.input_check.violation(values)
     if broken is not None:
@@ -107,7 +108,7 @@ def schedule_worker(
     domain = None if previous is None else previous.domain
     if changeset.workflow.task_to_domain.text != "{}":
         domain = domain_of(changeset, node.task_type, node.task.type, previous)
-    due_at = changeset.now + delay if delay else changeset.clock
+    due_at = changeset.moment.now + delay if delay else changeset.moment.clock
     fields: dict[str, Any] = {"task_id": task_id, "due_at": due_at, "start_delay_ms": delay, "domain": domain}
     status, limit_key = TaskStatus.SCHEDULED, None
     if node.limit is not NO_LIMIT and node.limit:
@@ -122,9 +123,9 @@ def schedule_worker(
     if status is TaskStatus.SCHEDULED:
         if limit_key is not None:
             _limit_offer(changeset, node, task)
-        changeset.offer(task)
+        changeset.queues.offer(task)
     elif limit_key is None:
-        changeset.date(task, EventKind.ADMISSION, due_at)
+        changeset.events.date(task, EventKind.ADMISSION, due_at)
 
 
 def _slot(
@@ -137,7 +138,7 @@ def _slot(
     if delay_ms > 0 or changeset.workflow.status is WorkflowStatus.PAUSED:
         return TaskStatus.PENDING, None
     key = task_key(node.task.name)
-    admitted = changeset.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane)
+    admitted = changeset.limits.ask(key, task_id, node.limit, ref=ref, attempt=attempt, lane=lane)
     return (TaskStatus.SCHEDULED if admitted else TaskStatus.PENDING), key
 
 
@@ -149,19 +150,19 @@ def lane_of(changeset: Changeset, task: Task) -> str:
 def queue_again(changeset: Changeset, node: Node, row: Any, before: Before, delay_ms: int) -> None:
     """Put an opened row back into its queue, or into the line of its limit; its slot is given back. The row is settled."""
     if row.limit_key is not None:
-        changeset.give_back(row.limit_key, [row.task_id], of=row.ref)
+        changeset.limits.give_back(row.limit_key, [row.task_id], of=row.ref)
     if row.status is TaskStatus.PENDING:
-        changeset.cancel_timer(f"{EventKind.ADMISSION}:{row.ref}")
+        changeset.events.cancel(f"{EventKind.ADMISSION}:{row.ref}")
     status, limit_key = _slot(changeset, node, row.task_id, row.ref, row.attempt, delay_ms, lane_of(changeset, row))
     if row.status is TaskStatus.SCHEDULED and status is TaskStatus.PENDING:
-        changeset.remove_message(row)
-        changeset.cancel_timer(f"{EventKind.OFFER_ENDS}:{row.ref}")
-    row.status, row.limit_key, row.due_at = status, limit_key, changeset.after(delay_ms)
+        changeset.queues.remove(row)
+        changeset.events.cancel(f"{EventKind.OFFER_ENDS}:{row.ref}")
+    row.status, row.limit_key, row.due_at = status, limit_key, changeset.moment.after(delay_ms)
     changeset.settle(row, before)
     if status is TaskStatus.SCHEDULED:
         offer(changeset, node, row)
     elif limit_key is None:
-        changeset.date(row, EventKind.ADMISSION, row.due_at)
+        changeset.events.date(row, EventKind.ADMISSION, row.due_at)
 
 
 def ask_now(changeset: Changeset, node: Node, task: Task) -> None:
@@ -179,7 +180,7 @@ def ask_again(changeset: Changeset, node: Node, row: Any, before: Before, *, rea
     """
     if changeset.workflow.status is WorkflowStatus.PAUSED:
         if row.limit_key is not None:
-            changeset.give_back(row.limit_key, [row.task_id], of=row.ref)
+            changeset.limits.give_back(row.limit_key, [row.task_id], of=row.ref)
         row.status, row.limit_key = TaskStatus.PENDING, None
         changeset.settle(row, before, because=reason)
         ask_when_resumed(changeset, row)
@@ -187,7 +188,7 @@ def ask_again(changeset: Changeset, node: Node, row: Any, before: Before, *, rea
     key = task_key(node.task.name)
     asked_at = row.scheduled_at + row.start_delay_ms
     lane = lane_of(changeset, row)
-    has_place = changeset.ask(key, row.task_id, node.limit, ref=row.ref, attempt=row.attempt, lane=lane, asked_at=asked_at)
+    has_place = changeset.limits.ask(key, row.task_id, node.limit, ref=row.ref, attempt=row.attempt, lane=lane, asked_at=asked_at)
     row.status, row.limit_key = TaskStatus.SCHEDULED if has_place else TaskStatus.PENDING, key
     changeset.settle(row, before, because=reason)
     return has_place
@@ -195,28 +196,30 @@ def ask_again(changeset: Changeset, node: Node, row: Any, before: Before, *, rea
 
 def ask_when_resumed(changeset: Changeset, task: Task | None) -> None:
     """Have a task, or (None) the execution itself, ask for its slot when the execution is resumed."""
-    kind, at = EventKind.ADMISSION, changeset.clock
+    kind, at = EventKind.ADMISSION, changeset.moment.clock
     if task is None:
-        changeset.post(kind, kind, at, held=True)
+        changeset.events.post(kind, kind, at, held=True)
     else:
-        changeset.post(f"{kind}:{task.ref}", kind, at, held=True, ref=task.ref, attempt=task.attempt, generation=task.generation)
+        changeset.events.post(
+            f"{kind}:{task.ref}", kind, at, held=True, ref=task.ref, attempt=task.attempt, generation=task.generation
+        )
 
 
 def admitted(changeset: Changeset, ref: str) -> None:
     """Offer a PENDING task that has its slot."""
-    task = changeset.known(ref)
+    task = changeset.rows.known(ref)
     if task.status is TaskStatus.PENDING and task.limit_key is not None:
-        task = changeset.put(task, status=TaskStatus.SCHEDULED, due_at=changeset.clock, updated_at=changeset.now)
-        offer(changeset, changeset.node(task), task)
+        task = changeset.put(task, status=TaskStatus.SCHEDULED, due_at=changeset.moment.clock, updated_at=changeset.moment.now)
+        offer(changeset, changeset.rows.node(task), task)
 
 
 def total_timeout_at(changeset: Changeset, node: Node, previous: Task | None) -> int | None:
     """When all attempts together have taken too long, counted from the first scheduling; None once that has passed."""
     if node.policy.total_timeout_ms <= 0:
         return None
-    first = changeset.now if previous is None else previous.first_scheduled_at
+    first = changeset.moment.now if previous is None else previous.first_scheduled_at
     at = first + node.policy.total_timeout_ms
-    return at if at > changeset.now else None
+    return at if at > changeset.moment.now else None
 
 
 def start_deadlines(changeset: Changeset, node: Node, task: Task, previous: Task | None = None) -> Task:
@@ -226,13 +229,13 @@ def start_deadlines(changeset: Changeset, node: Node, task: Task, previous: Task
     """
     policy = node.policy
     total = total_timeout_at(changeset, node, previous)
-    own = max(task.due_at, changeset.now) + policy.timeout_ms if policy.timeout_ms else None
+    own = max(task.due_at, changeset.moment.now) + policy.timeout_ms if policy.timeout_ms else None
     return task if total is None and own is None else changeset.put(task, total_timeout_at=total, timeout_at=own)
 
 
 def _poll_timeout_at(changeset: Changeset, node: Node, due_at: int) -> int | None:
     span = node.policy.poll_timeout_ms
-    return (due_at if due_at > changeset.clock else changeset.clock) + span if span > 0 else None
+    return (due_at if due_at > changeset.moment.clock else changeset.moment.clock) + span if span > 0 else None
 
 
 def offer(changeset: Changeset, node: Node, task: Task) -> None:
@@ -241,10 +244,10 @@ def offer(changeset: Changeset, node: Node, task: Task) -> None:
     if at is not None and at != task.poll_timeout_at:
         task = changeset.put(task, poll_timeout_at=at)
     _limit_offer(changeset, node, task)
-    changeset.offer(task)
+    changeset.queues.offer(task)
 
 
 def _limit_offer(changeset: Changeset, node: Node, task: Task) -> None:
     """Have an offer under a rate limit end: what no worker takes goes back into the line."""
     if task.limit_key is not None and node.limit.rate:
-        changeset.date(task, EventKind.OFFER_ENDS, changeset.clock + OFFER_MS)
+        changeset.events.date(task, EventKind.OFFER_ENDS, changeset.moment.clock + OFFER_MS)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
 
-from conductorlite.decide.changeset.view import Bounds
+from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.ext.sinks import event_worker
 from conductorlite.model import attrs
