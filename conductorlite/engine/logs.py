@@ -39,6 +39,7 @@ __all__ = [
     "log_parked",
     "log_schedule",
     "log_store",
+    "log_waiting",
 ]
 
 _DRIVER: Final = made(lambda: logging.getLogger("conductorlite"))
@@ -208,6 +209,12 @@ def log_parked(workflow_id: str, reason: str) -> None:
     """Log that an execution takes no more turns."""
     text = f"{workflow_id} is parked, resume or terminate it: {_line(reason)}"
     _emit(_WORKFLOWS, _WARNING, text, {"workflow_id": workflow_id})
+
+
+def log_waiting(workflow: Workflow, text: str, *, urgent: bool) -> None:
+    """Log what an execution waits for whose caller has waited for some seconds; as information where it goes on by itself."""
+    level = _WARNING if urgent else _INFO
+    _emit(_WORKFLOWS, level, f"{_name(workflow)} has not ended yet: {_line(text)}", _about(workflow))
 
 
 def about_task(task: Task, text: str) -> None:

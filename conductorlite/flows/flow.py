@@ -24,7 +24,7 @@ from conductorlite.flows.schemas import (
     returned,
 )
 from conductorlite.flows.tasks import Backoff, Options, TaskFunction, retry_fields, start_options
-from conductorlite.language.durations import parse_until, until_text
+from conductorlite.language.durations import parse_duration, parse_until, until_text
 from conductorlite.model import attrs
 from conductorlite.model.definitions import (
     StartWorkflowRequest,
@@ -465,7 +465,20 @@ def wait(
 
 
 def _duration(build: Build, duration: Span | Reference) -> Any:
-    return build.written(duration) if isinstance(duration, str | Reference) else f"{to_span(duration) / 1000:g} seconds"
+    """A length of time as Conductor reads it, in whole seconds; its own form, an expression and a reference stay as they are."""
+    if isinstance(duration, Reference) or (isinstance(duration, str) and is_expression(duration)):
+        return build.written(duration)
+    if isinstance(duration, str):
+        with suppress(InvalidExpression):
+            parse_duration(duration)
+            return duration
+    try:
+        span = to_span(duration)
+    except InvalidInput as error:
+        raise BuildError(f"{build.name}: {error}") from None
+    if span % 1000:
+        raise BuildError(f"{build.name}: {duration!r} is no whole number of seconds, which is what a WAIT counts in")
+    return f"{span // 1000} seconds"
 
 
 def _until(instant: Instant) -> str:

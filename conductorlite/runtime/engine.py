@@ -242,12 +242,12 @@ class Engine(Verbs, InNotebook):
             running=lambda: self.driver.agenda(),
         )
         self.driver = Driver(self, self.workers, config.event_sources)
+        self._leaving = Leaving()
         if self.workers.flows:
             self._register_flows()
         self._news = self.driver.missing.news
         self.core.control.check_input = self.workers.check_input
         self.core.reports.check_answer = self.workers.answer_problem
-        self._leaving = Leaving()
         if config.give_back:
             self.core.holding.look()
             if not self.clock.virtual:

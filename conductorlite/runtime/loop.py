@@ -40,6 +40,7 @@ from conductorlite.runtime.idle import GLANCE_MS, PATIENCE_MS, Standby, next_sto
 from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, passes
+from conductorlite.runtime.wait_news import WaitNews
 from conductorlite.runtime.work import Work
 from conductorlite.runtime.workshop import QUICK_MS
 from conductorlite.store.ports import EventSource
@@ -90,8 +91,10 @@ class Driver(Work):
         self._in_vain = 0
         #: How many executions' turns share a write.
         self._group = _GROUP
-        #: The execution that the caller of `run` waits for.
+        #: The execution that the caller of `run` waits for, and since when; None: nobody waits, or all was logged.
         self._awaited: str | None = None
+        self._waits_since: int | None = None
+        self.wait_news = WaitNews(engine)
         #: Whether a thread waits for the one that drives in order to close the engine: no other one begins to drive for a result.
         self.is_closing = False
 
@@ -193,6 +196,7 @@ class Driver(Work):
         their leases go on to be honoured by the next driver.
         """
         self._awaited = awaited
+        self._waits_since = None if forever or (until is not None and awaited is None) else self.wait_news.begin()
         try:
             if self.clock.virtual:
                 ended = self._run_virtual(until, deadline)
@@ -286,10 +290,13 @@ class Driver(Work):
             self.outages.clear()
             return True
         self.missing.look(now)
+        if self._waits_since is not None and self.wait_news.look(self._waits_since, self._awaited):
+            self._waits_since = None
         if deadline is None and not forever and (until is None or self._awaited is not None):
             self.refuse_missing(self._awaited)
         end = None if deadline is None else deadline.instant
-        limits = [instant for instant in (at, end, self.outages.again_at()) if instant is not None]
+        news = None if self._waits_since is None else now + self.wait_news.left(self._waits_since)
+        limits = [instant for instant in (at, end, news, self.outages.again_at()) if instant is not None]
         with self.beginnings.resting():
             self._sleep(seen, min(limits, default=None))
         return None
@@ -612,6 +619,7 @@ def _wait(
     if _is_driven(engine, driver, workflow_id, reached, deadline, inside):
         return None
     awaited = engine.core.turns.awaited
+    since: int | None = driver.wait_news.begin()
     with awaited.wait(workflow_id, each=each) as waiting:
         while not reached():
             if deadline is not None and deadline.passed:
@@ -622,6 +630,8 @@ def _wait(
             waiting.news = False
             if drives and _is_driven(engine, driver, workflow_id, reached, deadline, inside):
                 break
+            if inside is None and since is not None and driver.wait_news.look(since, workflow_id):
+                since = None
             if deadline is None and inside is None:
                 driver.refuse_missing(workflow_id)
     return None
