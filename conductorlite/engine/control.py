@@ -59,6 +59,7 @@ __all__ = [
     "blocking_task",
     "open_task",
     "raise_refusal",
+    "receiver_below",
     "refuse_parked",
     "rerun_data",
     "unreachable",
@@ -444,13 +445,31 @@ class Control(Part):
         return row
 
 
-def open_task(view: ReadingTransaction, workflow_id: str, wanted: str) -> Task | None:
-    """The open task of a task id or a reference: the printed one, or the definition's for its first open round."""
+def open_task(view: ReadingTransaction, workflow_id: str, wanted: str, seen: dict[str, None]) -> Task | None:
+    """The open task of a task id or a reference: the printed one, or the definition's for its first open round.
+
+    If the execution has none, it is that of the first of its open sub-workflows that has one, depth first. The ids of all that were
+    looked at are put into `seen`, in that order.
+    """
     by_id = view.task_by_id(wanted)
-    if by_id is not None and by_id.workflow_id == workflow_id:
-        return None if by_id.status.terminal else by_id
-    rows = _open_rows(view, workflow_id)
-    return next((row for row in rows if row.ref == wanted), next((row for row in rows if row.base_ref == wanted), None))
+    pending = [workflow_id]
+    while pending:
+        one = pending.pop(0)
+        seen[one] = None
+        if by_id is not None and by_id.workflow_id == one:
+            return None if by_id.status.terminal else by_id
+        rows = _open_rows(view, one)
+        found = next((row for row in rows if row.ref == wanted), next((row for row in rows if row.base_ref == wanted), None))
+        if found is not None:
+            return found
+        pending[:0] = [row.sub_workflow_id for row in rows if row.sub_workflow_id is not None]
+    return None
+
+
+def receiver_below(plans: Plans, view: ReadingTransaction, ids: Iterable[str], ref: str) -> str | None:
+    """The first of some executions that has a task of a reference to come; None when none has."""
+    rows = (view.workflow(one) for one in ids)
+    return next((row.workflow_id for row in rows if row is not None and unreachable(plans, view, row, ref) is None), None)
 
 
 def blocking_task(view: ReadingTransaction, workflow_id: str, seen: set[str] | None = None) -> Task | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 from conductorlite.engine.clock_watch import ClockWatch
 from conductorlite.engine.config import OF_AN_ENGINE, EngineConfig, one_process, refuse_forked, refuse_handlers
-from conductorlite.engine.control import Control, blocking_task, open_task, refuse_parked, rerun_data
+from conductorlite.engine.control import Control, blocking_task, open_task, receiver_below, refuse_parked, rerun_data
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.nouns import Core, Payloads, Tasks, wake_schedule
@@ -337,7 +337,8 @@ class Verbs:
         """Report on a task of a running execution without holding its lease, and return it as stored afterwards.
 
         `task` is a task id or a reference: the printed one (`x__2`), or the definition's for its first open round. Without it the
-        first open WAIT or HUMAN of the execution is meant, else that of the first of its sub-workflows that has one, depth first.
+        first open WAIT or HUMAN is meant. Either is one of the execution, else of the first of its open sub-workflows that has one,
+        depth first: a step in a `try` or an `attempt` of a flow stands in such a one.
         `output` is merged into what the task has put out so far. `status` is one a worker may report.
 
         A signal to a WAIT or HUMAN that the execution has not come to, and can still come to, is kept for it, and None is returned:
@@ -351,17 +352,23 @@ class Verbs:
         if row.status.terminal:
             raise Conflict(f"{workflow_id}: a {row.status} workflow waits for no signal")
         for _ in range(_SIGNAL_TRIES):
+            seen: dict[str, None] = {}
+            keeper: str | None = None
             with self.backend.reading() as view:
-                found = blocking_task(view, workflow_id) if task is None else open_task(view, workflow_id, task)
+                found = blocking_task(view, workflow_id) if task is None else open_task(view, workflow_id, task, seen)
+                if found is None and len(seen) > 1:
+                    keeper = receiver_below(self._turns.plans, view, seen, str(task))
             if found is None and task is None:
                 raise TaskNotFound(
                     f"{workflow_id}: there is no WAIT or HUMAN task that waits; name the `task` to have the signal kept for it"
                 )
             if found is None:
+                if keeper is not None and keeper != workflow_id:
+                    row = self.core.control.row(keeper)
                 if status is TaskStatus.COMPLETED:
                     given = {} if output is None else as_map(output, "output")
                     self.core.reports.refuse_answer(row, str(task).partition("__")[0], {}, given)
-                self._keep_signal(workflow_id, str(task), status, output, reason)
+                self._keep_signal(row.workflow_id, str(task), status, output, reason)
                 return None
             result = TaskResult(
                 workflow_id=found.workflow_id,
