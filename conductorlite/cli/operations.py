@@ -279,7 +279,7 @@ def send(setting: Setting, workflow_id: str, topic: str, value: str, key: str | 
 @click.command("signal")
 @_ID
 @click.option("--task", metavar="TASK", help="A reference or task id (default: the first WAIT or HUMAN, also of children).")
-@_json("output", "Merged into what the task has put out so far.")
+@click.argument("output", metavar="[JSON|@FILE]", required=False)
 @click.option(
     "--status",
     type=click.Choice(sorted(REPORTABLE), case_sensitive=False),
@@ -291,7 +291,7 @@ def send(setting: Setting, workflow_id: str, topic: str, value: str, key: str | 
 @command_options()
 def signal(setting: Setting, workflow_id: str, task: str | None, output: str | None, status: str,
            reason: str | None) -> None:  # fmt: skip
-    """Signal a task that waits to continue; a signal to a WAIT or HUMAN to come is kept for it."""
+    """Signal a task that waits to continue, with what is merged into its output; one to a WAIT or HUMAN to come is kept for it."""
     with setting.engine() as engine:
         answer = engine.signal(workflow_id, _given(output), task=task, status=TaskStatus(status), reason=reason)
     if answer is None:

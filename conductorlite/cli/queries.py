@@ -279,14 +279,20 @@ def logs(setting: Setting, workflow_id: str, ref: str | None) -> None:
 
 @click.command("watch")
 @_ID
-@click.option("--after", type=click.IntRange(min=0), default=0, help="Only lines after the one of this number.")
+@click.option("--after", type=click.IntRange(min=0), help="Begin after the line of this number; 0: with the first one.")
 @command_options()
-def watch(setting: Setting, workflow_id: str, after: int) -> Exit:
+def watch(setting: Setting, workflow_id: str, after: int | None) -> Exit:
     """Follow an execution that other processes drive: its journal and its progress, until it has ended or Ctrl-C.
 
-    With --json each line is a document of its own.
+    It begins with what happens now, or with the end where that has come; what was before is shown with --after. With --json each
+    line is a document of its own.
     """
     with setting.engine() as engine:
+        if after is None:
+            row = engine.core.queries.execution(workflow_id)
+            after = max(0, row.history_seq - row.status.terminal)
+            if not row.status.terminal:
+                setting.screen.note(str(engine.explain(workflow_id)))
         ended = follow(engine, workflow_id, setting.screen, after, _journal if setting.json else None)
     return Exit.OK if ended is WorkflowStatus.COMPLETED else Exit.FAILED
 

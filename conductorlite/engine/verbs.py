@@ -363,12 +363,8 @@ class Verbs:
                     f"{workflow_id}: there is no WAIT or HUMAN task that waits; name the `task` to have the signal kept for it"
                 )
             if found is None:
-                if keeper is not None and keeper != workflow_id:
-                    row = self.core.control.row(keeper)
-                if status is TaskStatus.COMPLETED:
-                    given = {} if output is None else as_map(output, "output")
-                    self.core.reports.refuse_answer(row, str(task).partition("__")[0], {}, given)
-                self._keep_signal(row.workflow_id, str(task), status, output, reason)
+                row = row if keeper is None else self.core.control.row(keeper)
+                self._keep_signal(row, str(task), status, output, reason)
                 return None
             result = TaskResult(
                 workflow_id=found.workflow_id,
@@ -413,9 +409,13 @@ class Verbs:
         return changed(message, value=texts.get(message.value.digest, message.value))
 
     def _keep_signal(
-        self, workflow_id: str, ref: str, status: TaskStatus, output: Mapping[str, Any] | None, reason: str | None
+        self, row: Workflow, ref: str, status: TaskStatus, output: Mapping[str, Any] | None, reason: str | None
     ) -> None:
         """Have a signal kept for a task that has not begun; raises as `signal` does."""
+        if status is TaskStatus.COMPLETED:
+            answer = {} if output is None else as_map(output, "output")
+            self.core.reports.refuse_answer(row, ref.partition("__")[0], {}, answer)
+        workflow_id = row.workflow_id
         given = TaskResult(workflow_id=workflow_id, task_id="", status=status, output_data={}, reason=reason)
         said = signal_value(cut_result(kept_result(given)), {} if output is None else as_map(output, "output"))
         self._send_event(workflow_id, signal_topic(ref), said, self.core.control.new_id(), ref=ref, new=True)

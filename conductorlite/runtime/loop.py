@@ -37,10 +37,10 @@ from conductorlite.model.threads import clean_up
 from conductorlite.runtime.beginnings import Beginnings
 from conductorlite.runtime.handout import AHEAD, BATCH
 from conductorlite.runtime.idle import GLANCE_MS, PATIENCE_MS, Standby, next_stored
+from conductorlite.runtime.missing import WaitNews
 from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
 from conductorlite.runtime.signals import Leaving, passes
-from conductorlite.runtime.wait_news import WaitNews
 from conductorlite.runtime.work import Work
 from conductorlite.runtime.workshop import QUICK_MS
 from conductorlite.store.ports import EventSource

@@ -7,25 +7,32 @@ such a task offered, as in a process that goes on with what another one has begu
 A store in memory is different: no other process can open it. If one engine uses it, no server of this process answers for that
 engine, and nobody has polled for the type, then a caller that waits without a timeout would wait for ever. It gets NoWorker, after
 a few seconds in which nothing was committed: a thread that is about to poll by hand may need a moment.
+
+What else a caller waits for is logged, once for each execution, when a few seconds have passed in which it did not end: a first
+program that fails, or that needs a person, is silent otherwise until its time is over.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.events import counted
 from conductorlite.engine.keys import Polls
-from conductorlite.engine.logs import log_definition
+from conductorlite.engine.logs import log_definition, log_waiting
 from conductorlite.engine.registry import Notice
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.clock import elapsed_of
 from conductorlite.model.decisions import ADDRESS, Event, EventKind, Message, queue_prefix
 from conductorlite.model.definitions import WorkflowDef
+from conductorlite.model.errors import ConductorliteError
+from conductorlite.model.executions import Reason, Task, Workflow
 from conductorlite.model.later import functions
-from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.texts import span_in_words
 from conductorlite.model.threads import Mutex
 from conductorlite.plan.findings import unserved, worker_types
 from conductorlite.runtime.handout import HandOut
@@ -39,7 +46,7 @@ if TYPE_CHECKING:
 else:
     (unserved_error,) = functions("conductorlite.runtime.result_errors", "unserved_error")
 
-__all__ = ["MissingWorkers", "WarnOnce"]
+__all__ = ["MissingWorkers", "WaitNews", "WarnOnce"]
 
 #: Between two looks of a driver at rest for tasks that nobody here carries out, ms.
 _LOOK_MS: Final = 10_000
@@ -51,6 +58,16 @@ _PATIENCE_MS: Final = 5_000
 _LOOKED: Final = 64
 _MOST: Final = 1_000
 _FAMILY: Final = 100
+
+#: For how long a caller waits before that is logged, ms; how many executions are named for one that waits for all of them, and how
+#: many are remembered.
+_NEWS_MS: Final = 3_000
+_NAMED: Final = 3
+_KEPT: Final = 10_000
+
+#: Reasons that say where an execution stands, and not what it waits for; what goes on by itself is logged as information.
+_GENERAL: Final = frozenset({"RUNNING", "RUN_AGAIN", "MIGRATED", "CLOCK", "NULL"})
+_AT_WORK: Final = frozenset({"WITH_WORKER", "DELAY", "TIME", "ROUND", "TASKS", "DEADLINE", "MORE"})
 
 
 class WarnOnce:
@@ -242,3 +259,72 @@ def _none_comes(events: Iterable[Event]) -> bool:
         event.workflow_id.startswith(ADDRESS) or (event.kind is EventKind.POLL_TIMEOUT and counted(event) is not None)
         for event in events
     )
+
+
+class WaitNews:
+    """Logs what callers of one engine wait for; on a virtual clock, where a wait takes no time, nothing. Thread-safe."""
+
+    def __init__(self, engine: Verbs) -> None:
+        self._engine = engine
+        self._elapsed = elapsed_of(engine.clock)
+        self._mutex = Mutex()
+        #: Executions that were logged, in order.
+        self._logged: dict[str, None] = {}
+
+    def begin(self) -> int:
+        """The instant at which a caller begins to wait, for `look`."""
+        return self._elapsed()
+
+    def left(self, since: int) -> int:
+        """How long a caller that has begun to wait at an instant has yet to wait before anything is logged, ms."""
+        return max(0, since + _NEWS_MS - self._elapsed())
+
+    def look(self, since: int, workflow_id: str | None) -> bool:
+        """Log what an execution (None: those that are left) waits for, if a caller has waited long enough; whether it has."""
+        if self._engine.clock.virtual or self.left(since):
+            return False
+        with suppress(ConductorliteError):  # it may be removed by now, or not to be read: the caller meets that itself
+            for one in [workflow_id] if workflow_id is not None else self._left():
+                if self._is_new(one):
+                    self._log(one)
+        return True
+
+    def _is_new(self, workflow_id: str) -> bool:
+        with self._mutex.held():
+            if workflow_id in self._logged:
+                return False
+            self._logged[workflow_id] = None
+            if len(self._logged) > _KEPT:
+                del self._logged[next(iter(self._logged))]
+            return True
+
+    def _left(self) -> Iterable[str]:
+        """The first executions that something is due for."""
+        with self._engine.backend.reading() as view:
+            found = [one.workflow_id for one in view.upcoming_events(_LOOKED, self._engine.config.owner)]
+            found += [one.workflow_id for one in view.messages(_LOOKED)]
+        return list(dict.fromkeys(one for one in found if not one.startswith(ADDRESS)))[:_NAMED]
+
+    def _log(self, workflow_id: str) -> None:
+        reasons = [one for one in self._engine.explain(workflow_id).reasons if one.kind not in _GENERAL]
+        workflow = self._engine.get(workflow_id)
+        if workflow.status is not WorkflowStatus.RUNNING or not reasons:
+            return
+        text = "; ".join(self._said(workflow, one) for one in reasons)
+        log_waiting(workflow, text, urgent=not all(one.kind in _AT_WORK for one in reasons))
+
+    def _said(self, workflow: Workflow, reason: Reason) -> str:
+        if reason.kind != "RETRY" or reason.at is None:
+            return reason.text
+        before = _failed_before(workflow, reason.ref)
+        if before is None:
+            return reason.text
+        left = max(0, reason.at - self._engine.clock.now())
+        how = "timed out" if before.status is TaskStatus.TIMED_OUT else "failed"
+        return f"{before.ref} {how}{f': {before.reason}' if before.reason else ''}; next attempt in {span_in_words(left)}"
+
+
+def _failed_before(workflow: Workflow, ref: str | None) -> Task | None:
+    """The last attempt of a task that has failed."""
+    failed = [one for one in workflow.tasks if one.ref == ref and one.status.terminal and not one.status.successful]
+    return max(failed, key=lambda one: one.attempt, default=None)

@@ -40,7 +40,7 @@ def statuses(shell: Shell, workflow_id: str) -> dict[str, str]:
 
 def test_signal(two: Shell) -> None:
     """It goes to what waits, or to the task that is named; the line says where it went."""
-    assert two("signal", "a", "--output", '{"by": "Bo"}').out == "a: w is COMPLETED\n"
+    assert two("signal", "a", '{"by": "Bo"}').out == "a: w is COMPLETED\n"
     assert statuses(two, "a") == {"w": "COMPLETED", "g": "SCHEDULED"}
     said = two("signal", "b", "--task", "w", "--status", "failed", "--reason", "nobody came", "--json")
     assert said.json["referenceTaskName"] == "w"

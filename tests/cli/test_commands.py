@@ -361,10 +361,11 @@ def test_watch_follows_what_others_drive(shell: Shell) -> None:
     with Engine(shell.folder / "conductorlite.db", workers=workers) as engine:
         driver = threading.Thread(target=engine.run_until_idle)
         driver.start()
-        said = shell("watch", "h1")
+        said = shell("watch", "h1", "--after", "0")
         driver.join(20)
     assert (said.code, said.err) == (0, "")
     assert said.out == shell("history", "h1").out
+    assert shell("watch", "h1").out == said.out.splitlines(keepends=True)[-1]  # it begins now: the end is all there is
     after = [json.loads(line) for line in shell("watch", "h1", "--after", "2", "--json").out.splitlines()]
     assert after == shell("history", "h1", "--json").json[2:]
     shell.failed()

@@ -189,7 +189,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "_id: FileNotFoundError, NotADirectoryError",
         "_id: OSError",
     ),
-    "runtime/wait_news.py": ("WaitNews.look: ConductorliteError",),
+    "runtime/missing.py": ("WaitNews.look: ConductorliteError",),
     "store/sqlite/soundness.py": ("_alarms: StorageCorrupt",),
     "store/sqlite/processes.py": (
         "FileMarks._dead: OSError",

@@ -41,7 +41,7 @@ def rest() -> None:
 @pytest.fixture(params=["memory", "sqlite"])
 def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """An engine on the system clock that logs after a moment."""
-    monkeypatch.setattr("conductorlite.runtime.wait_news._PATIENCE_MS", 20)
+    monkeypatch.setattr("conductorlite.runtime.missing._NEWS_MS", 20)
     store = tmp_path / "runs.db" if request.param == "sqlite" else None
     with Engine(store, workers=[pay, ask, rest]) as made:
         yield made
@@ -100,7 +100,7 @@ def test_beside_another_driver(engine: Engine, caplog: pytest.LogCaptureFixture)
 
 def test_virtual_time(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a virtual clock nothing is logged: a wait takes no time."""
-    monkeypatch.setattr("conductorlite.runtime.wait_news._PATIENCE_MS", 0)
+    monkeypatch.setattr("conductorlite.runtime.missing._NEWS_MS", 0)
     with Engine(workers=[pay], clock=VirtualClock(0)) as engine:
         engine.start(pay, amount=1)
         engine.run_until_idle()
