@@ -155,7 +155,7 @@ class Admin(Retention):
                 others = [one for one in below(row, history) if view.workflow(one) or view.archived(one)]
             exported[one] = row, history
             waiting += [*others, *(child.workflow_id for child in self.children(one))]
-        bounds = self._turns.bounds
+        bounds = self._turns.lookups.bounds
         return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows, bounds.barriers.stated())
 
     def page(self, workflow_id: str | None = None, *, limit: int = 1_000) -> str:
@@ -296,7 +296,7 @@ class Admin(Retention):
         """Documents of an execution that are not what was put there; only where they stand beside the store, for each is read."""
         for external in view.externals(workflow_id, None).values() if self._documents_beside else ():
             try:
-                self._turns.payload_store.text(external)
+                self._turns.lookups.payload_store.text(external)
             except (PayloadLost, PayloadUnavailable) as error:
                 yield Finding(law="documents_are_stored", workflow_id=workflow_id, text=str(error))
 
@@ -318,8 +318,8 @@ class Admin(Retention):
         messages = (view.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
         return ExecutionAudit(
             workflow=row,
-            plan=self._turns.plans.plan(view, row),
-            extended={chain: self._turns.plans.extended(view, row, chain) for chain in {task.grafts for task in attempts}},
+            plan=self._turns.lookups.plans.plan(view, row),
+            extended={chain: self._turns.lookups.plans.extended(view, row, chain) for chain in {task.grafts for task in attempts}},
             attempts=tuple(attempts),
             inbox=tuple(view.inbox(workflow_id)),
             mailbox=messages_to(view, workflow_id),
@@ -363,7 +363,7 @@ class Admin(Retention):
         moved = sum(len(page) for page in pages(change, "", str, _PAGE))
         with self._backend.writing() as tx:
             tx.change_owner_of_the_rest(old, self._owner)
-        self._turns.wake()
+        self._turns.committed.wake()
         return moved
 
     def repair(self, workflow_id: str | None = None) -> RepairReport:
@@ -388,7 +388,7 @@ class Admin(Retention):
             done += self._orphans_discarded()
         done += self._searching.repaired(workflow_id)
         if done:
-            self._turns.wake()
+            self._turns.committed.wake()
         return RepairReport(done=tuple(done), left=tuple(self.check(workflow_id)))
 
     def _indexes_rebuilt(self) -> list[Finding]:

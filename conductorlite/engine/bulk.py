@@ -128,7 +128,7 @@ def _with_polls(
     busy = {ask.task.workflow_id for group in groups for ask in group if ask.task is not None}
     poll = partial(core.polling.take_first, askers, task_type, domain, busy, noted)
     reports = [_reports_of(group) for group in groups]
-    return beside(core.turns, lambda run: core.reports.taken_together(reports, run=run, haste=haste), poll)
+    return beside(core.groups, lambda run: core.reports.taken_together(reports, run=run, haste=haste), poll)
 
 
 def _is_late(ask: Exchange) -> bool:

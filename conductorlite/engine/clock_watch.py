@@ -15,9 +15,9 @@ from functools import partial
 from typing import Final
 
 from conductorlite.engine.driven_time import Driven
-from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import pages
+from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import VirtualClock, elapsed_of, machine_boot
@@ -68,7 +68,7 @@ _LOOKING: Final = Mutex()
 class ClockWatch:
     """What one engine knows of its clock. Thread-safe, but for what its driver notes of its own running."""
 
-    def __init__(self, turns: GroupTurns, driven: Driven) -> None:
+    def __init__(self, turns: Turns, driven: Driven) -> None:
         self._turns = turns
         self._clock = clock = turns.clock
         self._driven = driven
@@ -113,7 +113,7 @@ class ClockWatch:
             self._ahead, self._agreed_at = ahead, self._elapsed()
             self.set_by += by
             self._driven.set_by(by)
-        self._turns.wake()
+        self._turns.committed.wake()
         return by
 
     def _read(self) -> int:

@@ -19,18 +19,22 @@ from contextlib import ExitStack, contextmanager
 from functools import cache, wraps
 from itertools import pairwise
 from types import FrameType, FunctionType
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from conductorlite.decide.changeset.reader import Bounds
-from conductorlite.engine.arguments import wrong_argument
 from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvalidInput, WouldDeadlock
-from conductorlite.model.later import pattern
+from conductorlite.model.later import functions, pattern
 from conductorlite.model.pickling import stays_here
 from conductorlite.model.threads import NO_FILE, cached_property, forget_half_imported, out_of_files
 from conductorlite.store.ports import EventMessage, EventSource, Lock, PayloadCodec
+
+if TYPE_CHECKING:
+    from conductorlite.engine.arguments import wrong_argument
+else:
+    (wrong_argument,) = functions("conductorlite.engine.arguments", "wrong_argument")
 
 __all__ = [
     "OF_AN_ENGINE",

@@ -16,8 +16,9 @@ from conductorlite.engine.config import EngineConfig, Part, intercepted
 from conductorlite.engine.keys import checked_domains, checked_key, replaced
 from conductorlite.engine.payloads import given_path, uploaded
 from conductorlite.engine.registry import Embedded, Plans
-from conductorlite.engine.starts import StartTurns
+from conductorlite.engine.starts import Starts
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, TurnResult, missing, new_event
+from conductorlite.engine.turns import Turns
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
@@ -218,9 +219,9 @@ def _text(definition: WorkflowDef) -> str:
 class Control(Part):
     """What the verbs that start and change executions have in common."""
 
-    def __init__(self, turns: StartTurns, config: EngineConfig) -> None:
+    def __init__(self, turns: Turns, starts: Starts, config: EngineConfig) -> None:
         super().__init__(turns, config)
-        self._starting = turns
+        self._starts = starts
         #: Definitions as they were started last, and after how many commits: they hold while nobody else has written.
         self._last: dict[tuple[str, bool, int | None], tuple[int, Embedded]] = {}
         self.new_id = config.ids or ascending_ids(turns.clock)
@@ -277,11 +278,11 @@ class Control(Part):
         try:
             embedded = self._embedded(request)
             if path is not None:
-                given = Payload.of(uploaded(self._turns.payload_store, path, "WORKFLOW_INPUT"), where="input")
+                given = Payload.of(uploaded(self._turns.lookups.payload_store, path, "WORKFLOW_INPUT"), where="input")
             begins = self._begins(request, embedded, workflow_id or self.new_id(), given, now)
             row = begins.workflow
             event = new_event(row.workflow_id, EventKind.START, now, first)
-            turn = partial(self._starting.begin, event, begins, own_id=workflow_id is None and self._config.ids is None)
+            turn = partial(self._starts.begin, event, begins, own_id=workflow_id is None and self._config.ids is None)
             if begin is None:
                 turn()
             else:
@@ -290,7 +291,7 @@ class Control(Part):
             if request.idempotency_strategy is IdempotencyStrategy.RETURN_EXISTING:
                 return taken.workflow_id
             raise
-        self._turns.registry.now_stored(begins.definitions)
+        self._turns.lookups.registry.now_stored(begins.definitions)
         return row.workflow_id
 
     def start_many(self, request: StartWorkflowRequest, inputs: Iterable[Mapping[str, Any]], now: int) -> list[str]:
@@ -322,8 +323,8 @@ class Control(Part):
             # The definitions are stored with the first one.
             starts.append(changed(begins, definitions={}) if starts and begins.definitions else begins)
         if starts:
-            self._starting.start_together(starts)
-            self._turns.registry.now_stored(starts[0].definitions)
+            self._starts.start_together(starts)
+            self._turns.lookups.registry.now_stored(starts[0].definitions)
         return [begins.workflow.workflow_id for begins in starts]
 
     def start_along(self, request: StartWorkflowRequest, workflow_id: str, now: int, address: str, extra_write: ExtraWrite) -> None:
@@ -334,7 +335,7 @@ class Control(Part):
         given = Payload.of(dict(request.input), where="input")
         begins = self._begins(request, self._embedded(request, workflow_id), workflow_id, given, now, address)
         self._turns.start_atomically(new_event(workflow_id, EventKind.START, now), begins, extra_write)
-        self._turns.registry.now_stored(begins.definitions)
+        self._turns.lookups.registry.now_stored(begins.definitions)
 
     def _embedded(self, request: StartWorkflowRequest, absent: str | None = None) -> Embedded:
         """The definition that is to be started; raises KeyTaken when another execution holds the key.
@@ -352,7 +353,7 @@ class Control(Part):
             return last[1]
         commits = quiet.commits
         with self._backend.reading() as view:
-            embedded = self._turns.registry.embedded(view, wanted, request.version, text)
+            embedded = self._turns.lookups.registry.embedded(view, wanted, request.version, text)
             if absent is not None and view.workflow(absent) is not None:
                 raise AlreadyExists(f"an execution {absent!r} exists already")
             replaced(view, embedded.name, key, request.idempotency_strategy)
@@ -379,7 +380,7 @@ class Control(Part):
         broken = None if check is None else check.violation(given.value)
         if broken is not None:
             raise InvalidInput(f"the input breaks the inputSchema of {embedded.name!r}: {broken}")
-        problem = self._turns.bounds.barriers.refusal("workflow_input", given)
+        problem = self._turns.lookups.bounds.barriers.refusal("workflow_input", given)
         if problem is not None:
             raise PayloadTooLarge(f"{embedded.name!r} cannot be started: {problem}")
         domains, observers = request.task_to_domain, self._turns.observers
@@ -405,7 +406,9 @@ class Control(Part):
             event=address,
         )
         # Stored with the first execution that uses it, in the same commit.
-        return Start(workflow=row, definitions=self._turns.registry.not_stored(embedded), strategy=request.idempotency_strategy)
+        return Start(
+            workflow=row, definitions=self._turns.lookups.registry.not_stored(embedded), strategy=request.idempotency_strategy
+        )
 
     def verb(self, workflow_id: str, kind: EventKind, data: Mapping[str, Any] | None = None) -> TurnResult:
         """Hand an execution an event; raises ExecutionNotFound, Parked, Conflict, and TaskNotFound."""
@@ -425,7 +428,7 @@ class Control(Part):
             now = self._clock.now()
             with self._backend.writing() as tx:
                 tx.release(workflow_id, now)
-            self._turns.wake()
+            self._turns.committed.wake()
             if row.status is not WorkflowStatus.PAUSED:
                 self.take_turn(workflow_id)
                 return

@@ -1,7 +1,4 @@
-"""What comes before a commit: the lock of an execution's turns, if one is used; a turn is read and decided, nothing is changed.
-
-And turns that cannot be taken: those that break a law, and those that end their process. The third of either parks the execution.
-"""
+"""What comes before a commit: a turn is read and decided, and nothing is changed but the mark of one that may end its process."""
 
 from __future__ import annotations
 
@@ -11,34 +8,30 @@ from typing import Final
 
 from conductorlite.decide import DECIDER_VERSION, decide
 from conductorlite.decide.prefetch import prefetch
-from conductorlite.engine.keys import refuse_event, refuse_start, replaced, start_event, strategy_of
-from conductorlite.engine.logs import log_driver, log_parked
+from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.lookups import Lookups
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.residents import Resident
-from conductorlite.engine.turn_types import LASTING, Asked, Deadly, Taking, TurnResult, missing
+from conductorlite.engine.turn_types import LASTING, Asked, Deadly, Taking, missing
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
-from conductorlite.model.clock import readings
-from conductorlite.model.decisions import Admission, Decision, Event, EventKind
+from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import (
     ConductorliteError,
-    FencedOut,
     InvariantBroken,
     NoHelper,
     PayloadTooLarge,
     TakesLong,
 )
 from conductorlite.model.executions import Workflow, WorkflowRow
-from conductorlite.model.limits import LimitChange, reread
 from conductorlite.model.texts import error_text
 from conductorlite.plan.compile import Plan
-from conductorlite.store.ports import Backend, Marks, ReadingTransaction, WritingTransaction
+from conductorlite.store.ports import Marks, ReadingTransaction
 
-__all__ = ["DEATHS", "Parking", "Turn", "TurnDecider", "polls_in_vain"]
+__all__ = ["DEATHS", "DeathMarks", "Turn", "TurnDecider", "polls_in_vain"]
 
 #: Due events one turn reads.
 _EVENTS: Final = 200
@@ -63,13 +56,55 @@ def polls_in_vain(view: ReadingTransaction, asked: Asked) -> bool:
     )
 
 
-class TurnDecider(Lookups):
-    """Decides turns, and commits nothing."""
+#: Processes that die in one turn before the workflow is parked.
+DEATHS: Final = 3
 
-    #: When a record is replayed: what limits answered in the turn to come, except where nothing came of it.
-    admissions: tuple[Admission, ...] | None = None
-    #: Executions whose turns wait for foreign code; see `aside`.
-    put_aside: Collection[str] = ()
+#: Events that run no script by themselves.
+_QUIET: Final = frozenset({EventKind.POLL, EventKind.EXTEND_LEASE})
+
+
+class DeathMarks:
+    """Marks of turns under way that may end their process: they run foreign code. None are made where the store keeps none."""
+
+    def __init__(self, marks: Marks | None) -> None:
+        #: What keeps them; None: nothing does.
+        self.marks = marks
+
+    def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:
+        """Mark a turn that may end the process; raises Deadly for one that did, three times running.
+
+        It is known by its first event, which stays the same however many come after it. A start that is asked for is nobody's to
+        try again.
+        """
+        first = next((event for event in events if event.kind not in _QUIET), None)
+        if self.marks is None or first is None or (workflow.history_seq == 0 and not first.stored):
+            return
+        key = f"{workflow.workflow_id}\0{first.kind}\0{first.ref or ''}"
+        memo.deaths = self.marks.deaths(key)
+        if memo.deaths >= DEATHS:
+            raise Deadly(key, first)
+        memo.mark = key  # before it is made: an interruption in between must find it
+        self.marks.begin(key)
+
+    def leaving(self, memo: TurnMemo) -> None:
+        """Whatever came of it, the process lives."""
+        if memo.mark is not None and self.marks is not None:
+            self.marks.end(memo.mark)
+
+    def forget(self, key: str) -> None:
+        """Count the deaths of a turn from the beginning: it was taken, or its execution is parked."""
+        if self.marks is not None:
+            self.marks.forget(key)
+
+
+class TurnDecider:
+    """Reads and decides turns, and commits nothing."""
+
+    def __init__(self, lookups: Lookups, deaths: DeathMarks, put_aside: Collection[str] = ()) -> None:
+        self._lookups = lookups
+        self._deaths = deaths
+        #: Executions whose turns wait for foreign code; see `aside`.
+        self._put_aside = put_aside
 
     def prepare(
         self,
@@ -85,24 +120,24 @@ class TurnDecider(Lookups):
         a parked one waits for its release.
         """
         memo = TurnMemo() if memo is None else memo
-        plan = self.plans.plan(view, workflow)
-        reader = StoreReader(self, view, workflow, memo, plan=plan)
+        plan = self._lookups.plans.plan(view, workflow)
+        reader = StoreReader(self._lookups, view, workflow, memo, plan=plan)
         now = reader.now
         passes = memo.started is not None or workflow.parked is not None
-        if self.put_aside and not passes:
+        if self._put_aside and not passes:
             passes = self._only_hands_out(workflow.workflow_id, events)
         due = () if passes else self.due(view, workflow, now)
         ordered = (*due, *events)
         if len(ordered) > 1:
             ordered = tuple(sorted(ordered, key=lambda event: event.order))
         if plan.foreign:
-            self.entering(workflow, ordered, memo)
+            self._deaths.entering(workflow, ordered, memo)
         memo.known = None if plan.foreign else reader
         return Turn(plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
 
     def _only_hands_out(self, workflow_id: str, events: Sequence[Event]) -> bool:
         """Whether a turn is over polls alone, of an execution that was put aside: what is due waits for the turn that was."""
-        return workflow_id in self.put_aside and bool(events) and all(event.kind is EventKind.POLL for event in events)
+        return workflow_id in self._put_aside and bool(events) and all(event.kind is EventKind.POLL for event in events)
 
     def prepared(
         self, view: ReadingTransaction, workflow_id: str, events: Sequence[Event], memo: TurnMemo
@@ -118,18 +153,19 @@ class TurnDecider(Lookups):
 
     def _begun(self, view: ReadingTransaction, workflow_id: str) -> Workflow | None:
         """The row of an execution that a START event of another one brings into being."""
-        found = start_event(view, workflow_id, self.clock.now())
+        found = start_event(view, workflow_id, self._lookups.clock.now())
         if found is None:
             return None
-        row = self._row_from_start_event(view, found)
+        row = self.row_from_start_event(view, found)
         # Before anything is decided on: an execution whose input is too large, or whose key is taken, takes no turn.
-        problem = self.bounds.barriers.refusal("workflow_input", row.input)
+        problem = self._lookups.bounds.barriers.refusal("workflow_input", row.input)
         if problem is not None:
             raise PayloadTooLarge(problem)
         replaced(view, row.name, row.idempotency_key, strategy_of(found))
         return row
 
-    def _row_from_start_event(self, view: ReadingTransaction, found: Event) -> Workflow:
+    def row_from_start_event(self, view: ReadingTransaction, found: Event) -> Workflow:
+        """The row of an execution as its START event says it."""
         said = found.data.value
         parent = said.get("parent") or {}
         row: Workflow = WorkflowRow(
@@ -140,7 +176,7 @@ class TurnDecider(Lookups):
             semantics=Semantics(said["semantics"]),
             decider_version=DECIDER_VERSION,
             seed=said["seed"],
-            created_at=self.clock.now(),
+            created_at=self._lookups.clock.now(),
             updated_at=found.posted_at,
             correlation_id=said.get("correlationId"),
             idempotency_key=said.get("idempotencyKey") or None,
@@ -157,25 +193,27 @@ class TurnDecider(Lookups):
             event=said.get("event"),
             task_to_domain=Payload.of(said.get("taskToDomain") or {}),
         )
-        definition = self.plans.plan(view, row).definition
-        return attrs.evolve(
+        definition = self._lookups.plans.plan(view, row).definition
+        row = attrs.evolve(
             row,
             name=definition.name,
             version=definition.version,
             input=Payload.of(apply_workflow_input_template(said["input"], definition.input_template)),
             variables=Payload.of(dict(definition.variables)),
         )
+        record = self._lookups.record
+        return row if record is None else record.begun(row)
 
     def on_residents(self, resident: Resident, events: Sequence[Event], memo: TurnMemo) -> Decision | None:
         """The decision on an execution's resident rows; None when it is to be made on what is stored.
 
         So it is when that would write nothing: no fence would be compared. Raises what does not pass by itself.
         """
-        plan = self.plans.kept(resident.row, ())
+        plan = self._lookups.plans.kept(resident.row, ())
         if plan is None or plan.foreign:
             return None
         row = resident.row
-        memo.known = reader = StoreReader(self, None, row, memo, resident, plan=plan)
+        memo.known = reader = StoreReader(self._lookups, None, row, memo, resident, plan=plan)
         ordered = tuple(sorted(events, key=lambda event: event.order)) if len(events) > 1 else tuple(events)
         reader.ahead = partial(prefetch, plan, reader, ordered)
         try:
@@ -196,10 +234,10 @@ class TurnDecider(Lookups):
 
         None when it is to be made in one. Raises as `decide` does.
         """
-        plan = self.plans.kept(workflow, ())
+        plan = self._lookups.plans.kept(workflow, ())
         if plan is None or plan.foreign:
             return None
-        memo.known = reader = StoreReader(self, None, workflow, memo, plan=plan)
+        memo.known = reader = StoreReader(self._lookups, None, workflow, memo, plan=plan)
         return self.decide(Turn(plan=plan, reader=reader, events=tuple(events), now=reader.now, taking=memo.taking))
 
     def decide(self, turn: Turn) -> Decision:
@@ -208,9 +246,20 @@ class TurnDecider(Lookups):
         Raises Elsewhere and NoHelper when documents of the payload storage, or processes for scripts, are needed while the view is
         open; whatever else the store raises goes on as it came.
         """
-        reader = turn.reader
+        reader, taking, record = turn.reader, turn.taking, self._lookups.record
         try:
-            decision = self._decided(turn)
+            decision = decide(
+                turn.plan,
+                reader,
+                turn.events,
+                turn.now,
+                environment=self._lookups.environment,
+                bounds=self._lookups.bounds,
+                recorded=None if record is None else record.admissions,
+                hand_out=None
+                if taking is None
+                else partial(taking.hand_out, reader.workflow.workflow_id, turn.now, reader.first_offered, reader.alone_until),
+            )
         except TakesLong as long:
             long.name = reader.workflow.name
             raise
@@ -220,166 +269,20 @@ class TurnDecider(Lookups):
                 text = f"workflow {reader.workflow.workflow_id}: {error_text(error)}"
                 broken = InvariantBroken(text)
                 broken.__cause__ = error
-                self.failures.broken(reader.workflow, broken)
+                self._lookups.failures.broken(reader.workflow, broken)
                 raise broken from error
             if reader.failure is None or error is reader.failure:
                 if isinstance(error, InvariantBroken):
-                    self.failures.broken(reader.workflow, error)
+                    self._lookups.failures.broken(reader.workflow, error)
                 raise
         if reader.failure is not None:
             raise reader.failure
         return decision
 
-    def _decided(self, turn: Turn) -> Decision:
-        taking, reader = turn.taking, turn.reader
-        return decide(
-            turn.plan,
-            reader,
-            turn.events,
-            turn.now,
-            environment=self.environment,
-            bounds=self.bounds,
-            recorded=self.admissions,
-            hand_out=None
-            if taking is None
-            else partial(taking.hand_out, reader.workflow.workflow_id, turn.now, reader.first_offered, reader.alone_until),
-        )
-
-    def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:
-        """A turn that may run code of another author is about to be decided."""
-
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The events of an inbox that a turn at `now` reads."""
-        if self.at_hand and self.quiet.has_none_due(workflow, now):
+        if self._lookups.record is not None:
+            return self._lookups.record.events
+        if self._lookups.at_hand and self._lookups.quiet.has_none_due(workflow, now):
             return ()
         return view.due_events(workflow.workflow_id, now, _EVENTS)
-
-    def store_payloads(self, decision: Decision, memo: TurnMemo, inside: WritingTransaction | None = None) -> Decision:
-        """The decision with what is past its soft barrier put into the payload storage; `inside` is a write that is open."""
-        if not decision.texts:
-            return decision
-        decision, put = self.payload_store.put(decision, memo, self.clock.now(), inside)
-        for key, payload in put.items():
-            self.large.put(key, payload)
-        return decision
-
-    def _dated_now(self, changes: Sequence[LimitChange]) -> tuple[LimitChange, ...]:
-        """Limits as they are at the commit: the write may have waited, and the clock may have jumped meanwhile."""
-        now, read = readings(self.clock)
-        return tuple(attrs.evolve(change, limit=reread(change.limit, now, read, change.dated)) for change in changes)
-
-    def _owned_now(self, tx: WritingTransaction, decision: Decision) -> Decision:
-        """An execution that begins belongs to the present owner of its events: it may have been taken over since it was read."""
-        event = start_event(tx, decision.workflow.workflow_id, self.clock.now())
-        if event is None or event.owner == decision.workflow.owner:
-            return decision
-        raise FencedOut(f"{decision.workflow.workflow_id}: it belongs to {event.owner!r} since it was read")
-
-
-#: Turns that break an invariant before the workflow is parked.
-BROKEN_TURNS: Final = 3
-
-#: Processes that die in one turn before the workflow is parked.
-DEATHS: Final = 3
-
-#: Events that run no script by themselves.
-_QUIET: Final = frozenset({EventKind.POLL, EventKind.EXTEND_LEASE})
-
-
-class Parking(TurnDecider):
-    """Counts them; those of one engine."""
-
-    backend: Backend
-    #: Turns under way that may end their process.
-    marks: Marks | None
-    #: Broken turns of executions without a row to count them on.
-    _unborn: dict[str, int]
-
-    def wake(self) -> None:
-        """Wake all threads that wait for something to change."""
-        raise NotImplementedError
-
-    # ------------------------------------------------------------------ turns that end their process
-
-    def entering(self, workflow: Workflow, events: Sequence[Event], memo: TurnMemo) -> None:
-        """Mark a turn that may end the process; raises Deadly for one that did, three times running.
-
-        It is known by its first event, which stays the same however many come after it. A start that is asked for is nobody's to
-        try again.
-        """
-        first = next((event for event in events if event.kind not in _QUIET), None)
-        if self.marks is None or first is None or (workflow.history_seq == 0 and not first.stored):
-            return
-        key = f"{workflow.workflow_id}\0{first.kind}\0{first.ref or ''}"
-        memo.deaths = self.marks.deaths(key)
-        if memo.deaths >= DEATHS:
-            raise Deadly(key, first)
-        memo.mark = key  # before it is made: an interruption in between must find it
-        self.marks.begin(key)
-
-    def _leaving(self, memo: TurnMemo) -> None:
-        """Whatever came of it, the process lives."""
-        if memo.mark is not None and self.marks is not None:
-            self.marks.end(memo.mark)
-
-    def _park_deadly(self, workflow_id: str, deadly: Deadly) -> None:
-        with self.backend.writing() as tx:
-            tx.park(workflow_id, BROKEN_TURNS, str(deadly))
-        if self.marks is not None:
-            self.marks.forget(deadly.key)
-        log_driver("%s is parked: %s", workflow_id, deadly)
-
-    # ------------------------------------------------------------------ broken turns
-
-    def _count_broken(self, workflow_id: str, error: InvariantBroken) -> None:
-        """Count a broken turn on the workflow row, in a write of its own; the third one parks the workflow."""
-        self.failures.broken(workflow_id, error)
-        with self.backend.writing() as tx:
-            workflow = tx.workflow(workflow_id)
-            tries = 1 + (self._unborn.get(workflow_id, 0) if workflow is None else workflow.broken_turns)
-            self._unborn = {} if workflow is not None else {**self._unborn, workflow_id: tries}
-            tx.park(workflow_id, tries, str(error) if tries >= BROKEN_TURNS else None)
-        if tries == BROKEN_TURNS:
-            log_parked(workflow_id, str(error))
-
-    def hold_inbox(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
-        """Put events into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""
-        with self.backend.writing() as tx:
-            workflow = tx.workflow(workflow_id)
-            if workflow is not None:
-                tx.post(events)
-                tx.park(workflow_id, workflow.broken_turns, workflow.parked)
-        if events:
-            self.wake()
-
-    def _clear(self, workflow_id: str) -> None:
-        """Drop events to an execution that was removed, or ended before it began. Its start may be yet to come."""
-        with self.backend.writing() as tx:
-            if tx.due_events(workflow_id, self.clock.now(), 1):
-                tx.remove(workflow_id)
-
-    def _post_to_inbox(self, workflow_id: str, events: Sequence[Event]) -> TurnResult:
-        """Leave events to the next turn. A poll is not left: no worker would be there to receive the task."""
-        left = [event for event in events if event.kind is not EventKind.POLL]
-        if left:
-            with self.backend.writing() as tx:
-                tx.post(left)
-            self.wake()
-        return TurnResult(decision=None, replies={}, posted=True)
-
-    def _refuse(self, workflow_id: str) -> tuple[str, ...] | None:
-        """Answer a START event whose idempotency key is taken, and say who was notified; None when it is not taken any more."""
-        now = self.clock.now()
-        with self.backend.writing() as tx:
-            found = start_event(tx, workflow_id, now)
-            recipients = None if found is None else self._refused(tx, found, now)
-        if recipients is not None:
-            self.wake()
-        return recipients
-
-    def _refused(self, tx: WritingTransaction, found: Event, now: int) -> tuple[str, ...] | None:
-        row = self._row_from_start_event(tx, found)
-        problem = self.bounds.barriers.refusal("workflow_input", row.input)
-        if problem is not None:
-            return refuse_start(tx, found, now, problem)
-        return refuse_event(tx, found, row, now, self.texts)

@@ -93,7 +93,7 @@ class Definitions(Service):
         `lenient`), InvalidInput for a folder that is none, OSError for a file that cannot be read, and AlreadyExists for what is
         registered in another form when `overwrite` is False (with `lenient` it is reported, and stays as it is).
         """
-        registry, environment = self._turns.registry, self._turns.environment
+        registry, environment = self._turns.lookups.registry, self._turns.lookups.environment
         return load_folder(
             self._backend, registry, environment, self._config.semantics, folder, lenient=lenient, overwrite=overwrite
         )
@@ -185,25 +185,25 @@ class Definitions(Service):
         return found
 
     def _target(self, view: ReadingTransaction, name: str, to: WorkflowDef | int | None) -> Embedded:
-        embedded = self._turns.registry.embedded
+        embedded = self._turns.lookups.registry.embedded
         return embedded(view, to, None) if isinstance(to, WorkflowDef) else embedded(view, name, to)
 
     def _planned(self, view: ReadingTransaction, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> MigrationPlan:
         rows = [task for task in view.attempts(row.workflow_id) if not task.retried]
         cut = [event.data for event in view.inbox(row.workflow_id) if event.kind is EventKind.CONTINUE]
-        texts = self._turns.texts(view, row.workflow_id, {data.digest for data in cut if data.absent})
+        texts = self._turns.lookups.texts(view, row.workflow_id, {data.digest for data in cut if data.absent})
         pending = [place for data in cut for place in pending_of(texts.get(data.digest, data).value)]
         messages = messages_to(view, row.workflow_id) if row.unreceived else ()
-        return plan_between(row, rows, self._turns.plans.plan(view, row), target.plan, refs, pending, messages)
+        return plan_between(row, rows, self._turns.lookups.plans.plan(view, row), target.plan, refs, pending, messages)
 
     def _move(self, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> None:
         # Before the event, which may have to wait for its turn in the inbox; a text that no row refers to yet does no harm.
-        new = self._turns.registry.not_stored(target)
+        new = self._turns.lookups.registry.not_stored(target)
         if new:
             with self._backend.writing() as tx:
                 for digest, text in new.items():
                     tx.embed(digest, text)
-            self._turns.registry.now_stored(new)
+            self._turns.lookups.registry.now_stored(new)
         data = {"definitionHash": target.digest, "version": target.version, "refs": dict(refs)}
         self._control.verb(row.workflow_id, EventKind.MIGRATE, data)
 

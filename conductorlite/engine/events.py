@@ -95,7 +95,7 @@ class Events(Service):
             if not overwrite and tx.event_handler(handler.name) is not None:
                 raise AlreadyExists(f"event handler {handler.name!r} is registered already")
             tx.put_event_handler(handler.name, handler.event, handler.active, text)
-        self._turns.registry.notice(handler, text, found)
+        self._turns.lookups.registry.notice(handler, text, found)
 
     def get(self, name: str) -> EventHandler:
         """A registered event handler; raises DefinitionNotFound."""
@@ -151,7 +151,7 @@ class Events(Service):
         finally:
             # Also when the store fails on the way: what was written so far is due.
             if written:
-                self._turns.wake()
+                self._turns.committed.wake()
         self._turns.run_related(list(dict.fromkeys(written)))
         return done
 
@@ -200,7 +200,7 @@ class Events(Service):
     @contextmanager
     def _marked(self, key: str) -> Iterator[None]:
         """Mark a condition that is asked, as turns are marked; raises ExpressionFailed when it has ended three processes."""
-        marks = self._turns.marks
+        marks = self._turns.deaths.marks
         if marks is None:
             yield
             return
@@ -237,8 +237,8 @@ class Events(Service):
             semantics=self._config.semantics,
             seed=self._config.seed,
             owner=self._owner,
-            embedded=self._turns.registry.embedded,
-            unreachable=partial(unreachable, self._turns.plans),
+            embedded=self._turns.lookups.registry.embedded,
+            unreachable=partial(unreachable, self._turns.lookups.plans),
         )
 
         def record(status: EventStatus, output: Payload = EMPTY) -> EventExecution:
@@ -275,7 +275,7 @@ class Events(Service):
         """A record that was kept, once observers know of it and a failure is logged."""
         if done.status is EventStatus.FAILED:
             log_event_failure(done)
-        notify_acted(done, self._turns.observers, self._turns.failures)
+        notify_acted(done, self._turns.observers, self._turns.lookups.failures)
         return done
 
     def executions(

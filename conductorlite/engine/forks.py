@@ -15,8 +15,9 @@ from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import Control, raise_refusal, rerun_data
 from conductorlite.engine.keys import checked_key
 from conductorlite.engine.queries import Queries
-from conductorlite.engine.starts import StartTurns
+from conductorlite.engine.starts import Starts
 from conductorlite.engine.turn_types import Start, new_event
+from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
@@ -68,9 +69,9 @@ class ForkPlan:
 class Forks(Part):
     """Begins executions with the rows of others."""
 
-    def __init__(self, turns: StartTurns, config: EngineConfig, control: Control, queries: Queries) -> None:
+    def __init__(self, turns: Turns, starts: Starts, config: EngineConfig, control: Control, queries: Queries) -> None:
         super().__init__(turns, config)
-        self._starting = turns
+        self._starts = starts
         self._control = control
         self._queries = queries
 
@@ -101,8 +102,8 @@ class Forks(Part):
         events = self._events(origin, messages, begins, verb)
         plan = _plan_of(origin, ref, self._decided(origin, events, begins))
         if not dry_run:
-            self._starting.run_turn(begins.workflow.workflow_id, events, started=begins)
-            self._turns.registry.now_stored(begins.definitions)
+            self._turns.run_turn(begins.workflow.workflow_id, events, started=begins)
+            self._turns.lookups.registry.now_stored(begins.definitions)
         return begins.workflow.workflow_id, plan
 
     def _origin(self, workflow_id: str) -> tuple[Workflow, list[WorkflowMessage]]:
@@ -171,7 +172,7 @@ class Forks(Part):
 
     def _decided(self, origin: Workflow, events: list[Event], begins: Start) -> Decision:
         """What the first turn will decide; raises Conflict and TaskNotFound."""
-        decision = self._starting.decided(events, begins)
+        decision = self._starts.decided(events, begins)
         raise_refusal(origin.workflow_id, decision.replies[events[-1].event_id])
         return decision
 
@@ -185,8 +186,8 @@ class Forks(Part):
     ) -> Start:
         """The beginning on another definition; raises Conflict when what the copy would go on with has no place in it."""
         with self._backend.reading() as view:
-            target = self._turns.registry.embedded(view, definition, None)
-            plan = self._turns.plans.plan(view, begins.workflow)
+            target = self._turns.lookups.registry.embedded(view, definition, None)
+            plan = self._turns.lookups.plans.plan(view, begins.workflow)
         decision = self._decided(origin, self._events(origin, messages, begins, verb), begins)
         rows = [task for task in decision.inserted if not task.retried]
         running = changed(decision.workflow, status=WorkflowStatus.RUNNING)
@@ -194,7 +195,7 @@ class Forks(Part):
         if move.blocked:
             raise Conflict(f"{origin.workflow_id}: {'; '.join(move.reasons)}")
         row = changed(begins.workflow, definition_hash=target.digest, version=target.version)
-        return Start(workflow=row, definitions=self._turns.registry.not_stored(target))
+        return Start(workflow=row, definitions=self._turns.lookups.registry.not_stored(target))
 
 
 def _plan_of(origin: Workflow, at: str, decision: Decision) -> ForkPlan:

@@ -29,9 +29,9 @@ from conductorlite.model.errors import (
 )
 from conductorlite.store.ports import Capability, ReadingTransaction, WritingTransaction
 
-__all__ = ["GroupTurns", "RunGroup", "beside"]
+__all__ = ["Groups", "RunGroup", "beside"]
 
-#: Takes turns of different executions, as `GroupTurns.run_group` does.
+#: Takes turns of different executions, as `Groups.run` does.
 RunGroup = Callable[[Sequence[Asked]], list[TurnResult | ConductorliteError]]
 
 #: A turn that is to be written, and its decision.
@@ -41,19 +41,23 @@ Ready = tuple[Asked, TurnMemo, Decision]
 Results = dict[str, TurnResult | ConductorliteError]
 
 
-class GroupTurns(Turns):
-    """Turns, and those that share a write."""
+class Groups:
+    """Takes turns that share a write."""
 
-    def run_group(self, asked: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._backend, self._decider, self._committer = turns.backend, turns.decider, turns.committer
+
+    def run(self, asked: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
         """Take turns of different executions, in one write if there is more than one; what becomes of each.
 
         Nothing is answered before it is committed. A turn that cannot share the write, and every one of them when it does not come
         to be, is taken alone. Raises what does not pass by itself: StorageCorrupt, SchemaTooNew, EngineClosed.
         """
         results: Results = {}
-        if self.look_at_clock is not None:
-            self.look_at_clock()
-        if len(asked) > 1 and self.lock is None and not self.read_inside:
+        if self._turns.look_at_clock is not None:
+            self._turns.look_at_clock()
+        if len(asked) > 1 and self._turns.locking is None and not self._turns.read_inside:
             try:
                 self._committed_together(asked, results)
             except LASTING:
@@ -64,10 +68,10 @@ class GroupTurns(Turns):
             done = results.get(one.workflow_id)
             try:
                 if isinstance(done, TurnResult):
-                    done = self._run_follow_ups(one.workflow_id, one.events, done, one.haste)
+                    done = self._turns.follow_up(one.workflow_id, one.events, done, one.haste)
                 else:
                     write, taking = one.extra_write, one.taking
-                    done = self.run_turn(one.workflow_id, one.events, extra_write=write, taking=taking, haste=one.haste)
+                    done = self._turns.run_turn(one.workflow_id, one.events, extra_write=write, taking=taking, haste=one.haste)
             except LASTING:
                 raise
             except ConductorliteError as error:
@@ -79,10 +83,10 @@ class GroupTurns(Turns):
         """Commit what can share a write, and keep what becomes of it; when this raises, nothing of it is kept."""
         ready = self._decided_each(asked, results)
         shared: list[Ready] = []
-        self.backend.prepare([decision for _, _, decision in ready])
+        self._backend.prepare([decision for _, _, decision in ready])
         try:
-            with self.backend.writing() as tx:
-                number = self.quiet.enter(tx, self.clock.now())
+            with self._backend.writing() as tx:
+                number = self._turns.quiet.enter(tx, self._turns.clock.now())
                 late = tx.fenced({one.workflow_id: decision.workflow.fence for one, _, decision in ready if self._fenced(decision)})
                 shared, left = self._applied(tx, [each for each in ready if each[0].workflow_id not in late])
                 left += [(one, memo, None) for one, memo, _ in ready if one.workflow_id in late]
@@ -102,20 +106,20 @@ class GroupTurns(Turns):
                         if (decision := self._decided_inside(tx, one, memo)) is None:
                             continue
                     if not decision.empty:
-                        self._write_extras(tx, decision, one)
+                        self._committer.write_extras(tx, decision, one)
                     shared.append((one, memo, decision))
         except FencedOut as error:
             shared = [each for each in shared if each[0].workflow_id in error.stored]
         if any(not decision.empty for _, _, decision in shared):
-            self.quiet.committed(number)
+            self._turns.quiet.committed(number)
         for one, memo, decision in shared:
             if not decision.empty:
-                self._keep(decision, memo, number)
-                self.announce(decision)
+                self._committer.keep(decision, memo, number)
+                self._turns.announce(decision)
             results[one.workflow_id] = TurnResult(decision=decision, replies=decision.replies)
 
     def _fenced(self, decision: Decision) -> bool:
-        return self.fencing and not decision.created
+        return self._committer.fencing and not decision.created
 
     def _applied(
         self, tx: WritingTransaction, ready: Iterable[Ready]
@@ -125,7 +129,7 @@ class GroupTurns(Turns):
         late: list[tuple[Asked, TurnMemo, Decision | None]] = []
         for one, memo, decision in ready:
             try:
-                whole.append((one, memo, self._before_apply(tx, decision, memo)))
+                whole.append((one, memo, self._committer.before_apply(tx, decision, memo)))
             except FencedOut:
                 late.append((one, memo, None))
             except (KeyTaken, AlreadyExists, InvariantBroken):
@@ -135,23 +139,27 @@ class GroupTurns(Turns):
             return [], [*whole, *late]
         shared = [each for each in whole if each[0].workflow_id in stored]
         for one, _, decision in shared:
-            self._write_extras(tx, decision, one)
+            self._committer.write_extras(tx, decision, one)
         return shared, [*(each for each in whole if each[0].workflow_id not in stored), *late]
 
     def _decided_inside(self, tx: WritingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
         """A late turn, decided again in the write and applied if it changes anything; None when it is to be taken alone."""
-        self.fenced_out += 1
-        if Capability.SERIAL not in self.backend.capabilities:
+        self._turns.fenced_out += 1
+        if Capability.SERIAL not in self._backend.capabilities:
             return None
 
         def applied() -> Decision | None:
             decision = self._decided_on(tx, one, memo)
             if decision is None or decision.empty:
                 return decision
-            if decision.texts and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
+            if (
+                decision.texts
+                and self._turns.lookups.payload_store.storage is not None
+                and self._turns.lookups.bounds.barriers.past_soft(decision)
+            ):
                 return None
-            decision = self.store_payloads(decision, memo, tx)
-            tx.apply(self._before_apply(tx, decision, memo))
+            decision = self._committer.store_payloads(decision, memo, tx)
+            tx.apply(self._committer.before_apply(tx, decision, memo))
             return decision
 
         return self._or_alone(applied, memo)
@@ -163,18 +171,18 @@ class GroupTurns(Turns):
         """
         found: dict[str, Ready] = {}
         unknown: list[tuple[Asked, bool]] = []
-        version = self.quiet.believed() if self.residents else 0
+        version = self._turns.quiet.believed() if self._turns.residents else 0
         for one in asked:
-            resident = self.residents.take(one.workflow_id)
+            resident = self._turns.residents.take(one.workflow_id)
             if resident is not None and resident.version == version:
                 memo = TurnMemo(None, one.extra_write, one.taking)
-                decision, resident = self.on_residents(resident, one.events, memo), None
+                decision, resident = self._decider.on_residents(resident, one.events, memo), None
                 if decision is not None:
                     found[one.workflow_id] = (one, memo, decision)
                     continue
             unknown.append((one, resident is not None))
         if unknown:
-            with self.backend.reading() as view:
+            with self._backend.reading() as view:
                 for one, was_known in unknown:
                     if was_known and polls_in_vain(view, one):
                         results[one.workflow_id] = TurnResult(decision=None, replies={})
@@ -187,8 +195,8 @@ class GroupTurns(Turns):
 
     def _decided_on(self, view: ReadingTransaction, one: Asked, memo: TurnMemo) -> Decision | None:
         """The decision on a turn that can share a write: not one that runs foreign code."""
-        _, turn = self.prepared(view, one.workflow_id, one.events, memo)
-        return None if turn is None or turn.plan.foreign else self.decide(turn)
+        _, turn = self._decider.prepared(view, one.workflow_id, one.events, memo)
+        return None if turn is None or turn.plan.foreign else self._decider.decide(turn)
 
     def _or_alone(self, decided: Callable[[], Decision | None], memo: TurnMemo) -> Decision | None:
         """The decision on a turn; None when it is to be taken alone, also because it went wrong."""
@@ -199,14 +207,14 @@ class GroupTurns(Turns):
         except (ConductorliteError, PayloadsRequired, NoHelper, Deadly):
             return None  # it is taken alone, and raises there
         finally:
-            self._leaving(memo)
+            self._turns.deaths.leaving(memo)
 
     def _stored_apart(self, found: Iterable[Ready]) -> list[Ready]:
         """The same, when what is put elsewhere of their documents is there; without those for which it could not be put."""
         ready: list[Ready] = []
         for one, memo, decision in found:
             try:
-                decision = self.store_payloads(decision, memo)
+                decision = self._committer.store_payloads(decision, memo)
                 ready.append((one, memo, decision))
             except LASTING:
                 raise
@@ -216,7 +224,7 @@ class GroupTurns(Turns):
 
 
 def beside(
-    turns: GroupTurns, report: Callable[[RunGroup], list[TurnResult | ConductorliteError]], poll: Callable[[RunGroup], object]
+    groups: Groups, report: Callable[[RunGroup], list[TurnResult | ConductorliteError]], poll: Callable[[RunGroup], object]
 ) -> list[TurnResult | ConductorliteError]:
     """Take what is reported in one write with what polls take; what became of the reports, nothing if it was not done.
 
@@ -228,7 +236,7 @@ def beside(
         found: list[TurnResult | ConductorliteError] = []
 
         def all_of(reported: Sequence[Asked]) -> list[TurnResult | ConductorliteError]:
-            done = turns.run_group([*reported, *polls])
+            done = groups.run([*reported, *polls])
             found.extend(done[len(reported) :])
             return done[: len(reported)]
 

@@ -14,10 +14,11 @@ from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, Literal
 
-from conductorlite.engine.groups import GroupTurns
+from conductorlite.engine.groups import Groups
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.residents import TASKS
 from conductorlite.engine.turn_types import Asked
+from conductorlite.engine.turns import Turns
 from conductorlite.language.haste import Haste
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, EventKind, Message
@@ -62,8 +63,8 @@ def leave_all() -> None:
 class Holding:
     """One engine as a holder. Thread-safe."""
 
-    def __init__(self, turns: GroupTurns, owner: str) -> None:
-        self._turns = turns
+    def __init__(self, turns: Turns, groups: Groups, owner: str) -> None:
+        self._turns, self._groups = turns, groups
         self._backend = turns.backend
         self._clock = turns.clock
         self._owner = owner
@@ -156,7 +157,7 @@ class Holding:
             with suppress(NotFound, InvariantBroken):
                 event = give_back_event(task, "stopped", now)
                 if self._turns.run_turn(task.workflow_id, [event]).parked is not None:
-                    self._turns.hold_inbox(task.workflow_id, [event])
+                    self._turns.parking.hold_inbox(task.workflow_id, [event])
 
     def give_back_all_but(self, kept: Container[tuple[str, int]]) -> None:
         """Give back what this holder has and no thread works at; `kept` are ids and leases. Raises StorageErrors."""
@@ -252,13 +253,13 @@ class Holding:
     def _follow(self, addressed: Sequence[str]) -> None:
         """Take the turns of the executions that were written to, of as many as need not be left to the driver."""
         if addressed:
-            self._turns.wake()
+            self._turns.committed.wake()
         # What goes wrong with one is reported by the next turn on it: the event stays until it was read.
         with suppress(StorageError):
             with self._backend.reading() as view:
                 rows = [row for one in addressed[:_TURNS] if (row := view.workflow(one)) is not None]
             mine, haste = [row.workflow_id for row in rows if row.owner == self._owner], None if self._clock.virtual else Haste()
-            self._turns.run_group([Asked(workflow_id=one, events=(), haste=haste) for one in mine])
+            self._groups.run([Asked(workflow_id=one, events=(), haste=haste) for one in mine])
 
 
 def _free(names: set[str]) -> str:

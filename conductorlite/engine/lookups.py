@@ -1,9 +1,12 @@
-"""What the turns of one engine are decided on besides rows, and what is remembered of it from one to the next."""
+"""What the turns of one engine are decided on besides rows, and what is remembered of it from one to the next.
+
+When a record is replayed (`Record`), some of it is what the record says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.engine.driven_time import Driven
@@ -13,12 +16,13 @@ from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.clock import Clock
-from conductorlite.model.decisions import Event
+from conductorlite.model.decisions import Admission, Event
 from conductorlite.model.errors import InvalidDefinition, InvalidExpression, MissingExtra, NotFound, StorageCorrupt
+from conductorlite.model.executions import Workflow
 from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction
 
-__all__ = ["Cut", "Lookups"]
+__all__ = ["Cut", "Lookups", "Record"]
 
 #: A script that a bound ended, as the journal records it: its seed, whether it was its time, and its words.
 Cut = tuple[str, bool, str]
@@ -27,15 +31,30 @@ Cut = tuple[str, bool, str]
 _CACHED_TEXT: Final = 32 * 1024 * 1024
 
 
+class Record(Protocol):
+    """What a record that is replayed says of the turn to come, instead of the store and of what else would be asked."""
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """The events of the inbox that the turn reads."""
+
+    @property
+    def admissions(self) -> tuple[Admission, ...]:
+        """What limits answered, except where nothing came of it."""
+
+    @property
+    def cut(self) -> tuple[Cut, ...]:
+        """The scripts that a bound ended."""
+
+    def left(self, events: Iterable[Event]) -> Mapping[tuple[str, str], int]:
+        """How much driven time is left of default deadlines, ms; others are not in it."""
+
+    def begun(self, row: Workflow) -> Workflow:
+        """The row of an execution that a START event has begun, as it was in the record."""
+
+
 class Lookups:
     """What turns are decided on besides rows: plans, definitions, large payloads, driven time."""
-
-    #: When a record is replayed: what was cut in the turn to come.
-    cut: tuple[Cut, ...] | None = None
-    #: What is known of the store beside executions.
-    quiet: Quiet
-    #: Whether the store is in memory.
-    at_hand: bool = False
 
     def __init__(
         self,
@@ -45,7 +64,10 @@ class Lookups:
         environment: Mapping[str, str],
         bounds: Bounds,
         payload_store: PayloadStore,
+        quiet: Quiet,
+        at_hand: bool = False,
         driven: Driven | None = None,
+        record: Record | None = None,
     ) -> None:
         self.clock = clock
         #: The compiled plans of embedded definitions.
@@ -54,8 +76,14 @@ class Lookups:
         self.registry = registry
         #: The documents in the payload storage.
         self.payload_store = payload_store
+        #: What is known of the store beside executions.
+        self.quiet = quiet
+        #: Whether the store is in memory.
+        self.at_hand = at_hand
         #: For how long the store was driven; None: default deadlines count by the clock.
         self.driven = driven
+        #: The record that is replayed, if one is.
+        self.record = record
         #: What goes wrong in turns.
         self.failures = FailureLog()
         self.environment = dict(environment)
@@ -66,6 +94,8 @@ class Lookups:
 
     def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
         """How much driven time is left of default deadlines, ms; others are not in it."""
+        if self.record is not None:
+            return self.record.left(events)
         return {} if self.driven is None else self.driven.left(view, events, now)
 
     def resolved(self, view: ReadingTransaction, name: str, version: int | None) -> str | None:
@@ -76,6 +106,10 @@ class Lookups:
             return None
         self._resolved.put(digest, definitions)
         return digest
+
+    def texts_resolved(self, digest: str) -> Mapping[str, str]:
+        """The definitions that were found by a name lately, of the one with this hash: their texts, by hash."""
+        return self._resolved.get(digest) or {}
 
     def fetch(self, memo: TurnMemo, externals: Iterable[ExternalPayload]) -> None:
         """Have documents of the payload storage at hand, outside any transaction; raises PayloadUnavailable."""

@@ -9,13 +9,15 @@ from conductorlite.engine.clock_watch import ClockWatch
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.driven_time import Driven
+from conductorlite.engine.groups import Groups
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.payloads import PayloadSweep, location
 from conductorlite.engine.polling import Polling
 from conductorlite.engine.queries import Queries, queue_sizes
 from conductorlite.engine.reports import Reports
-from conductorlite.engine.starts import StartTurns
+from conductorlite.engine.starts import Starts
 from conductorlite.engine.turn_types import unarchived
+from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.decisions import name_at
 from conductorlite.model.errors import TaskNotFound
@@ -38,7 +40,9 @@ __all__ = ["Core", "Payloads", "Tasks", "wake_schedule"]
 class Core:
     """What an engine is made of, for its driver and the test kit; programs need none of it."""
 
-    turns: StartTurns
+    turns: Turns
+    groups: Groups
+    starts: Starts
     control: Control
     queries: Queries
     reports: Reports
@@ -54,7 +58,7 @@ class Core:
         """What begins executions with the rows of others."""
         from conductorlite.engine.forks import Forks
 
-        return Forks(self.turns, self.config, self.control, self.queries)
+        return Forks(self.turns, self.starts, self.config, self.control, self.queries)
 
     @cached_property
     def timetable(self) -> Timetable:
@@ -160,7 +164,7 @@ class Payloads(Service):
         clock stays: its turn may be about to be committed. `grace=0` is for when no other process uses the store. The storage must
         belong to this store alone. Raises PayloadUnavailable; what was deleted until then stays deleted.
         """
-        return self._turns.payload_store.sweep(self._clock.now(), to_span(grace))
+        return self._turns.lookups.payload_store.sweep(self._clock.now(), to_span(grace))
 
     def location(self, path: str = "", operation: str = "READ", payload_type: str | None = None) -> ExternalStorageLocation:
         """Where the payload of a `path` can be read, or with WRITE a new one uploaded: a URI, signed where the storage can.
@@ -171,7 +175,7 @@ class Payloads(Service):
         already cannot be overwritten. Raises InvalidInput for a path, operation or type that cannot be, PayloadUnavailable, also
         when the store keeps everything itself, and StorageErrors. Source of the rule: Conductor's `getExternalStorageLocation`.
         """
-        return location(self._turns.payload_store, path, operation, payload_type, self._clock.now())
+        return location(self._turns.lookups.payload_store, path, operation, payload_type, self._clock.now())
 
 
 def wake_schedule(tx: WritingTransaction, workflow: Workflow) -> None:

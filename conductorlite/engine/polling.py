@@ -27,12 +27,13 @@ from itertools import cycle
 from typing import Final
 
 from conductorlite.engine.config import EngineConfig, Part
-from conductorlite.engine.groups import GroupTurns, RunGroup
+from conductorlite.engine.groups import Groups, RunGroup
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.keys import Polls, PollWrite
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.reports import Reports, Secrecy
 from conductorlite.engine.turn_types import Asked, ExtraWrite, Taking, TurnResult, new_event
+from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind, Message, Outcome, queue_name
@@ -95,12 +96,17 @@ class Asker:
 class Polling(Part):
     """Hands out the tasks that are offered."""
 
-    _turns: GroupTurns
-
     def __init__(
-        self, turns: GroupTurns, config: EngineConfig, reports: Reports, holding: Holding, secrecy: Secrecy | None
+        self,
+        turns: Turns,
+        groups: Groups,
+        config: EngineConfig,
+        reports: Reports,
+        holding: Holding,
+        secrecy: Secrecy | None,
     ) -> None:
         super().__init__(turns, config)
+        self._groups = groups
         self._reports = reports
         self._holding = holding
         self._secrecy = secrecy
@@ -359,7 +365,7 @@ class Polling(Part):
         if self._secrecy is None:
             return task
         with self._backend.reading() as view:
-            node = self._turns.plans.extended(view, row, task.grafts).nodes[task.base_ref]
+            node = self._turns.lookups.plans.extended(view, row, task.grafts).nodes[task.base_ref]
         handed = self._secrecy.handed(task, node, row.semantics)
         if isinstance(handed, Task):
             return handed
@@ -371,7 +377,7 @@ class Polling(Part):
         """What the definition of a task that was handed out allows; nothing is limited where the execution was removed since."""
         with self._backend.reading() as view:
             row = view.workflow(task.workflow_id)
-            node = None if row is None else self._turns.plans.extended(view, row, task.grafts).nodes.get(task.base_ref)
+            node = None if row is None else self._turns.lookups.plans.extended(view, row, task.grafts).nodes.get(task.base_ref)
         return NO_LIMIT if node is None else node.limit
 
     def take_alone(self, message: Message, worker_id: str | None, holding: Holding) -> Task | None:
@@ -409,7 +415,7 @@ class Polling(Part):
 
         Raises what the first bad turn does.
         """
-        run = run or self._turns.run_group
+        run = run or self._groups.run
         now = self._clock.now()
         groups: dict[str, list[tuple[Message, Asker]]] = {}
         takers: dict[tuple[str, str], Asker] = {}

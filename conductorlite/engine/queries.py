@@ -86,9 +86,9 @@ class Queries(Part):
                 gone = archived_workflow(unarchived(view, workflow_id))
                 return frozen_workflow(hidden(gone) if masked else gone)
             tasks = view.attempts(workflow_id)
-            definition = self._turns.plans.shown(view, row)
+            definition = self._turns.lookups.plans.shown(view, row)
             grafts = {digest for task in tasks for digest in task.grafts}
-            made = {digest: self._turns.plans.shown(view, row, digest) for digest in sorted(grafts)}
+            made = {digest: self._turns.lookups.plans.shown(view, row, digest) for digest in sorted(grafts)}
             payloads = (payload for task in tasks for payload in (task.input, task.output))
             texts = self.texts(view, workflow_id, (*_payloads(row), *payloads))
         whole = attrs.evolve(
@@ -131,7 +131,7 @@ class Queries(Part):
     def texts(self, view: ReadingTransaction, workflow_id: str, payloads: Iterable[Payload | None]) -> Mapping[str, Payload]:
         """Those of some payloads that were not read with their rows, by hash, with their texts."""
         absent = {payload.digest for payload in payloads if payload is not None and payload.absent}
-        return self._turns.texts(view, workflow_id, absent) if absent else {}
+        return self._turns.lookups.texts(view, workflow_id, absent) if absent else {}
 
     def messages(self, workflow_id: str) -> list[WorkflowMessage]:
         """See `Engine.messages`."""
@@ -152,8 +152,8 @@ class Queries(Part):
             row = row or view.workflow(task.workflow_id)
             if row is None:
                 raise missing(view, task.workflow_id)
-            definition = self._turns.plans.shown(view, row)
-            made = {digest: self._turns.plans.shown(view, row, digest) for digest in task.grafts}
+            definition = self._turns.lookups.plans.shown(view, row)
+            made = {digest: self._turns.lookups.plans.shown(view, row, digest) for digest in task.grafts}
         around = attrs.evolve(row, input=EMPTY, output=EMPTY, variables=EMPTY, tasks=(task,), definition=definition, made=made)
         return frozen_workflow(hidden(around) if masked else around)
 
@@ -178,7 +178,7 @@ class Queries(Part):
                 return masked_history(kept, hides) if hides else kept, True
             lines = view.history(workflow_id, after)
             texts = self.texts(view, workflow_id, (line.payload for line in lines))
-            fields = self._turns.plans.plan(view, row).definition.masked_fields if masked else ()
+            fields = self._turns.lookups.plans.plan(view, row).definition.masked_fields if masked else ()
         whole = with_texts(lines, texts)
         return masked_history(whole, fields) if fields else whole, row.status.terminal
 
@@ -221,13 +221,13 @@ class Queries(Part):
             polls = [poll for kind in sorted(domains) for poll in view.poll_data(kind)]
             moves = (line.payload for line in history if line.kind is HistoryKind.MIGRATED and line.payload)
             moved = dict.fromkeys(payload.value["from"]["definitionHash"] for payload in moves)
-            former = [self._turns.plans.shown(view, workflow, digest) for digest in moved]
+            former = [self._turns.lookups.plans.shown(view, workflow, digest) for digest in moved]
         below = self._below(workflow)
         with self._backend.reading() as view:
             places = standings(view, (workflow,), task) | standings(view, (row for row, _ in below.values()), None)
             archived = view.workflow(workflow_id) is None
             inboxes = (inbox, *(events for _, events in below.values()))
-            left = self._turns.left(view, (event for events in inboxes for event in events), self._clock.now())
+            left = self._turns.lookups.left(view, (event for events in inboxes for event in events), self._clock.now())
         case = Case(
             messages=self.messages(workflow_id) if workflow.unreceived else (), refused=self._refused(workflow_id),
             workflow=workflow, inbox=inbox, now=self._clock.now(), history=history, below=below, polls=polls, former=former,

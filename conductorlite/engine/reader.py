@@ -417,8 +417,8 @@ class StoreReader:
         """See `Reader.script`; what needs a process is not carried out while the view is open, and raises NoHelper then."""
         from conductorlite.language.processes import ScriptCut, ScriptTimedOut, in_process, patience
 
-        recorded = self._lookups.cut
-        for cut, late, said in recorded or ():
+        recorded = self._lookups.record
+        for cut, late, said in () if recorded is None else recorded.cut:
             if cut == seed:
                 raise (ScriptTimedOut if late else ScriptCut)(said)
         if self._view is None:

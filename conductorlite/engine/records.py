@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from conductorlite.decide.transitions import attempt_id
-from conductorlite.engine.decisions import BROKEN_TURNS
 from conductorlite.engine.invariants import ExecutionAudit, Finding
+from conductorlite.engine.parking import BROKEN_TURNS
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.canonical import digest as digest_of

@@ -17,10 +17,11 @@ from typing import Any, Final
 
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import refuse_parked
-from conductorlite.engine.groups import GroupTurns, RunGroup
+from conductorlite.engine.groups import Groups, RunGroup
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.payloads import given_path, uploaded
 from conductorlite.engine.turn_types import Asked, Taking, TurnResult
+from conductorlite.engine.turns import Turns
 from conductorlite.language.haste import Haste
 from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
 from conductorlite.model import attrs
@@ -260,10 +261,9 @@ class Report:
 class Reports(Part):
     """What is reported on a task by those who carry it out."""
 
-    _turns: GroupTurns
-
-    def __init__(self, turns: GroupTurns, config: EngineConfig, secrecy: Secrecy | None) -> None:
+    def __init__(self, turns: Turns, groups: Groups, config: EngineConfig, secrecy: Secrecy | None) -> None:
         super().__init__(turns, config)
+        self._groups = groups
         self._secrecy = secrecy
         #: Says why an output is no answer to a HUMAN of a workflow, by its reference, given what was put out before.
         self.check_answer: Callable[[Workflow, str, Mapping[str, Any], Mapping[str, Any]], str | None] | None = None
@@ -276,7 +276,9 @@ class Reports(Part):
         def node() -> Node | None:
             with self._backend.reading() as view:
                 row, stored = view.workflow(task.workflow_id), view.task_by_id(task.task_id) or task
-                return None if row is None else self._turns.plans.extended(view, row, stored.grafts).nodes.get(stored.base_ref)
+                return (
+                    None if row is None else self._turns.lookups.plans.extended(view, row, stored.grafts).nodes.get(stored.base_ref)
+                )
 
         return self._secrecy.scrubber(task, node)
 
@@ -287,7 +289,7 @@ class Reports(Part):
             return task
         with self._backend.reading() as view:
             try:
-                texts = self._turns.texts(view, task.workflow_id, absent)
+                texts = self._turns.lookups.texts(view, task.workflow_id, absent)
             except StorageCorrupt:
                 if view.workflow(task.workflow_id) is not None:
                     raise
@@ -343,7 +345,7 @@ class Reports(Part):
             events, write = [*asked.events], asked.extra_write
         taken = self._turns.run_turn(workflow_id, events, extra_write=write, taking=taking, haste=haste)
         if taken.parked is not None:
-            self._turns.hold_inbox(workflow_id, events)
+            self._turns.parking.hold_inbox(workflow_id, events)
         return taken
 
     def taken_together(
@@ -355,10 +357,10 @@ class Reports(Part):
     ) -> list[TurnResult | ConductorliteError]:
         """The same for several executions, in one write if there is nothing against it: what became of each turn."""
         asked = [_asked(reports, taking, haste) for reports, taking in zip(groups, chain(takings, repeat(None)), strict=False)]
-        results = (run or self._turns.run_group)(asked)
+        results = (run or self._groups.run)(asked)
         for one, taken in zip(asked, results, strict=True):
             if isinstance(taken, TurnResult) and taken.parked is not None:
-                self._turns.hold_inbox(one.workflow_id, one.events)
+                self._turns.parking.hold_inbox(one.workflow_id, one.events)
         return results
 
     def answered(self, report: Report, taken: TurnResult) -> TurnResult:
@@ -446,7 +448,7 @@ class Reports(Part):
             if path is not None:
                 if not isinstance(output, dict) or dict.__len__(output):
                     raise InvalidInput("give `output_data` or `external_output_payload_storage_path`, not both")
-                output = {} if task.status.terminal else uploaded(self._turns.payload_store, path, "TASK_OUTPUT")
+                output = {} if task.status.terminal else uploaded(self._turns.lookups.payload_store, path, "TASK_OUTPUT")
         except InvalidInput as error:
             raise type(error)(f"task {task.ref!r}: {error}") from None
         return attrs.evolve(result, output_data=output, external_output_payload_storage_path=None)

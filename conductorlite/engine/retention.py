@@ -72,8 +72,8 @@ class Retention(Service):
         terminate it first.
         """
         left = self._freeing(partial(self._removed, workflow_id))
-        self._turns.payload_store.delete_left(left)
-        self._turns.wake()
+        self._turns.lookups.payload_store.delete_left(left)
+        self._turns.committed.wake()
 
     def _removed(self, workflow_id: str, tx: WritingTransaction) -> Sequence[str]:
         """Delete an execution in a transaction; the keys of what it leaves in the payload storage."""
@@ -82,7 +82,7 @@ class Retention(Service):
             raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
         if row is not None:
             _refuse_open(row, "removed")
-        left = self._turns.payload_store.left_by(tx, workflow_id)
+        left = self._turns.lookups.payload_store.left_by(tx, workflow_id)
         if row is not None:
             tx.remove(workflow_id)
         return left
@@ -117,8 +117,8 @@ class Retention(Service):
             _refuse_open(row, "archived")
             return self._taken_out(tx, workflow_id, packed)
 
-        self._turns.payload_store.delete_left(self._freeing(move))
-        self._turns.wake()
+        self._turns.lookups.payload_store.delete_left(self._freeing(move))
+        self._turns.committed.wake()
 
     def archived_ids(self) -> Iterator[str]:
         """Ids of all archived executions, in ascending order."""
@@ -190,10 +190,10 @@ class Retention(Service):
         except StorageFull:  # what is kept is enough for one after the other
             parts = (self._freeing(partial(change, [one])) for one in found)
         for done, spared, left in parts:
-            self._turns.payload_store.delete_left(left)
+            self._turns.lookups.payload_store.delete_left(left)
             gone += done
             kept += spared
-        self._turns.wake()
+        self._turns.committed.wake()
 
     def _pruned(
         self, packed: Mapping[str, tuple[Archived, int]] | None, before: int, ids: Sequence[str], tx: WritingTransaction
@@ -217,7 +217,7 @@ class Retention(Service):
 
     def _taken_out(self, tx: WritingTransaction, workflow_id: str, archived: Archived | None) -> Sequence[str]:
         """Delete an execution, with what it is in the archive from now on; the keys of what it leaves in the payload storage."""
-        left = self._turns.payload_store.left_by(tx, workflow_id)
+        left = self._turns.lookups.payload_store.left_by(tx, workflow_id)
         tx.remove(workflow_id)
         if archived is not None:
             tx.archive(archived)

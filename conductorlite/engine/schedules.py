@@ -118,7 +118,7 @@ class Timetable(Part):
         """Store how far a schedule has come, and date its timer; raises FencedOut."""
         with self._backend.writing() as tx:
             kept = _advance(tx, row, schedule, progress, now, consumed)
-        self._turns.wake()
+        self._turns.committed.wake()
         return _status(kept)
 
     def fire(self, name: str) -> None:
@@ -294,7 +294,7 @@ class Schedules(Service):
         with self._backend.writing() as tx:
             _found(tx, name)
             tx.drop_schedule(name)
-        self._turns.wake()
+        self._turns.committed.wake()
 
     def executions(
         self, name: str | None = None, *, limit: int = 100, after: ScheduleExecution | None = None

@@ -139,7 +139,7 @@ class Library:
 
     def _texts(self, view: ReadingTransaction, workflow_id: str, digests: set[str]) -> dict[str, Payload]:
         try:
-            return self._turns.texts(view, workflow_id, digests)
+            return self._turns.lookups.texts(view, workflow_id, digests)
         except StorageCorrupt:  # one that is lost is not looked into; `check` finds it
             return {}
 

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
-from conductorlite.engine.groups import GroupTurns
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.turn_types import LASTING, Start, Taking, TurnResult, new_event, refuse_rejected
+from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Decision, Event, EventKind
@@ -27,7 +27,7 @@ from conductorlite.model.errors import AlreadyExists, ConductorliteError, Fenced
 from conductorlite.model.threads import Mutex
 from conductorlite.store.ports import Capability
 
-__all__ = ["StartTurns"]
+__all__ = ["Starts"]
 
 
 @attrs.frozen(slots=True, eq=False, repr=False)
@@ -52,26 +52,30 @@ class _Coming:
 _PATIENCE_S: Final = 1.0
 
 
-class StartTurns(GroupTurns):
-    """Turns, and the first turns of executions that begin together."""
+class Starts:
+    """Takes the first turns of executions, of several that begin together in one write."""
 
-    def __init__(self, *given: Any, **options: Any) -> None:
-        super().__init__(*given, **options)
+    def __init__(self, turns: Turns) -> None:
+        self._turns = turns
+        self._backend, self._decider, self._committer = turns.backend, turns.decider, turns.committer
         self._beginning = Mutex()
         #: Who waits for the thread that begins one, in order.
         self._coming: deque[_Coming] = deque()
         #: Whether several begin in one commit, which takes long enough for others to come meanwhile.
-        self._gathers = not (self.at_hand or self.clock.virtual or self.lock) and Capability.ONE_COMMIT in self.backend.capabilities
+        self._gathers = (
+            not (turns.lookups.at_hand or turns.clock.virtual or turns.locking)
+            and Capability.ONE_COMMIT in turns.backend.capabilities
+        )
 
     def begin(self, event: Event, started: Start, taking: Taking | None = None, *, own_id: bool) -> None:
         """Take the first turn of an execution: of one that nobody else can begin, in one commit with those of other threads.
 
         That is one with an id that was made for it (`own_id`) and without a key. Raises as `run_turn` does.
         """
-        heard = self.listeners or self.observers  # they may wait for a thread that is about to begin one
+        heard = self._turns.listeners or self._turns.observers  # they may wait for a thread that is about to begin one
         shares = self._gathers and own_id and started.workflow.idempotency_key is None and not heard
-        if taking is not None or not shares or self.joined.decisions is not None:
-            self.run_turn(event.workflow_id, [event], started=started, taking=taking)
+        if taking is not None or not shares or self._turns.joined.decisions is not None:
+            self._turns.run_turn(event.workflow_id, [event], started=started, taking=taking)
             return
         mine = _Coming(event, started)
         self._coming.append(mine)
@@ -86,7 +90,7 @@ class StartTurns(GroupTurns):
         if mine.begun:
             return
         try:
-            self.run_turn(event.workflow_id, [event], started=started)
+            self._turns.run_turn(event.workflow_id, [event], started=started)
         except AlreadyExists:
             if not mine.tried:  # else it has begun, and who did that could not say so: nobody else has the id
                 raise
@@ -95,7 +99,7 @@ class StartTurns(GroupTurns):
         """Begin what all that have come are about to begin; what has not begun then is for each to begin."""
         coming = [self._coming.popleft() for _ in range(len(self._coming))]
         if len(coming) < 2:
-            self.run_turn(mine.event.workflow_id, [mine.event], started=mine.started)
+            self._turns.run_turn(mine.event.workflow_id, [mine.event], started=mine.started)
             mine.begun = True
             return
         for one in coming:
@@ -115,39 +119,39 @@ class StartTurns(GroupTurns):
         Raises AlreadyExists, LimitReached, InvariantBroken and StorageErrors; then nothing is stored, but in a store without
         `one commit` those whose commit was one of its own.
         """
-        now = self.clock.now()
+        now = self._turns.clock.now()
         self._begin_together(
             [_First(new_event(started.workflow.workflow_id, EventKind.START, now), TurnMemo(started)) for started in starts]
         )
 
     def _begin_together(self, firsts: Sequence[_First]) -> None:
-        if self.look_at_clock is not None:
-            self.look_at_clock()
-        now, _ = read = readings(self.clock)
+        if self._turns.look_at_clock is not None:
+            self._turns.look_at_clock()
+        now, _ = read = readings(self._turns.clock)
         try:
             for first in firsts:
                 first.memo.readings = read
             decisions = [self._decided_first(first) for first in firsts]
-            with self.backend.writing() as tx:
-                number = self.quiet.enter(tx, now)
+            with self._backend.writing() as tx:
+                number = self._turns.quiet.enter(tx, now)
                 pairs = list(zip(decisions, firsts, strict=True))
-                tx.apply_all([self._before_apply(tx, decision, first.memo) for decision, first in pairs])
+                tx.apply_all([self._committer.before_apply(tx, decision, first.memo) for decision, first in pairs])
                 for decision, first in pairs:
-                    self._write_extras(tx, decision, first.memo)
-            self.quiet.committed(number)
+                    self._committer.write_extras(tx, decision, first.memo)
+            self._turns.quiet.committed(number)
             for decision, first in pairs:
                 if first.memo.known is not None:
-                    self._keep(decision, first.memo, number)
+                    self._committer.keep(decision, first.memo, number)
         except FencedOut as error:
             begun = [each for each in zip(firsts, decisions, strict=True) if each[0].event.workflow_id in error.stored]
             firsts = [first for first in firsts if first.event.workflow_id not in error.stored]
             decisions = [decision for _, decision in begun] + self._one_after_another(firsts)
             firsts = [first for first, _ in begun] + firsts
         for decision in decisions:
-            self.announce(decision)
+            self._turns.announce(decision)
         for first, decision in zip(firsts, decisions, strict=True):
             taken = TurnResult(decision=decision, replies=decision.replies)
-            self._run_follow_ups(first.event.workflow_id, [first.event], taken)
+            self._turns.follow_up(first.event.workflow_id, [first.event], taken)
 
     def decided(self, events: Sequence[Event], started: Start) -> Decision:
         """What the first turn of an execution would decide over events; nothing is stored.
@@ -159,31 +163,31 @@ class StartTurns(GroupTurns):
     def _first_decision(self, events: Sequence[Event], memo: TurnMemo) -> Decision:
         while True:
             try:
-                _, decision = self._read_and_decide(events[0].workflow_id, events, memo)
+                _, decision = self._turns.read_and_decide(events[0].workflow_id, events, memo)
                 break
             except PayloadsRequired as far:
-                self.fetch(memo, far.externals)
+                self._turns.lookups.fetch(memo, far.externals)
             finally:
-                self._leaving(memo)
+                self._turns.deaths.leaving(memo)
         return _begun(decision, events[0].workflow_id, memo)
 
     def _decided_first(self, first: _First) -> Decision:
         decision = self._first_decision([first.event], first.memo)
         if not decision.outgoing.put:  # it waits, and nothing is kept of it
             first.memo.known = None
-        return self.store_payloads(decision, first.memo)
+        return self._committer.store_payloads(decision, first.memo)
 
     def _one_after_another(self, firsts: Sequence[_First]) -> list[Decision]:
         for first in firsts:
-            self._rehearse(first.event.workflow_id, [first.event], first.memo)
+            self._turns.rehearse(first.event.workflow_id, [first.event], first.memo)
         decisions = []
-        with self.backend.writing() as tx:
+        with self._backend.writing() as tx:
             for first in firsts:
-                _, turn = self.prepared(tx, first.event.workflow_id, [first.event], first.memo)
-                decision = _begun(None if turn is None else self.decide(turn), first.event.workflow_id, first.memo)
-                decision = self.store_payloads(decision, first.memo, tx)
-                tx.apply(self._before_apply(tx, decision, first.memo))
-                self._write_extras(tx, decision, first.memo)
+                _, turn = self._decider.prepared(tx, first.event.workflow_id, [first.event], first.memo)
+                decision = _begun(None if turn is None else self._decider.decide(turn), first.event.workflow_id, first.memo)
+                decision = self._committer.store_payloads(decision, first.memo, tx)
+                tx.apply(self._committer.before_apply(tx, decision, first.memo))
+                self._committer.write_extras(tx, decision, first.memo)
                 decisions.append(decision)
         return decisions
 

@@ -70,6 +70,6 @@ def joined(turns: Turns) -> Iterator[JoinedTransaction]:
     if outer is not None:
         outer += mine
         return
-    turns.wake()
+    turns.committed.wake()
     for decision in mine:
         turns.announce(decision)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from conductorlite.engine.logs import FailureLog
@@ -36,7 +36,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.model.threads import Block, within
+from conductorlite.model.threads import Block, Waiters, within
 from conductorlite.store.ports import Backend, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
@@ -51,6 +51,7 @@ __all__ = [
     "UNLOCKED",
     "Asked",
     "Caller",
+    "Commits",
     "Deadly",
     "ExtraWrite",
     "Joined",
@@ -91,6 +92,23 @@ class Listener(Protocol):
     """Called after each commit with what happened in it, at most once; must be quick and must not raise."""
 
     def __call__(self, workflow: Workflow, history: Sequence[HistoryEvent], /) -> None: ...
+
+
+class Commits(Waiters):
+    """The commits of one engine: woken after each of them are all who wait for something to change."""
+
+    __slots__ = ("_numbers", "number")
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Another one after each of them.
+        self.number = 0
+        self._numbers = count(1)
+
+    def wake(self) -> None:
+        """Count one more, and wake all threads that wait."""
+        self.number = next(self._numbers)
+        super().wake()
 
 
 class TurnLost(FencedOut):

@@ -18,24 +18,24 @@ Source of the rule: Conductor's `WorkflowExecutor.decide` under a lock; here the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.aside import Aside, Job, may_be_put_aside
-from conductorlite.engine.decisions import Parking
+from conductorlite.engine.commits import Committer
+from conductorlite.engine.decisions import DeathMarks, TurnDecider
 from conductorlite.engine.driven_time import Driven
-from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.logs import log_store
+from conductorlite.engine.lookups import Lookups, Record
 from conductorlite.engine.payloads import PayloadsRequired, PayloadStore, TurnMemo
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet, Residents
 from conductorlite.engine.turn_types import (
     LASTING,
     UNLOCKED,
-    Asked,
     Caller,
+    Commits,
     Deadly,
     ExtraWrite,
     Listener,
@@ -65,11 +65,12 @@ from conductorlite.model.errors import (
     TakesLong,
 )
 from conductorlite.model.executions import Workflow
-from conductorlite.model.threads import Waiter, Waiters, cached_property
+from conductorlite.model.threads import Waiter, cached_property
 from conductorlite.store.ports import Backend, Capability, Lock, WritingTransaction
 
 if TYPE_CHECKING:
     from conductorlite.engine.awaited import Awaited, Awaiting
+    from conductorlite.engine.parking import Parking
     from conductorlite.engine.turn_lock import TurnLock
 
 __all__ = ["Turns"]
@@ -87,7 +88,7 @@ _LARGE: Final = 200
 _PAUSE_S: Final = 0.001
 
 
-class Turns(Parking):
+class Turns:
     """Takes turns on one backend."""
 
     def __init__(
@@ -106,22 +107,11 @@ class Turns(Parking):
         payload_store: PayloadStore | None = None,
         driven: Driven | None = None,
         ended: Callable[[WritingTransaction, Workflow], None] | None = None,
+        record: Record | None = None,
     ) -> None:
+        self.backend, self.clock, self.lock = backend, clock, lock
         #: Notices that the clock was set; see `clock_watch`.
         self.look_at_clock: Callable[[], object] | None = None
-        lies = payload_store or PayloadStore(backend, None, None, bounds.barriers)
-        #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
-        self.at_hand = bool(getattr(backend, "in_memory", False))
-        self._memory = backend if self.at_hand else None
-        self.residents = Residents(0 if self.at_hand or not fencing else resident_bytes)
-        self.quiet = Quiet(backend, owner, registry.joined)
-        super().__init__(clock, registry=registry, environment=environment, bounds=bounds, payload_store=lies, driven=driven)
-        self.backend, self.lock = backend, lock
-        #: Turns under way that may end their process.
-        self.marks = backend.marks()
-        self._unborn = {}
-        #: Without it a turn overwrites what another one has committed since it read.
-        self.fencing = fencing
         #: Read inside the write transaction: no turn is lost, but others wait while this one decides.
         self.read_inside = False
         self.listeners: list[Listener] = []
@@ -130,29 +120,47 @@ class Turns(Parking):
         self.is_driven = False
         #: Turns that were not committed because another one was first.
         self.fenced_out = 0
-        #: Woken after every commit of this engine.
-        self.committed = Waiters()
+        #: The commits of this engine, and who waits for the next one.
+        self.committed = Commits()
         #: The callers that wait for an execution, by its id, and those of them that are threads and sleep: see `Awaited`.
         self.waiting: dict[str, dict[Awaiting, None]] = {}
         self.sleeping: dict[Awaiting, None] = {}
-        #: Another number after each of them.
-        self.commits = 0
+        #: Executions whose turns wait for foreign code: see `Aside`.
+        self.put_aside: dict[str, Job] = {}
         self.joined = registry.joined
-        self.locking: TurnLock | None = None
-        if lock is not None:
-            from conductorlite.engine.turn_lock import TurnLock
+        at_hand = bool(getattr(backend, "in_memory", False))
+        self._memory = backend if at_hand else None
+        #: What is known of executions from the last turns: nothing without the fence, nor of a store that is in memory itself.
+        self.residents = Residents(0 if at_hand or not fencing else resident_bytes)
+        self.quiet = Quiet(backend, owner, registry.joined)
+        #: What turns are decided on besides rows.
+        self.lookups = Lookups(
+            clock,
+            registry=registry,
+            environment=environment,
+            bounds=bounds,
+            payload_store=payload_store or PayloadStore(backend, None, None, bounds.barriers),
+            quiet=self.quiet,
+            at_hand=at_hand,
+            driven=driven,
+            record=record,
+        )
+        self.locking = None if lock is None else _locking(lock, clock, self.committed, fencing=fencing, required=lock_required)
+        self.deaths = DeathMarks(backend.marks())
+        self.decider = TurnDecider(self.lookups, self.deaths, self.put_aside)
+        self.committer = Committer(self.lookups, self.residents, self.locking, fencing=fencing, ended=ended)
 
-            self.locking = TurnLock(lock, clock, self.committed, fencing=fencing, required=lock_required)
-        self._numbers = count(1)
-        self._jobs: dict[str, Job] = {}
-        self.put_aside = self._jobs
-        #: Called in the same commit when an execution ends that something else began (`Workflow.event`).
-        self._ended = ended
+    @cached_property
+    def parking(self) -> Parking:
+        """What becomes of what no turn is taken over."""
+        from conductorlite.engine.parking import Parking  # most programs need none of it
+
+        return Parking(self.backend, self.lookups, self.decider, self.deaths, self.committed)
 
     @cached_property
     def aside(self) -> Aside:
         """Takes turns that wait for foreign code, while others go on."""
-        return Aside(self.run_turn, self.wake, self._jobs)
+        return Aside(self.run_turn, self.committed.wake, self.put_aside)
 
     @cached_property
     def awaited(self) -> Awaited:
@@ -183,13 +191,13 @@ class Turns(Parking):
         if self.look_at_clock is not None:
             self.look_at_clock()
         if haste is None:
-            taken = self._attempt_turn(workflow_id, events, started, extra_write, taking)
+            taken = self.attempt(workflow_id, events, started, extra_write, taking)
         else:
             taken = self._attempt_in_haste(workflow_id, events, extra_write, taking, haste)
         latest = taken.decision
         if not (taken.answered or (latest is not None and (latest.more or latest.release_held or latest.outgoing.posted))):
             return taken
-        return self._run_follow_ups(workflow_id, events, taken, haste)
+        return self.follow_up(workflow_id, events, taken, haste)
 
     def start_atomically(self, event: Event, started: Start, extra_write: ExtraWrite) -> TurnResult:
         """Begin an execution in one commit with `extra_write`, or not at all: nothing is tried again, and no event is left behind.
@@ -198,11 +206,9 @@ class Turns(Parking):
         """
         memo = TurnMemo(started, extra_write)
         taken = self._decide_and_commit(event.workflow_id, [event], memo, inside=self.read_inside)
-        return self._run_follow_ups(event.workflow_id, [event], taken)
+        return self.follow_up(event.workflow_id, [event], taken)
 
-    def _run_follow_ups(
-        self, workflow_id: str, events: Sequence[Event], taken: TurnResult, haste: Haste | None = None
-    ) -> TurnResult:
+    def follow_up(self, workflow_id: str, events: Sequence[Event], taken: TurnResult, haste: Haste | None = None) -> TurnResult:
         """Take the turns that directly follow from one."""
         latest = taken.decision
         rounds = 0
@@ -212,14 +218,14 @@ class Turns(Parking):
             # A poll is not handed in again: what it would take is noted in the turn of its own, and nobody would have it.
             left = (event for event in events if event.event_id not in taken.replies)
             missing = [event for event in left if event.kind is not EventKind.POLL]
-            large = len(latest.inserted) >= min(_LARGE, self.bounds.rows)
+            large = len(latest.inserted) >= min(_LARGE, self.lookups.bounds.rows)
             if large and not missing and self.is_driven:
                 break  # the driver takes the next one when its turn comes: others that are due are before it
             if large:
                 Waiter().wait(_PAUSE_S)  # a mutex that is given back is not handed over: others could not take it
             try:
                 if haste is None:
-                    follow = self._attempt_turn(workflow_id, missing, None)
+                    follow = self.attempt(workflow_id, missing, None)
                 else:
                     follow = self._attempt_in_haste(workflow_id, missing, None, None, haste)
             except StorageError as error:
@@ -240,7 +246,7 @@ class Turns(Parking):
                 return
             try:
                 if haste is None:
-                    family += self._attempt_turn(family.pop(0), (), None).recipients
+                    family += self.attempt(family.pop(0), (), None).recipients
                 else:
                     family += self._attempt_in_haste(family.pop(0), (), None, None, Haste()).recipients
             except InvariantBroken:
@@ -257,43 +263,35 @@ class Turns(Parking):
         log_store("the turns that follow from a committed one are left to the driver", error)
         return True
 
-    def _keep(self, decision: Decision, memo: TurnMemo, number: int) -> None:
-        known, memo.known = memo.known, None  # it knows the memo, and the collector would have to find both
-        if known is None or self.joined.decisions is not None:
-            return
-        if decision.workflow.status.terminal:
-            self.quiet.over = (decision.workflow, number)
-        else:
-            self.residents.keep(decision, known, memo.version, number)
-
     def _attempt_in_haste(
         self, workflow_id: str, events: Sequence[Event], extra_write: ExtraWrite | None, taking: Taking | None, haste: Haste
     ) -> TurnResult:
         """Take a turn; one that waits for foreign code is put aside. Raises TakesLong in a thread that takes those."""
         if not haste.starts and workflow_id in self.put_aside and may_be_put_aside(events):
-            return self._post_to_inbox(workflow_id, events)
+            return self.parking.post_to_inbox(workflow_id, events)
         try:
-            return self._attempt_turn(workflow_id, events, None, extra_write, taking, haste if may_be_put_aside(events) else None)
+            return self.attempt(workflow_id, events, None, extra_write, taking, haste if may_be_put_aside(events) else None)
         except TakesLong as long:
             if haste.starts:
                 raise
             self.aside.put(workflow_id, long)
-            posted = self._post_to_inbox(workflow_id, events)
+            posted = self.parking.post_to_inbox(workflow_id, events)
             self.aside.go_on(workflow_id, tried=long.tried)
             return posted
 
-    def _attempt_turn(
+    def attempt(
         self,
         workflow_id: str,
         events: Sequence[Event],
-        started: Start | None,
+        started: Start | None = None,
         extra_write: ExtraWrite | None = None,
         taking: Taking | None = None,
         haste: Haste | None = None,
     ) -> TurnResult:
+        """Take one turn, and none of those that follow from it: see `run_turn`. With `haste` raises TakesLong."""
         token = UNLOCKED if self.locking is None else self.locking.acquire(workflow_id, events)
         if token is None:
-            return self._post_to_inbox(workflow_id, events)
+            return self.parking.post_to_inbox(workflow_id, events)
         memo = TurnMemo(started, extra_write, taking, token)
         memo.haste = haste
         try:
@@ -312,20 +310,20 @@ class Turns(Parking):
                     if started is not None:
                         raise
                     # Another process may have read the same event and begun it first: it is an execution like any other then.
-                    answered = self._refuse(workflow_id) if isinstance(error, KeyTaken | PayloadTooLarge) else None
+                    answered = self.parking.refuse(workflow_id) if isinstance(error, KeyTaken | PayloadTooLarge) else None
                     if answered is not None:
                         return TurnResult(decision=None, replies={}, answered=answered)
                 except ExecutionNotFound:
                     if events:
                         raise
-                    self._clear(workflow_id)
+                    self.parking.clear(workflow_id)
                     return TurnResult(decision=None, replies={})
                 except InvariantBroken as error:
-                    self._count_broken(workflow_id, error)
+                    self.parking.count_broken(workflow_id, error)
                     raise
             if started is not None:
                 raise StorageBusy(f"{workflow_id}: others were first {_TRIES} times; it was not started")
-            return self._post_to_inbox(workflow_id, events)
+            return self.parking.post_to_inbox(workflow_id, events)
         finally:
             memo.known = None  # it knows the memo, and the collector would have to find both
             if self.locking is not None:
@@ -340,20 +338,20 @@ class Turns(Parking):
                 workflow, decision = self._committed_apart(workflow_id, events, memo) if found is None else found
                 break
             except Deadly as deadly:
-                self._park_deadly(workflow_id, deadly)
+                self.parking.park_deadly(workflow_id, deadly)
                 return TurnResult(decision=None, replies={}, parked=str(deadly))
             except PayloadsRequired as far:
-                self.fetch(memo, far.externals)  # no other process waits for the store meanwhile
+                self.lookups.fetch(memo, far.externals)  # no other process waits for the store meanwhile
             except NoHelper:
-                self._rehearse(workflow_id, events, memo)
+                self.rehearse(workflow_id, events, memo)
             finally:
                 if memo.mark is not None:
-                    self._leaving(memo)
-        if memo.deaths and memo.mark is not None and self.marks is not None:
-            self.marks.forget(memo.mark)
+                    self.deaths.leaving(memo)
+        if memo.deaths and memo.mark is not None:
+            self.deaths.forget(memo.mark)
         if decision is None:
             if not events:  # it is due: what is in its inbox is to be held
-                self.hold_inbox(workflow_id)
+                self.parking.hold_inbox(workflow_id)
             return TurnResult(decision=None, replies={}, parked=workflow.parked)
         if decision.history or not decision.empty:
             self.announce(decision)
@@ -361,18 +359,18 @@ class Turns(Parking):
 
     def _committed_apart(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it, which is committed in a block of its own; raises what `decide` does."""
-        workflow, decision = self._read_and_decide(workflow_id, events, memo)
+        workflow, decision = self.read_and_decide(workflow_id, events, memo)
         if memo.started is not None:
             refuse_rejected(decision, memo.started)
         if decision is not None and not decision.empty:
             if decision.texts:
-                decision = self.store_payloads(decision, memo)
+                decision = self.committer.store_payloads(decision, memo)
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, self.clock.now())
-                tx.apply(self._before_apply(tx, decision, memo))
-                self._write_extras(tx, decision, memo)
+                tx.apply(self.committer.before_apply(tx, decision, memo))
+                self.committer.write_extras(tx, decision, memo)
             self.quiet.committed(number)
-            self._keep(decision, memo, number)
+            self.committer.keep(decision, memo, number)
         return workflow, decision
 
     def _committed_inside(
@@ -381,117 +379,81 @@ class Turns(Parking):
         """The same in one block; None, unless `anyway`, for what takes long: foreign code, large documents put elsewhere."""
         with self.backend.writing() as tx:
             number = self.quiet.enter(tx, self.clock.now())
-            workflow, turn = self.prepared(tx, workflow_id, events, memo)
+            workflow, turn = self.decider.prepared(tx, workflow_id, events, memo)
             if turn is None:
                 return workflow, None
             if turn.plan.foreign and not anyway:
                 return None
-            decision = self.decide(turn)
+            decision = self.decider.decide(turn)
             if memo.started is not None:
                 refuse_rejected(decision, memo.started)
             if not decision.history and decision.empty:
                 return workflow, decision
             if decision.texts:
-                if not anyway and self.payload_store.storage is not None and self.bounds.barriers.past_soft(decision):
+                if (
+                    not anyway
+                    and self.lookups.payload_store.storage is not None
+                    and self.lookups.bounds.barriers.past_soft(decision)
+                ):
                     return None
-                decision = self.store_payloads(decision, memo, tx)
-            tx.apply(self._before_apply(tx, decision, memo))
-            self._write_extras(tx, decision, memo)
+                decision = self.committer.store_payloads(decision, memo, tx)
+            tx.apply(self.committer.before_apply(tx, decision, memo))
+            self.committer.write_extras(tx, decision, memo)
         self.quiet.committed(number, memo.taking, workflow_id if decision.created and not decision.workflow.status.terminal else "")
         return workflow, decision
 
-    def _read_and_decide(
+    def read_and_decide(
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, rehearsed: bool = False
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; one that may run scripts, or is rehearsed, in no transaction at all."""
         resident, begun = self.residents.take(workflow_id), memo.started
         row = begun.workflow if begun is not None else None if resident is None else resident.row
         if row is not None and events and not rehearsed:
-            decision = self.on_nothing(row, events, memo) if begun or not resident else self.on_residents(resident, events, memo)
+            decision = (
+                self.decider.on_nothing(row, events, memo)
+                if begun or not resident
+                else self.decider.on_residents(resident, events, memo)
+            )
             if decision is not None:
                 return row, decision
         with self.backend.reading() as view:
-            workflow, turn = self.prepared(view, workflow_id, events, memo)
+            workflow, turn = self.decider.prepared(view, workflow_id, events, memo)
             if turn is None or not (turn.plan.foreign or rehearsed):
-                return workflow, None if turn is None else self.decide(turn)
+                return workflow, None if turn is None else self.decider.decide(turn)
             if memo.haste is not None and workflow.name in self.aside.inside:  # it waits for its own kind
                 raise TakesLong(tried=True, inside=True, name=workflow.name)
             prefetch(turn.plan, turn.reader, turn.events)
         turn.reader.leave()
         if memo.haste is None or rehearsed:
-            return workflow, self.decide(turn)
+            return workflow, self.decider.decide(turn)
         with in_haste(memo.haste):
-            return workflow, self.decide(turn)
+            return workflow, self.decider.decide(turn)
 
-    def _rehearse(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo) -> None:
+    def rehearse(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo) -> None:
         """Find out what scripts answer in a turn that will be decided inside a transaction, at one instant; raises FencedOut."""
         if memo.rehearsals == _TRIES:
             raise FencedOut(f"{workflow_id}: others were first, {_TRIES} times")
         memo.rehearsals += 1
         memo.readings, memo.answers = readings(self.clock), {}
-        self._read_and_decide(workflow_id, events, memo, rehearsed=True)
-
-    def _before_apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> Decision:
-        """What is to be applied; when this raises, nothing is stored but definitions by their hashes."""
-        workflow, started = decision.workflow, memo.started
-        if decision.created and workflow.idempotency_key is not None:
-            asked = start_event(tx, workflow.workflow_id, self.clock.now()) if started is None else None
-            strategy = strategy_of(asked) if started is None else started.strategy
-            holder = replaced(tx, workflow.name, workflow.idempotency_key, strategy)
-            decision = attrs.evolve(decision, replaces=holder)
-        if decision.created and started is None and workflow.owner:
-            decision = self._owned_now(tx, decision)
-        if started is not None:
-            for digest, text in started.definitions.items():
-                tx.embed(digest, text)
-        for event in decision.outgoing.posted:
-            if event.kind is EventKind.START:
-                for digest, text in (self._resolved.get(event.data.value["definitionHash"]) or {}).items():
-                    tx.embed(digest, text)
-        for digest, text in decision.definitions.items() if decision.definitions else ():
-            tx.embed(digest, text)
-        if self.locking is not None:
-            self.locking.confirm(workflow.workflow_id, memo.token)
-        if not self.fencing and not decision.created:
-            stored = tx.workflow(workflow.workflow_id)
-            fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
-            decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
-        if not self.at_hand and memo.known is not None and self.residents:
-            self.quiet.confirm(tx, workflow, memo, self.clock.now())
-        self.quiet.write(decision)
-        if decision.limits and not self.clock.virtual:
-            decision = attrs.evolve(decision, limits=self._dated_now(decision.limits))
-        return decision
-
-    def _write_extras(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo | Asked) -> None:
-        """What is written in the same commit beside the decision."""
-        if decision.printed:
-            tx.log(decision.workflow.workflow_id, decision.printed)
-        if self._ended is not None and decision.workflow.event is not None and decision.workflow.status.terminal:
-            self.quiet.forget()
-            self._ended(tx, decision.workflow)
-        if memo.extra_write is not None:
-            self.quiet.forget(memo.extra_write)
-            memo.extra_write(tx, decision)
-        if memo.taking is not None:
-            memo.taking(tx, decision)
+        self.read_and_decide(workflow_id, events, memo, rehearsed=True)
 
     def announce(self, decision: Decision) -> None:
         """Wake waiting threads and notify listeners of a committed decision; in a transaction, at its end."""
         if self.joined.decisions is not None:
             self.joined.decisions.append(decision)
             return
-        if self.driven is not None:
-            self.driven.committed_at = decision.workflow.updated_at
-        self.wake()
+        if self.lookups.driven is not None:
+            self.lookups.driven.committed_at = decision.workflow.updated_at
+        self.committed.wake()
         if self.waiting:
             self.awaited.committed(decision.workflow)
-        self.failures.decision(decision)
+        self.lookups.failures.decision(decision)
         if self.listeners or self.observers:
             with called_by(Caller(turns=self, what="a listener")):
-                notify(decision, self.listeners, self.observers, self.failures)
+                notify(decision, self.listeners, self.observers, self.lookups.failures)
 
-    def wake(self) -> None:
-        """Wake all threads that wait for something to change."""
-        self.commits = next(self._numbers)
-        self.committed.wake()
+
+def _locking(lock: Lock, clock: Clock, committed: Commits, *, fencing: bool, required: bool) -> TurnLock:
+    from conductorlite.engine.turn_lock import TurnLock  # most engines have none
+
+    return TurnLock(lock, clock, committed, fencing=fencing, required=required)

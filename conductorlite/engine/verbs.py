@@ -17,6 +17,7 @@ from conductorlite.engine.clock_watch import ClockWatch
 from conductorlite.engine.config import OF_AN_ENGINE, EngineConfig, one_process, refuse_forked, refuse_handlers
 from conductorlite.engine.control import Control, blocking_task, open_task, receiver_below, refuse_parked, rerun_data
 from conductorlite.engine.driven_time import Driven
+from conductorlite.engine.groups import Groups
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.nouns import Core, Payloads, Tasks, wake_schedule
 from conductorlite.engine.payloads import PayloadStore
@@ -24,9 +25,10 @@ from conductorlite.engine.polling import GLANCE_MS, Asker, Polling
 from conductorlite.engine.queries import Limits, Queries
 from conductorlite.engine.registry import Registry
 from conductorlite.engine.reports import Reports, Secrecy, cut_result, kept_result
-from conductorlite.engine.starts import StartTurns
+from conductorlite.engine.starts import Starts
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.turn_types import Listener, missing, status_of
+from conductorlite.engine.turns import Turns
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Clock, Deadline, SystemClock
@@ -104,7 +106,7 @@ class Verbs:
         clock, environment = clock or SystemClock(), dict(environment or {})
         driven = Driven(backend, clock, config.owner, downtime_counts=config.downtime_counts)
         storage = backend.payload_storage() if payloads is None else open_payloads(payloads)
-        turns = StartTurns(
+        turns = Turns(
             backend,
             clock,
             registry=Registry(backend, environment, config.semantics, declared),
@@ -119,18 +121,20 @@ class Verbs:
             driven=driven,
             ended=wake_schedule,
         )
-        #: The process in which the engine was opened; see `one_process`.
-        self._pid = os.getpid()
-        self._turns = turns
+        self._pid, self._turns = os.getpid(), turns  # the process in which it was opened: see `one_process`
         secrecy = None if secrets is None else Secrecy(secrets, environment)
-        control, reports, holding = Control(turns, config), Reports(turns, config, secrecy), Holding(turns, config.owner)
+        groups, starts = Groups(turns), Starts(turns)
+        control, reports = Control(turns, starts, config), Reports(turns, groups, config, secrecy)
+        holding = Holding(turns, groups, config.owner)
         self.backend, self.clock, self.config = backend, clock, config
         self.core = Core(
             turns=turns,
+            groups=groups,
+            starts=starts,
             control=control,
             queries=Queries(turns, config),
             reports=reports,
-            polling=Polling(turns, config, reports, holding, secrecy),
+            polling=Polling(turns, groups, config, reports, holding, secrecy),
             holding=holding,
             driven=driven,
             clock_watch=ClockWatch(turns, driven),
@@ -243,7 +247,7 @@ class Verbs:
         if use_latest_definitions:
             row = self.core.control.row(workflow_id)
             with self.backend.reading() as view:
-                embedded = self._turns.registry.embedded(view, row.name, None)
+                embedded = self._turns.lookups.registry.embedded(view, row.name, None)
             with self.backend.writing() as tx:
                 for digest, text in embedded.texts.items():
                     tx.embed(digest, text)
@@ -357,7 +361,7 @@ class Verbs:
             with self.backend.reading() as view:
                 found = blocking_task(view, workflow_id) if task is None else open_task(view, workflow_id, task, seen)
                 if found is None and len(seen) > 1:
-                    keeper = receiver_below(self._turns.plans, view, seen, str(task))
+                    keeper = receiver_below(self._turns.lookups.plans, view, seen, str(task))
             if found is None and task is None:
                 raise TaskNotFound(
                     f"{workflow_id}: there is no WAIT or HUMAN task that waits; name the `task` to have the signal kept for it"
@@ -422,7 +426,7 @@ class Verbs:
 
     def _send_event(self, workflow_id: str, topic: str, value: Any, key: str, **more: Any) -> None:
         payload = Payload.of(value, where="value")
-        problem = self._turns.bounds.barriers.refusal("task_output", payload)
+        problem = self._turns.lookups.bounds.barriers.refusal("task_output", payload)
         if problem is not None:
             raise PayloadTooLarge(f"{workflow_id}: {problem}")
         self.core.control.verb(workflow_id, EventKind.SEND, {"topic": topic, "key": key, "value": value, **more})
@@ -564,7 +568,7 @@ class Verbs:
         noted: list[Task] = []
         try:
             while True:
-                seen = self._turns.commits
+                seen = self._turns.committed.number
                 # Frozen before the return, so that an interruption up to the return gives them back.
                 offered = self.core.polling.take_offered(task_type, worker_id, count, domain, noted=noted)
                 taken = [frozen_task(task) for task in offered]
@@ -574,7 +578,7 @@ class Verbs:
                 with self.backend.reading() as view:
                     next_at = view.next_message_at([queue])
                 waiter = self._turns.committed.waiter()
-                if self._turns.commits == seen:
+                if self._turns.committed.number == seen:
                     wake_at = min(until.instant, now + GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))
                     self.clock.wait(waiter, wake_at)
         except BaseException:

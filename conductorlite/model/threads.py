@@ -321,7 +321,6 @@ class Waiter:
             return  # woken already
 
 
-@final
 class Waiters:
     """Those who wait for the same; one that stops waiting is forgotten."""
 

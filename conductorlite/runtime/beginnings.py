@@ -91,7 +91,7 @@ class Beginnings:
         handed = self._handing.handed
         handed.extend(found)
         if loop is not None and self.loop is loop:
-            self._engine.core.turns.wake()
+            self._engine.core.turns.committed.wake()
             return
         # It looks for what is left after it has ended: either finds it.
         with suppress(EngineClosed):

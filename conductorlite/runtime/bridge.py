@@ -252,7 +252,7 @@ class Bridge:
         except NoThread:
             self._queued.discard(order)
             raise
-        self.engine.core.turns.wake()
+        self.engine.core.turns.committed.wake()
         return order
 
     async def _reply(self, order: _Order[T]) -> T:
@@ -334,7 +334,7 @@ class Bridge:
         finally:
             self._awaited.pop(news, None)
             if not self._awaited:
-                self.engine.core.turns.wake()  # a driver on behalf of no caller may stop
+                self.engine.core.turns.committed.wake()  # a driver on behalf of no caller may stop
                 if self._glancing is not None and self._glancing.get_loop() is asyncio.get_running_loop():
                     self._glancing.cancel()
 

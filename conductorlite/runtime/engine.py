@@ -257,7 +257,7 @@ class Engine(Verbs, InNotebook):
         """Register the flows among the workers, so that they can be started by name; the store is closed again if that fails."""
         try:
             for flow in self.workers.flows.values():
-                self._turns.registry.ensure([*flow.definitions, flow.definition])
+                self._turns.lookups.registry.ensure([*flow.definitions, flow.definition])
         except BaseException:
             self.close()
             raise
@@ -340,7 +340,7 @@ class Engine(Verbs, InNotebook):
         given = workflow.starting(*args, **options)
         self.workers.adopt(workflow)
         if workflow.definitions:
-            self._turns.registry.ensure(workflow.definitions)
+            self._turns.lookups.registry.ensure(workflow.definitions)
         return Run(self, self._start(awaited, **{**usual, **given}), workflow.read)
 
     def _start(
@@ -475,7 +475,7 @@ class Engine(Verbs, InNotebook):
         Raises InvalidDefinition with every error of all of them, and AlreadyExists for a workflow of the same name and version
         when `overwrite` is False. `conductorlite.validate` returns errors and warnings.
         """
-        self._turns.registry.register(definitions, overwrite=overwrite)
+        self._turns.lookups.registry.register(definitions, overwrite=overwrite)
         self._news.log()
 
     @overload

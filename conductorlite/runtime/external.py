@@ -131,7 +131,7 @@ class Feeding:
             self._fed = work
             if self._awaited:
                 self._awaited = False
-                self._core.turns.wake()
+                self._core.turns.committed.wake()
 
     def _goes_on(self) -> bool:
         """Wait to be asked; False when the thread is to end."""

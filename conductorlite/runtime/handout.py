@@ -399,7 +399,7 @@ class Reports:
             return
         reports, ended = [found for _, found in whole], [call for calls, _ in whole for call in calls]
         haste, poll = self.haste, partial(self._handing.take_beside, ended)
-        turns = beside(self._engine.core.turns, lambda run: core.taken_together(reports, run=run, haste=haste), poll)
+        turns = beside(self._engine.core.groups, lambda run: core.taken_together(reports, run=run, haste=haste), poll)
         for (calls, found), taken in zip(whole, turns or core.taken_together(reports, haste=haste), strict=True):
             if isinstance(taken, TurnResult):
                 self._answer(found, taken)

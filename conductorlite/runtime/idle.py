@@ -83,7 +83,7 @@ class Rest:
         if watch is None:
             return False
         try:
-            watch(self._engine.core.turns.wake)
+            watch(self._engine.core.turns.committed.wake)
         except (NoThread, StorageError):
             return False  # this driver looks by itself, more often
         return True

@@ -83,7 +83,7 @@ class Driver(Work):
 
     def __init__(self, engine: Verbs, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
         super().__init__(engine, workers, sources)
-        self.standby = Standby(lambda over: self._run_real(over, None, True, standing_in=True), engine.core.turns.wake)
+        self.standby = Standby(lambda over: self._run_real(over, None, True, standing_in=True), engine.core.turns.committed.wake)
         self.beginnings = Beginnings(engine, self.handing, self.workshop, self.drive)
         self._deadline: Deadline | None = None
         #: What was due last in virtual time, and how often in a row no turn took it.
@@ -237,7 +237,7 @@ class Driver(Work):
     def stop(self) -> None:
         """Ask a driver in another thread to stop: it takes no more tasks, waits for running functions, returns."""
         self._stopping = True
-        self.engine.core.turns.wake()
+        self.engine.core.turns.committed.wake()
 
     def forget_stop(self) -> None:
         """Take back a `stop` that came when the driver it was meant for had just returned."""
@@ -273,7 +273,7 @@ class Driver(Work):
 
     def _round(self, until: _Until, deadline: Deadline | None, forever: bool) -> bool | None:
         """Do what is ready, or sleep until there may be something; what `run` returns, None to go on."""
-        seen = self.engine.core.turns.commits
+        seen = self.engine.core.turns.committed.number
         self.keep_time()
         self.give_time_back()
         if until is not None and until():
@@ -346,12 +346,12 @@ class Driver(Work):
             now = self.clock.now()
             wake_at = now + self._rest.span(now)
             waiter = turns.committed.waiter()
-            if turns.commits != seen or self._finished():
+            if turns.committed.number != seen or self._finished():
                 return
             wake_at = wake_at if until is None else min(wake_at, until)
             self.engine.core.clock_watch.rests(wake_at - now)
             self.clock.wait(waiter, wake_at)
-            if turns.commits != seen or self.engine.core.clock_watch.look():
+            if turns.committed.number != seen or self.engine.core.clock_watch.look():
                 return
             now = self.clock.now()
             if (until is not None and now >= until) or self._passed_over or self.engine.core.holding.look() or self._rest.over(now):
@@ -509,7 +509,7 @@ class Driver(Work):
         self.handing.give_back()
         deadline = Deadline(self.clock, self.workers.drain_ms)
         while (len(self.workshop) or len(self.reports)) and not deadline.passed:
-            seen = self.engine.core.turns.commits
+            seen = self.engine.core.turns.committed.number
             try:
                 if self._collect() or self._beats_due():
                     continue
@@ -519,7 +519,7 @@ class Driver(Work):
                 self._wait_out(deadline)
                 continue
             waiter = self.engine.core.turns.committed.waiter()
-            if self.engine.core.turns.commits == seen:
+            if self.engine.core.turns.committed.number == seen:
                 self.clock.wait(waiter, min(deadline.instant, self.clock.now() + GLANCE_MS))
         left = [running for running in self.workshop if running.job is None or not running.job.over]  # what has ended stays here
         for running in left:

@@ -141,7 +141,7 @@ class MissingWorkers:
         self._engine = engine
         self._handing = handing
         self._polls = engine.core.polling.polls
-        self.news = WarnOnce(engine.core.turns.registry.notices, self._polls, workers)
+        self.news = WarnOnce(engine.core.turns.lookups.registry.notices, self._polls, workers)
         self._workers = workers
         self._elapsed = elapsed_of(engine.clock)
         self._looked_at: int | None = None
@@ -183,7 +183,7 @@ class MissingWorkers:
         """What is known since the last commit; None while it is not long ago, or where others may carry out tasks."""
         if self._memory is None or self._memory.engines != 1 or self._polls.answered or self._engine.clock.virtual:
             return None
-        commits, now, known = self._engine.core.turns.commits, self._elapsed(), self._stillness
+        commits, now, known = self._engine.core.turns.committed.number, self._elapsed(), self._stillness
         if known is None or known.commits != commits:
             self._stillness = _Stillness(commits=commits, since=now)
             return None

@@ -215,7 +215,7 @@ class Work:
         """Take turns of executions in one write, as `_turn` does each; whether one was taken."""
         ready = [one for one in addresses if name_at(one) is None and not self._rests(one)]
         taken = False
-        results = self.engine.core.turns.run_group([Asked(workflow_id=one, events=(), haste=self._haste) for one in ready])
+        results = self.engine.core.groups.run([Asked(workflow_id=one, events=(), haste=self._haste) for one in ready])
         for address, result in zip(ready, results, strict=True):
             if isinstance(result, TurnResult):
                 taken = taken or not result.posted
@@ -255,12 +255,12 @@ class Work:
 
     def _run_one(self) -> bool:
         """Take and run one offered task in this thread; one that fails before it is handed out counts: another may follow."""
-        seen = self.engine.core.turns.commits
+        seen = self.engine.core.turns.committed.number
         handed = self.handing.handed
         for worker, task in [handed.popleft()] if handed else self.handing.take(1):
             self._run_inline(worker, task)
             return True
-        return self.engine.core.turns.commits != seen
+        return self.engine.core.turns.committed.number != seen
 
     def _run_inline(self, worker: Worker, task: Task) -> None:
         try:

@@ -53,9 +53,9 @@ class Workshop:
         #: How long the last call of a queue's function took, ms; of those that take less than two, the last ones on average.
         self._spans: dict[str, float] = {}
         self._pool: Pool[TaskResult | Deferred] | None = None
-        self._loop: Coroutines[TaskResult | Deferred] = Coroutines(engine.core.turns.wake)
+        self._loop: Coroutines[TaskResult | Deferred] = Coroutines(engine.core.turns.committed.wake)
         #: Names of the task definitions with a rate limit; virtual time does not pass between a hand-out and its call.
-        self._rated = engine.core.turns.plans.rated
+        self._rated = engine.core.turns.lookups.plans.rated
 
     def __iter__(self) -> Iterator[Call]:
         return iter(tuple(self._calls))
@@ -187,7 +187,7 @@ class Workshop:
 
     def _threads(self) -> Pool[TaskResult | Deferred]:
         if self._pool is None:
-            self._pool = Pool(self._workers.concurrency or THREADS, self._engine.core.turns.wake)
+            self._pool = Pool(self._workers.concurrency or THREADS, self._engine.core.turns.committed.wake)
         return self._pool
 
     def recover(self) -> None:

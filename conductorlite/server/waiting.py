@@ -220,14 +220,14 @@ class Waiting:
         until = loop.time() + timeout
         queue = queue_name(task_type, domain or None, self.engine.config.owner)
         while True:
-            seen = self.engine.core.turns.commits
+            seen = self.engine.core.turns.committed.number
             taken = await self.exchange(None, Asker(worker_id=worker_id, count=count), shown, task_type, domain)
             if taken[0] or loop.time() >= until:
                 self._call_next(queue if taken[0] else "")
                 return taken
             waiter: asyncio.Future[None] = loop.create_future()
             self._queues.setdefault(queue, deque()).append(waiter)
-            if self.engine.core.turns.commits != seen:
+            if self.engine.core.turns.committed.number != seen:
                 self._news.set()
             self._look()
             try:

@@ -198,10 +198,10 @@ class WorkflowCoverage:
 
     def _look(self, turns: Turns, decision: Decision) -> None:
         row = decision.workflow
-        plan = turns.registry.plans.kept(row, ())
+        plan = turns.lookups.registry.plans.kept(row, ())
         if plan is None:
             with turns.backend.reading() as view:
-                plan = turns.registry.plans.plan(view, row)
+                plan = turns.lookups.registry.plans.plan(view, row)
         counted = self._counted.setdefault(row.definition_hash, _Counted(plan.definition))
         counted.met |= goals_met(plan.definition, decision.history)
 

@@ -127,8 +127,8 @@ class _Twice(CrashLife):
 
     def _engine(self, backend: Backend, clock: VirtualClock, workers: ScriptedWorkers) -> Engine:
         engine = super()._engine(backend, clock, workers)
-        turns = engine.core.turns
-        turn, group = turns.run_turn, turns.run_group
+        turns, groups = engine.core.turns, engine.core.groups
+        turn, group = turns.run_turn, groups.run
 
         def deliver(workflow_id: str, events: Sequence[Event]) -> None:
             for event in events:
@@ -148,7 +148,7 @@ class _Twice(CrashLife):
                 deliver(one.workflow_id, one.events)
             return taken
 
-        turns.run_turn, turns.run_group = run_turn, run_group  # type: ignore[method-assign]
+        turns.run_turn, groups.run = run_turn, run_group  # type: ignore[method-assign]
         return engine
 
 

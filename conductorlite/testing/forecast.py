@@ -351,7 +351,7 @@ class _Signals:
 
     def announce(self, decision: Decision) -> None:
         """Stands for what an engine does after a commit: thousands fail here, and nothing of it is to be logged."""
-        self._engine.core.turns.wake()
+        self._engine.core.turns.committed.wake()
         for line in decision.history if self._after else ():
             ref, owner = line.ref or "", decision.workflow.workflow_id
             after = self._after.get(ref) or self._after.get(base_ref(ref))

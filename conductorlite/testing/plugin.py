@@ -199,7 +199,7 @@ def _replay(engine: Engine) -> None:
         if engine.core.queries.execution(workflow_id).parent_workflow_id is None:
             document = engine.admin.export(workflow_id)
             try:
-                replay(document, environment=engine.core.turns.environment).engine.close()
+                replay(document, environment=engine.core.turns.lookups.environment).engine.close()
             except ReplayDiverged as error:
                 pytest.fail(f"the execution {workflow_id} is decided differently when it is replayed:\n{error}", pytrace=False)
 

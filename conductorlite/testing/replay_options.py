@@ -107,7 +107,7 @@ class Today:
     def _embed(self, engine: Engine, definition: WorkflowDef, others: Sequence[WorkflowDef]) -> None:
         engine.register(*others)
         with engine.backend.reading() as view:
-            found = engine.core.turns.registry.embedded(view, definition, None)
+            found = engine.core.turns.lookups.registry.embedded(view, definition, None)
         texts = {digest: json.loads(text) for digest, text in found.texts.items()}
         self._texts[definition.name] = found.digest, texts
 

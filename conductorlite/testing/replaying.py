@@ -15,6 +15,7 @@ from typing import Any, Final
 from conductorlite.decide.changeset.reader import Barriers, Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.turn_types import Start
+from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.decisions import Decision, Event, EventKind
@@ -26,7 +27,7 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.ports import Backend
 from conductorlite.testing.reenacting import Exported, ReplayStep, as_recorded, export_from_json, reenacted, steps_of, window_event
-from conductorlite.testing.steps import ReplayRegistry, ReplayTurns, SettableClock
+from conductorlite.testing.steps import ReplayRecord, ReplayRegistry, SettableClock
 
 __all__ = ["Replayed", "replay"]
 
@@ -93,17 +94,18 @@ class _Player:
         self.clock = clock
         self.exported = exported
         plain = engine.core.turns
-        self.registry = ReplayRegistry(engine.backend, plain.environment, engine.config.semantics, dict)
+        self.registry = ReplayRegistry(engine.backend, plain.lookups.environment, engine.config.semantics, dict)
         self.registry.known = exported.definitions
-        self.turns = ReplayTurns(
+        self.record = ReplayRecord(recorded=exported.executions)
+        self.turns = Turns(
             engine.backend,
             clock,
             registry=self.registry,
-            environment=plain.environment,
-            bounds=plain.bounds,
-            payload_store=plain.payload_store,
+            environment=plain.lookups.environment,
+            bounds=plain.lookups.bounds,
+            payload_store=plain.lookups.payload_store,
+            record=self.record,
         )
-        self.turns.recorded = exported.executions
         self.steps = {one: steps_of(lines) for one, lines in exported.histories.items()}
         #: By sender and id of an event of another execution: the last line that it led to.
         self.reads = {one: _reads(steps, exported.executions) for one, steps in self.steps.items()}
@@ -165,14 +167,14 @@ class _Player:
         if sender not in self.exported.executions or self.row(sender) is None:
             return False
         self.clock.set(step.clock)
-        self.registry.used, self.turns.admissions = (), ()
+        self.registry.used, self.record.admissions = (), ()
         with self.engine.backend.reading() as view:
             due = [event for event in view.inbox(sender) if not event.held and event.due_at <= step.clock]
         for event in due:
             others = event.sender in self.exported.executions and event.sender != sender
-            self.turns.events = [event]
+            self.record.events = [event]
             if others and not self.is_to_come(sender, event) and not self.records(sender):
-                self.turns.one(sender, ())
+                self.turns.attempt(sender, ())
                 if self.ready(workflow_id, step):
                     return True
         return False
@@ -195,7 +197,7 @@ class _Player:
         self.clock.set(clock)
         lines = [line for step in turn for line in step.lines]
         self.registry.used = [hashed for line in lines for hashed in parse(line.cause or "{}").get("used", ())]
-        self.turns.postponed = [line for line in lines if line.kind is HistoryKind.POSTPONED]
+        self.record.postponed = [line for line in lines if line.kind is HistoryKind.POSTPONED]
         self.act(workflow_id, turn, self.done[workflow_id] + len(lines))
         if steps and steps[0].cause.get("kind") is not None:
             self.settle(workflow_id, steps[0])
@@ -207,14 +209,14 @@ class _Player:
         self.ask(workflow_id, turn)
         for _ in range(_TURNS):
             nudged = [*self.nudge(workflow_id, turn[0]), *todo]
-            self.turns.events = () if started is not None else self.chosen(workflow_id, turn)
+            self.record.events = () if started is not None else self.chosen(workflow_id, turn)
             now = self.row(workflow_id) or _NOBODY
             before = now.fence
             lines = self.exported.histories[workflow_id][now.history_seq : end]
-            self.turns.admissions = tuple(tuple(answer) for answer in _slots(lines))
-            self.turns.cut = tuple(tuple(cut) for line in lines for cut in parse(line.cause or "{}").get("cut", ()))
+            self.record.admissions = tuple(tuple(answer) for answer in _slots(lines))
+            self.record.cut = tuple(tuple(cut) for line in lines for cut in parse(line.cause or "{}").get("cut", ()))
             try:
-                reached = self.turns.one(workflow_id, nudged, started)
+                reached = self.turns.attempt(workflow_id, nudged, started).replies
             except ConductorliteError:
                 return
             started = None
@@ -259,10 +261,10 @@ class _Player:
         if found:
             clock = self.clock.now()
             self.clock.set(max(clock, *(event.due_at for event in found)))
-            self.turns.admissions = ()
-            self.turns.events = found
+            self.record.admissions = ()
+            self.record.events = found
             if not self.records(workflow_id):
-                self.turns.one(workflow_id, ())
+                self.turns.attempt(workflow_id, ())
             self.clock.set(clock)
 
     def nudge(self, workflow_id: str, step: ReplayStep) -> list[Event]:
@@ -302,25 +304,25 @@ class _Player:
     def settle(self, workflow_id: str, following: ReplayStep) -> None:
         """Finish what a cut turn has left, when nothing of it leads to a line."""
         self.registry.used = ()
-        self.turns.admissions = ()
+        self.record.admissions = ()
         for _ in range(_TURNS):
             with self.engine.backend.reading() as view:
                 due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
             left = [event for event in due if event.sender == workflow_id and event.kind is EventKind.CONTINUE]
-            self.turns.events = left
+            self.record.events = left
             if not left or self.records(workflow_id):
                 return
-            self.turns.one(workflow_id, ())
+            self.turns.attempt(workflow_id, ())
 
     def records(self, workflow_id: str) -> bool:
         """Whether a turn over the chosen events has a line: then they were read with those that the next step records."""
         with self.engine.backend.reading() as view:
             row = view.workflow(workflow_id)
-            return row is not None and bool(self.turns.decide(self.turns.prepare(view, row, ())).history)
+            return row is not None and bool(self.turns.decider.decide(self.turns.decider.prepare(view, row, ())).history)
 
     def pass_while_paused(self, workflow_id: str, until: int) -> None:
         """Have the timers of a paused execution held as they come due: that leads to no line."""
-        self.turns.admissions = ()
+        self.record.admissions = ()
         while True:
             with self.engine.backend.reading() as view:
                 inbox = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= until]
@@ -329,8 +331,8 @@ class _Player:
                 return
             first = min(due, key=lambda event: event.order)
             self.clock.set(first.due_at)
-            self.turns.events = [first]
-            self.turns.one(workflow_id, ())
+            self.record.events = [first]
+            self.turns.attempt(workflow_id, ())
 
     # ------------------------------------------------------------------ comparing
 
@@ -419,7 +421,7 @@ class _Player:
         with self.engine.backend.reading() as view:
             # An execution that has ended holds nothing, and may be of a definition that the execution has moved away from.
             limited = [(task, task.limit_key) for task in row.tasks if task.limit_key is not None]
-            terms_of = [self.turns.plans.extended(view, row, task.grafts).nodes[task.base_ref].limit for task, _ in limited]
+            terms_of = [self.turns.lookups.plans.extended(view, row, task.grafts).nodes[task.base_ref].limit for task, _ in limited]
         for (task, key), terms in zip(limited, terms_of, strict=True):
             waits = task.status is TaskStatus.PENDING
             offered = task.status is TaskStatus.SCHEDULED and terms.rate > 0

@@ -88,4 +88,4 @@ class ConductorServer:
     def _stop(self) -> None:
         self._stopping = True
         self.engine.stop()
-        self.engine.core.turns.wake()
+        self.engine.core.turns.committed.wake()

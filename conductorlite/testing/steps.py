@@ -21,8 +21,6 @@ from typing import Any
 
 from conductorlite.engine.lookups import Cut
 from conductorlite.engine.registry import Registry
-from conductorlite.engine.turn_types import Start
-from conductorlite.engine.turns import Turns
 from conductorlite.model import attrs
 from conductorlite.model.canonical import parse
 from conductorlite.model.clock import VirtualClock
@@ -34,7 +32,7 @@ from conductorlite.runtime.engine import Engine, Run
 from conductorlite.store.ports import ReadingTransaction
 
 __all__ = [
-    "ReplayTurns",
+    "ReplayRecord",
     "SettableClock",
     "Step",
     "StepKind",
@@ -210,12 +208,13 @@ class ReplayRegistry(Registry):
         return plain
 
 
-class ReplayTurns(Turns):
-    """Turns that read the events they are given, and find the definitions the record found."""
+@attrs.define(slots=True, kw_only=True, eq=False)
+class ReplayRecord:
+    """What a record says of the turn to come: it reads the events it is given, and is answered what it was then."""
 
-    events: Sequence[Event] = ()
     #: The executions of the record, as they had begun.
-    recorded: Mapping[str, Workflow] = {}
+    recorded: Mapping[str, Workflow]
+    events: Sequence[Event] = ()
     #: Lines of the turn to come that put a default deadline off.
     postponed: Sequence[HistoryEvent] = ()
     #: What limits have answered in the lines to come.
@@ -223,23 +222,14 @@ class ReplayTurns(Turns):
     #: Scripts that a bound ended in the lines to come.
     cut: tuple[Cut, ...] = ()
 
-    def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
-        """The events chosen for this turn."""
-        return self.events
-
-    def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
+    def left(self, events: Iterable[Event]) -> Mapping[tuple[str, str], int]:
         """How much driven time is left of deadlines, as the lines of the record say; of others nothing."""
         left_by = {(line.status, line.ref, line.attempt): line.number or 0 for line in self.postponed}
         keys = ((event, (str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt)) for event in events)
         return {(event.workflow_id, event.event_id): left_by[key] for event, key in keys if key in left_by}
 
-    def one(self, workflow_id: str, events: Sequence[Event], started: Start | None = None) -> frozenset[str]:
-        """Take one turn and none of those that follow from it; ids of the events it came to."""
-        return frozenset(self._attempt_turn(workflow_id, events, started).replies)
-
-    def _row_from_start_event(self, view: ReadingTransaction, found: Event) -> Workflow:
-        row = super()._row_from_start_event(view, found)
-        # A parent that is resumed writes to a child again, under the name that its task has then.
+    def begun(self, row: Workflow) -> Workflow:
+        """The row, with the name of its task in the record: a parent that is resumed writes to a child again under its new one."""
         return attrs.evolve(row, parent_ref=self.recorded[row.workflow_id].parent_ref)
 
 

@@ -142,14 +142,14 @@ class World:
 
     def _watch(self, engine: Engine) -> None:
         """Note events that are read before they are due."""
-        real = engine.core.turns.due
+        real = engine.core.turns.decider.due
 
         def due(view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
             found = real(view, workflow, now)
             self._seen += [f"{event.event_id} is read {event.due_at - now} ms early" for event in found if event.due_at > now]
             return found
 
-        engine.core.turns.due = due  # type: ignore[method-assign]
+        engine.core.turns.decider.due = due  # type: ignore[method-assign]
 
     def close(self) -> None:
         """Release the store."""
@@ -379,7 +379,7 @@ class World:
         if one := self._any(machine, a):
             with machine.engine.backend.reading() as view:
                 row = view.workflow(one)
-                refs = [] if row is None else sorted(machine.engine.core.turns.plans.plan(view, row).nodes)
+                refs = [] if row is None else sorted(machine.engine.core.turns.lookups.plans.plan(view, row).nodes)
             if refs:
                 self._ask(machine, lambda engine: engine.skip_task(one, refs[b % len(refs)]))
 

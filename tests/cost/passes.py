@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from conductorlite.engine.decisions import TurnDecider
 from conductorlite.engine.payloads import PayloadsRequired
 from conductorlite.engine.turns import Turns
 from conductorlite.errors import FencedOut
@@ -34,7 +35,7 @@ _here = _UnderWay()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Count from now on."""
-    committed, decided = Turns._committed, Turns._decided
+    committed, decided = Turns._decide_and_commit, TurnDecider.decide
 
     def counting(self: Turns, *given: Any, **options: Any) -> Any:
         _here.passes.append(0)  # a script, or another thread, may take turns meanwhile
@@ -51,12 +52,12 @@ def pytest_configure(config: pytest.Config) -> None:
         _counted["passes"] += passes
         return found
 
-    def deciding(self: Turns, turn: Any) -> Any:
+    def deciding(self: TurnDecider, turn: Any) -> Any:
         if _here.passes:
             _here.passes[-1] += 1
         return decided(self, turn)
 
-    Turns._committed, Turns._decided = counting, deciding  # type: ignore[method-assign]
+    Turns._decide_and_commit, TurnDecider.decide = counting, deciding  # type: ignore[method-assign]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -23,8 +23,8 @@ from shapes import SHAPES, Cost, Meter, engine_on, forked, looped, run, simple, 
 from conductorlite import Bounds, Engine, EngineConfig, TaskDef, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite import decide as decider
 from conductorlite.decide.transitions import attempt_id
+from conductorlite.engine.decisions import TurnDecider
 from conductorlite.engine.reader import StoreReader
-from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import attempt_head
 
 #: Dearest a task may be in a run ten or a hundred times as long.
@@ -223,14 +223,14 @@ def test_cut_turn_reads_all_it_needs_in_few_batches(monkeypatch: pytest.MonkeyPa
         return counting
 
     monkeypatch.setattr(StoreReader, "_read", counted("reads", StoreReader._read))
-    monkeypatch.setattr(Turns, "_decided", counted("decisions", Turns._decided))
+    monkeypatch.setattr(TurnDecider, "decide", counted("decisions", TurnDecider.decide))
     with Engine(clock=VirtualClock(), config=EngineConfig(bounds=Bounds(steps=500, rows=100))) as engine:
         handle = engine.start(workflow("noops", *forked("fork", "join", branches, refs)))
         engine.run_until_idle()
         assert handle.status is WorkflowStatus.COMPLETED
-        assert engine.core.turns.commits > 5
-        assert done["decisions"] == engine.core.turns.commits
-        assert done["reads"] <= 2 * engine.core.turns.commits
+        assert engine.core.turns.committed.number > 5
+        assert done["decisions"] == engine.core.turns.committed.number
+        assert done["reads"] <= 2 * engine.core.turns.committed.number
 
 
 def pure(kind: str, count: int) -> WorkflowDef:
@@ -264,7 +264,7 @@ def test_what_a_cut_turn_does_is_not_done_for_nothing(kind: str, monkeypatch: py
             handle = engine.start(pure(kind, 600))
             engine.run_until_idle()
             assert handle.status is WorkflowStatus.COMPLETED
-            assert bounds == Bounds() or engine.core.turns.commits > 5
+            assert bounds == Bounds() or engine.core.turns.committed.number > 5
         return taken.total()
 
     whole, cut = steps(Bounds()), steps(Bounds(steps=500, rows=100))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conductorlite.engine.decisions import TurnDecider
-from conductorlite.engine.groups import GroupTurns
+from conductorlite.engine.groups import Groups
 from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.polling import Polling
 from conductorlite.engine.residents import Quiet, Resident
@@ -86,16 +86,16 @@ def group_not_compared(patch: Patch) -> None:
 
 def acknowledged_before_the_commit(patch: Patch) -> None:
     """Turns that share a write are answered, whatever becomes of it."""
-    real = GroupTurns._committed_together
+    real = Groups._committed_together
 
-    def early(self: GroupTurns, asked: Sequence[Asked], results: dict[str, Any]) -> None:
+    def early(self: Groups, asked: Sequence[Asked], results: dict[str, Any]) -> None:
         try:
             real(self, asked, results)
         except StorageError:
             results.update({one.workflow_id: TurnResult(decision=None, replies={}) for one in asked})
             raise
 
-    patch.setattr(GroupTurns, "_committed_together", early)
+    patch.setattr(Groups, "_committed_together", early)
 
 
 def leased_twice(patch: Patch) -> None:

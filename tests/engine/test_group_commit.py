@@ -215,7 +215,7 @@ def test_reports_are_answered_though_the_poll_beside_them_goes_wrong() -> None:
         run(())
         raise StorageError("what was polled cannot be read")
 
-    taken = beside(engine.core.turns, lambda run: engine.core.reports.taken_together(reports, run=run), poll)
+    taken = beside(engine.core.groups, lambda run: engine.core.reports.taken_together(reports, run=run), poll)
     assert [type(one) for one in taken] == [TurnResult] * 4
     assert statuses(engine) == ["COMPLETED"] * 4
 
@@ -230,7 +230,7 @@ def test_nothing_is_taken_beside_reports_that_may_offer_what_is_more_urgent(tmp_
         started(engine, 2)
         clock.move_to(T0 + 1)
         asker = Asker(worker_id="v", count=2)
-        assert engine.core.polling.take_first([asker], "step", None, busy, [], engine.core.turns.run_group) is taken
+        assert engine.core.polling.take_first([asker], "step", None, busy, [], engine.core.groups.run) is taken
         assert len(asker.given) == 2 * taken
 
 

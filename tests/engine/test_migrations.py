@@ -447,9 +447,7 @@ def test_a_cut_turn_is_finished_first(new_bench: Callable[..., Bench]) -> None:
     bench.engine.core.turns.run_turn = _one_turn(bench)  # type: ignore[method-assign]
     bench.start(flow(fork("f", [simple("a")], [simple("b")], [simple("c")]), join("j", "a", "b", "c")))
     del bench.engine.core.turns.run_turn
-    bench.engine.core.turns._attempt_turn(
-        bench.workflow_id, [new_event(bench.workflow_id, EventKind.PAUSE, bench.clock.now())], None
-    )
+    bench.engine.core.turns.attempt(bench.workflow_id, [new_event(bench.workflow_id, EventKind.PAUSE, bench.clock.now())], None)
     bench.engine.settle()
     begun = set(bench.statuses())
     assert begun < {"f", "j", "a", "b", "c"}
@@ -470,7 +468,7 @@ def test_a_cut_turn_is_finished_first(new_bench: Callable[..., Bench]) -> None:
 
 def _one_turn(bench: Bench) -> Callable[..., Any]:
     """Turns without those that follow."""
-    take = bench.engine.core.turns._attempt_turn
+    take = bench.engine.core.turns.attempt
     return lambda workflow_id, events=(), *, started=None, taking=None: take(workflow_id, events, started, None, taking)
 
 
@@ -479,7 +477,7 @@ def test_the_turn_looks_again(bench: Bench) -> None:
     bench.start(flow(simple("a"), simple("b")))
     stale = version_2(simple("a"))
     with bench.engine.backend.reading() as view:
-        row, target = view.workflow(bench.workflow_id), bench.engine.core.turns.registry.embedded(view, stale, None)
+        row, target = view.workflow(bench.workflow_id), bench.engine.core.turns.lookups.registry.embedded(view, stale, None)
     assert row is not None
     bench.do("a")
     with pytest.raises(Conflict, match="b: is SCHEDULED"):
@@ -493,7 +491,7 @@ def test_an_event_that_had_to_wait(bench: Bench) -> None:
     held = bench.take("a")
     new = version_2(simple("a"), simple("b"), simple("d"))
     with bench.engine.backend.reading() as view:
-        target = bench.engine.core.turns.registry.embedded(view, new, None)
+        target = bench.engine.core.turns.lookups.registry.embedded(view, new, None)
     now = bench.clock.now()
     data = {"definitionHash": target.digest, "version": 2, "refs": {}}
     event = new_event(bench.workflow_id, EventKind.MIGRATE, now, data)

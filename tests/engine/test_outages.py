@@ -390,14 +390,14 @@ def test_one_that_cannot_go_on_keeps_nobody_else() -> None:
     engine, _, _ = small(Hasty(), lambda: None)
     waits = WorkflowDef.from_json({"name": "waits", "tasks": [task("w", type="WAIT", inputParameters={"duration": "1 s"})]})
     bad, good = engine.start(waits, workflow_id="a"), engine.start(waits, workflow_id="b")
-    prepare = engine.core.turns.prepared
+    prepare = engine.core.turns.decider.prepared
 
     def partly(view: Any, workflow_id: str, *args: Any) -> Any:
         if workflow_id == "a" and engine.clock.now() < T0 + 30_000:
             raise PayloadUnavailable("the bucket is away")
         return prepare(view, workflow_id, *args)
 
-    engine.core.turns.prepared = partly  # type: ignore[method-assign]
+    engine.core.turns.decider.prepared = partly  # type: ignore[method-assign]
     assert not engine.run_until_idle("20s")
     assert (str(bad.status), str(good.status)) == ("RUNNING", "COMPLETED")
     assert good.workflow.ended_at == T0 + 1_000

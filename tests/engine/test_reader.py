@@ -14,9 +14,8 @@ from engine_kit import flow, fork, join, noop, rounds, simple, switch, wait
 
 from conductorlite import Engine, TaskDef, TaskResult, TaskStatus, VirtualClock, WorkflowDef, WorkflowTask
 from conductorlite.decide import decide
-from conductorlite.engine.decisions import Turn
+from conductorlite.engine.decisions import Turn, TurnDecider
 from conductorlite.engine.reader import StoreReader
-from conductorlite.engine.turns import Turns
 from conductorlite.errors import InvalidInput, StorageBusy
 from conductorlite.language import processes
 from conductorlite.model.decisions import Decision, EventKind
@@ -46,12 +45,13 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
         batches[id(self)] = batches.get(id(self), 0) + 1
         return ask(self, read)
 
-    def decided(self: Turns, turn: Turn) -> Decision:
+    def decided(self: TurnDecider, turn: Turn) -> Decision:
+        given: dict[str, Any] = {"environment": self._lookups.environment, "bounds": self._lookups.bounds}
         recording = RecordingReader(turn.reader)
-        first = decide(turn.plan, recording, turn.events, turn.now, environment=self.environment, bounds=self.bounds)
+        first = decide(turn.plan, recording, turn.events, turn.now, **given)
         kinds = tuple(event.kind for event in turn.events)
         turns.append(Seen(kinds, batches.pop(id(turn.reader), 0), recording.rows))
-        again = decide(turn.plan, recording.replay(), turn.events, turn.now, environment=self.environment, bounds=self.bounds)
+        again = decide(turn.plan, recording.replay(), turn.events, turn.now, **given)
         # The rows that the reader has answered are as they were, and those that were made are a turn's own rows, written no more.
         assert attrs.asdict(first, recurse=False) == attrs.asdict(again, recurse=False)
         assert {type(row) for row in (*first.inserted, *first.updated)} <= {TaskRow}
@@ -59,7 +59,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
         return first
 
     monkeypatch.setattr(StoreReader, "_read", counted)
-    monkeypatch.setattr(Turns, "_decided", decided)
+    monkeypatch.setattr(TurnDecider, "decide", decided)
     return turns
 
 
@@ -141,9 +141,9 @@ def test_a_turn_reads_little_in_few_batches_and_decides_once(what: str, seen: li
     def most(length: int) -> dict[tuple[EventKind, ...], int]:
         seen.clear()
         with Engine(clock=VirtualClock(1_900_000_000_000)) as engine:
-            commits = engine.core.turns.commits
+            commits = engine.core.turns.committed.number
             live(engine, behind(length, what), "x" if what == "retries" else "")
-            assert len(seen) <= engine.core.turns.commits - commits
+            assert len(seen) <= engine.core.turns.committed.number - commits
         found: dict[tuple[EventKind, ...], int] = {}
         for turn in seen:
             found[turn.kinds] = max(found.get(turn.kinds, 0), turn.rows)
@@ -274,8 +274,8 @@ def test_rows_that_change_while_a_script_is_carried_out_make_the_turn_begin_anew
 ) -> None:
     """What is read after it would be of another instant."""
     decided: list[Turn] = []
-    real = Turns._decided
-    monkeypatch.setattr(Turns, "_decided", lambda self, turn: decided.append(turn) or real(self, turn))
+    real = TurnDecider.decide
+    monkeypatch.setattr(TurnDecider, "decide", lambda self, turn: decided.append(turn) or real(self, turn))
     variable = simple("b", input_parameters={"n": "${workflow.variables.n}", "c": "${c.output.x}"})
     run = engine.start(flow(simple("a"), inline("i", "[3].map(Number)[0]"), variable, simple("c")))
 

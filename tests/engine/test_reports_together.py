@@ -116,10 +116,10 @@ def test_a_chain_takes_one_commit_a_task(tmp_path: Path) -> None:
     with Engine(backend, clock=VirtualClock(T0)) as engine:
         engine.start(chain)
         [task] = engine.poll("step")
-        before, polled = engine.core.turns.commits, [task]
+        before, polled = engine.core.turns.committed.number, [task]
         while polled:
             _, polled = engine.update_task(report(polled[0]), poll="step")
-        assert engine.core.turns.commits - before == 6
+        assert engine.core.turns.committed.number - before == 6
 
 
 def test_a_refused_report_polls_for_nothing(tmp_path: Path) -> None:

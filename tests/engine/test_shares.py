@@ -114,7 +114,7 @@ def test_polls_for_what_others_have_taken_change_nothing(tmp_path: Path) -> None
         asked = [
             Asked(workflow_id=message.workflow_id, events=[Taking(data=EMPTY, owner="").poll(message, T0)]) for message in found
         ]
-        replies = [result.replies for result in one.core.turns.run_group(asked) if isinstance(result, TurnResult)]
+        replies = [result.replies for result in one.core.groups.run(asked) if isinstance(result, TurnResult)]
         assert sorted(len(each) for each in replies) == [0, 0, 1]
         after = [two.get(workflow_id).fence for workflow_id in ids]
         assert sorted(late - early for early, late in zip(fences, after, strict=True)) == [0, 0, 1]

@@ -11,7 +11,7 @@ import pytest
 from engine_kit import flow, simple
 
 from conductorlite import Engine
-from conductorlite.engine.starts import StartTurns
+from conductorlite.engine.starts import Starts
 from conductorlite.errors import StorageBusy
 from conductorlite.store.sqlite.backend import SQLiteBackend
 from conductorlite.testing.faults import FaultyBackend
@@ -21,7 +21,7 @@ ONE = flow(simple("a"), name="one")
 
 def at_once(engine: Engine, *starts: Callable[[], Any]) -> list[Any]:
     """What becomes of starts that all come while another thread begins one."""
-    turns: StartTurns = engine.core.turns  # type: ignore[assignment]
+    turns = engine.core.starts
     found: list[Any] = [None] * len(starts)
 
     def begin(number: int) -> None:
@@ -95,16 +95,16 @@ def test_what_nobody_else_may_begin_with_them_is_begun_alone(tmp_path: Path) -> 
 @pytest.mark.parametrize("committed", [True, False])
 def test_who_begins_for_others_may_be_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, committed: bool) -> None:
     """Before the commit the others begin their own, after it they find that they have begun."""
-    real = StartTurns._begin_together
+    real = Starts._begin_together
 
-    def interrupted(turns: StartTurns, firsts: Any) -> None:
+    def interrupted(turns: Starts, firsts: Any) -> None:
         if committed:
             real(turns, firsts)
         raise KeyboardInterrupt
 
     with Engine(SQLiteBackend(tmp_path / "store.db", synchronous="NORMAL")) as engine:
         engine.start(ONE)
-        monkeypatch.setattr(StartTurns, "_begin_together", interrupted)
+        monkeypatch.setattr(Starts, "_begin_together", interrupted)
         found = at_once(engine, *starts(engine))
         begun = [one for one in found if isinstance(one, str)]
         assert [type(one) for one in found if one not in begun] == [KeyboardInterrupt]

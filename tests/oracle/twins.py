@@ -30,11 +30,10 @@ from conductorlite import (
     WorkflowStatus,
 )
 from conductorlite.decide import decide
-from conductorlite.engine.decisions import Turn
+from conductorlite.engine.decisions import Turn, TurnDecider
 from conductorlite.engine.holders import give_back_event
 from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.reader import StoreReader
-from conductorlite.engine.starts import StartTurns
 from conductorlite.errors import Conflict, DefinitionNotFound, ExecutionNotFound, StaleLease, TaskNotFound
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.decisions import Decision, Event
@@ -63,7 +62,7 @@ class LooseClock(VirtualClock):
         self._set = [self.now() - span]
 
 
-class Checked(StartTurns):
+class Checked(TurnDecider):
     """Turns that are decided on what they read, and on the whole."""
 
     matrix: Matrix
@@ -71,16 +70,18 @@ class Checked(StartTurns):
     def decide(self, turn: Turn) -> Decision:
         """The decision on what is read, after it was found equal to the one on the whole."""
         row, now = turn.reader.workflow, turn.now
+        given: dict[str, Any] = {"environment": self._lookups.environment, "bounds": self._lookups.bounds}
+        self._decide_by_answers(turn, given)
         decision = super().decide(turn)
-        with self.backend.reading() as view:
+        with self._lookups.payload_store.backend.reading() as view:
             memo = TurnMemo()
             memo.readings = (now, None)
-            whole = StoreReader(self, view, row, memo)
+            whole = StoreReader(self._lookups, view, row, memo)
             whole.prefetch(everything=True, inbox=True)
             rows = whole.everything()
             whole.prefetch(payloads=[payload for task in rows for payload in (task.input, task.output)])
         whole.leave()
-        again = decide(turn.plan, whole, turn.events, now, environment=self.environment, bounds=self.bounds)
+        again = decide(turn.plan, whole, turn.events, now, **given)
         extended = {task.grafts: whole.plan(row.definition_hash, task.grafts) for task in (*rows, *decision.inserted)}
         assert attrs.asdict(decision, recurse=False) == attrs.asdict(again, recurse=False)
         early = [event.event_id for event in turn.events if event.stored and event.due_at > now]
@@ -88,13 +89,15 @@ class Checked(StartTurns):
         self._record({**extended, (): turn.plan}, rows, decision, turn.events)
         return decision
 
-    def _decided(self, turn: Turn) -> Decision:
-        """The decision, after it was found equal to the one on nothing but the answers it was given."""
+    def _decide_by_answers(self, turn: Turn, given: dict[str, Any]) -> None:
+        """Find the decision equal to the one on nothing but the answers it was given; what goes wrong in it is told by the next."""
         recording = RecordingReader(turn.reader)
-        first = decide(turn.plan, recording, turn.events, turn.now, environment=self.environment, bounds=self.bounds)
-        again = decide(turn.plan, recording.replay(), turn.events, turn.now, environment=self.environment, bounds=self.bounds)
+        try:
+            first = decide(turn.plan, recording, turn.events, turn.now, **given)
+        except Exception:
+            return
+        again = decide(turn.plan, recording.replay(), turn.events, turn.now, **given)
         assert attrs.asdict(first, recurse=False) == attrs.asdict(again, recurse=False)
-        return first
 
     def _record(self, plans: Any, rows: Any, decision: Decision, events: Sequence[Event]) -> None:
         tasks = [task for task in (*rows, *decision.inserted) if task is not None]
@@ -173,7 +176,7 @@ class Twins:
     @staticmethod
     def _engine(store: Backend, bounds: Bounds, semantics: Semantics, matrix: Matrix) -> Engine:
         engine = Engine(store, clock=LooseClock(), config=EngineConfig(bounds=bounds, semantics=semantics, seed="twin"))
-        checked = engine.core.turns
+        checked = engine.core.turns.decider
         checked.__class__ = Checked
         assert isinstance(checked, Checked)
         checked.matrix = matrix

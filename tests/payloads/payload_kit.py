@@ -73,7 +73,7 @@ class Bench:
             config=EngineConfig(ids=lambda: f"w{next(numbers)}", bounds=bounds, payload_codec=codec),
             **options,
         )
-        used = self.engine.core.turns.payload_store.storage
+        used = self.engine.core.turns.lookups.payload_store.storage
         assert used is not None
         self.storage = used
         self.workflow_id = ""

@@ -164,7 +164,7 @@ def test_conductors_thresholds_in_force() -> None:
     kb = {name: getattr(usual, name) for name in SMALL_NAMES}
     assert kb == dict(zip(SMALL_NAMES, (5120, 10240, 5120, 10240, 3072, 10240, 3072, 10240), strict=True))
     with Engine(clock=VirtualClock(0)) as engine:
-        storage = engine.core.turns.payload_store.storage
+        storage = engine.core.turns.lookups.payload_store.storage
         assert storage is not None
         definition = flow(simple("a", input_parameters={"n": 1}), output_parameters={})
         with pytest.raises(PayloadTooLarge, match="10485761 bytes"):

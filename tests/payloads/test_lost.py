@@ -27,7 +27,7 @@ BIG = sized(3 * KB)
 
 def forget(bench: Bench) -> None:
     """Have the engine read from the storage again what it remembers."""
-    bench.engine.core.turns.large = type(bench.engine.core.turns.large)(256)
+    bench.engine.core.turns.lookups.large = type(bench.engine.core.turns.lookups.large)(256)
 
 
 def harmed(bench: Bench, harm: Callable[[PayloadStorage, str], None], ref: str) -> str:

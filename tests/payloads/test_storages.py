@@ -101,7 +101,7 @@ def test_another_engine_reads_it_from_s3(tmp_path: Path, s3: Callable[[], Payloa
         payloads=s3(),
         config=EngineConfig(bounds=Bounds(barriers=Barriers(workflow_input_payload_size_threshold=2))),
     ) as engine:
-        storage = engine.core.turns.payload_store.storage
+        storage = engine.core.turns.lookups.payload_store.storage
         assert isinstance(storage, FsspecPayloads)
         run = engine.start(flow(simple("a", input_parameters={"x": "${workflow.input.x}"})), BIG)
     with Engine(tmp_path / "o.db", payloads=storage) as engine:
@@ -163,7 +163,7 @@ def test_where_payloads_lie_by_default(tmp_path: Path) -> None:
         assert external is not None
         assert (tmp_path / "orders.db.payloads" / external.key).stat().st_size == 3 * KB
     with Engine() as engine:
-        assert isinstance(engine.core.turns.payload_store.storage, MemoryPayloads)
+        assert isinstance(engine.core.turns.lookups.payload_store.storage, MemoryPayloads)
 
 
 def test_storages_by_name(tmp_path: Path) -> None:

@@ -71,15 +71,15 @@ def test_an_upload_without_its_commit_is_swept(new_bench: Any, storage: PayloadS
     """What a turn put that was never committed stays for the grace time, then goes; what is referred to stays."""
     bench: Bench = new_bench(storage)
     bench.start(flow(simple("a")), BIG)
-    apply = bench.engine.core.turns._before_apply
+    apply = bench.engine.core.turns.committer.before_apply
 
     def dying(*arguments: Any) -> None:
         raise Crash("between the upload and the commit")
 
-    bench.engine.core.turns._before_apply = dying  # type: ignore[method-assign]
+    bench.engine.core.turns.committer.before_apply = dying  # type: ignore[method-assign]
     with pytest.raises(Crash):
         bench.engine.start(flow(simple("a")), OTHER, workflow_id="never")
-    bench.engine.core.turns._before_apply = apply  # type: ignore[method-assign]
+    bench.engine.core.turns.committer.before_apply = apply  # type: ignore[method-assign]
     assert len(bench.keys()) == 2
     bench.engine.advance("59m")
     assert bench.engine.payloads.sweep("1h") == PayloadSweep(deleted=0, found=0)
@@ -92,27 +92,27 @@ def test_an_upload_without_its_commit_is_swept(new_bench: Any, storage: PayloadS
 def test_a_put_renews_the_grace(new_bench: Any) -> None:
     """An old left-over that is put again for another execution is not swept before its commit, nor after it."""
     bench: Bench = new_bench()
-    apply = bench.engine.core.turns._before_apply
+    apply = bench.engine.core.turns.committer.before_apply
     sweeps: list[PayloadSweep] = []
 
     def dying(*arguments: Any) -> None:
         raise Crash("between the upload and the commit")
 
     turns: Any = bench.engine.core.turns
-    turns._before_apply = dying
+    turns.committer.before_apply = dying
     with pytest.raises(Crash):
         bench.engine.start(flow(simple("a")), BIG, workflow_id="never")
     bench.engine.advance("2d")
-    put = turns.payload_store.put
+    put = turns.lookups.payload_store.put
 
     def put_and_sweep(*arguments: Any) -> Any:
         answer = put(*arguments)
         sweeps.append(bench.engine.payloads.sweep("1d"))
         return answer
 
-    turns._before_apply, turns.payload_store.put = apply, put_and_sweep
+    turns.committer.before_apply, turns.lookups.payload_store.put = apply, put_and_sweep
     bench.start(flow(simple("a")), BIG)
-    turns.payload_store.put = put
+    turns.lookups.payload_store.put = put
     assert sweeps == [PayloadSweep()]
     bench.engine.advance("2d")
     assert bench.engine.payloads.sweep("1d") == PayloadSweep()
@@ -125,15 +125,15 @@ def test_a_removal_between_a_put_and_its_commit(new_bench: Any) -> None:
     first = bench.start(flow(simple("a")), BIG).workflow_id
     bench.do("a")
     turns: Any = bench.engine.core.turns
-    put = turns.payload_store.put
+    put = turns.lookups.payload_store.put
 
     def put_and_remove(*arguments: Any) -> Any:
         answer = put(*arguments)
-        turns.payload_store.put = put
+        turns.lookups.payload_store.put = put
         bench.engine.admin.remove(first)
         return answer
 
-    turns.payload_store.put = put_and_remove
+    turns.lookups.payload_store.put = put_and_remove
     bench.start(flow(simple("a")), BIG)
     assert list(bench.engine.admin.workflow_ids()) == [bench.workflow_id]
     assert bench.keys() == referred(bench.engine) != []
@@ -208,7 +208,7 @@ def test_a_removal_whose_deletion_fails_is_finished_by_a_sweep(new_bench: Any, s
         def delete(self, key: str) -> None:
             raise PayloadUnavailable("no")
 
-    payload_store = bench.engine.core.turns.payload_store
+    payload_store = bench.engine.core.turns.lookups.payload_store
     payload_store.storage = Refusing()  # type: ignore[assignment]
     bench.engine.admin.remove(workflow_id)
     with pytest.raises(PayloadUnavailable):
@@ -279,7 +279,7 @@ def _live(engine: Engine, *tasks: WorkflowTask, result: str) -> None:
         engine.admin.remove("gone-1")
         engine.register(flow(_again("a"), name="removed"))
     engine.payloads.sweep(0)
-    payload_store = engine.core.turns.payload_store
+    payload_store = engine.core.turns.lookups.payload_store
     assert payload_store.storage is not None
     assert sorted(one.key for one in payload_store.storage.list()) == referred(engine)
 

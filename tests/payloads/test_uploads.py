@@ -505,7 +505,7 @@ def test_a_crash_at_every_write(kind: str, every: int) -> None:
     def put(engine: Engine, payload_type: str, number: int) -> str:
         folder = payload_type.lower().replace("_", "/")
         found = engine.payloads.location(f"{folder}/{number:032x}.json", "WRITE", payload_type)
-        storage = engine.core.turns.payload_store.storage
+        storage = engine.core.turns.lookups.payload_store.storage
         assert storage is not None
         storage.put(found.path, json.dumps(document).encode())
         return found.path
@@ -525,7 +525,7 @@ def test_a_crash_at_every_write(kind: str, every: int) -> None:
         engine.run_until_idle()
         assert engine.get("w").output_data == document
         engine.payloads.sweep(0)
-        storage = engine.core.turns.payload_store.storage
+        storage = engine.core.turns.lookups.payload_store.storage
         assert storage is not None
         assert [one.key for one in storage.list() if one.key.startswith(("workflow/", "task/"))] == []
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conductorlite import Engine, VirtualClock, WorkflowDef
-from conductorlite.engine.turns import Turns
+from conductorlite.engine.commits import Committer
 from conductorlite.errors import ExpressionFailed, FencedOut
 from conductorlite.language.conditions import compile_condition
 from conductorlite.language.printing import collect_lines
@@ -68,15 +68,15 @@ def test_lines_of_python(engine: Engine) -> None:
 
 def test_lines_are_written_once_when_a_turn_is_decided_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also inside the write, where the script is not carried out again."""
-    before, left = Turns._before_apply, [5]
+    before, left = Committer.before_apply, [5]
 
-    def fenced(self: Turns, tx: Any, decision: Any, memo: Any) -> Any:
+    def fenced(self: Committer, tx: Any, decision: Any, memo: Any) -> Any:
         if decision.printed and left[0]:
             left[0] -= 1
             raise FencedOut("another turn was first")
         return before(self, tx, decision, memo)
 
-    monkeypatch.setattr(Turns, "_before_apply", fenced)
+    monkeypatch.setattr(Committer, "before_apply", fenced)
     assert _logs(engine, _inline("i", "console.log('once'); 1")) == {"i": ["once"]}
     assert left == [0]
 

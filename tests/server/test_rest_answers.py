@@ -176,10 +176,10 @@ def test_a_report_hands_over_the_next_task_in_one_commit(engine: Engine) -> None
         task = (await ask("GET", "/api/tasks/poll/step?domain=d")).json()
         for ref in "yz":
             report = {"workflowInstanceId": run, "taskId": task["taskId"], "workerId": "vm"}
-            before = engine.core.turns.commits
+            before = engine.core.turns.committed.number
             task = (await ask("POST", "/api/tasks/update-v2", report | {"status": "COMPLETED"})).json()
             assert (task["referenceTaskName"], task["workerId"], task["domain"]) == (ref, "vm", "d")
-            assert engine.core.turns.commits == before + 1
+            assert engine.core.turns.committed.number == before + 1
         report = {"workflowInstanceId": run, "taskId": task["taskId"], "status": "IN_PROGRESS"}
         assert (await ask("POST", "/api/tasks/update-v2", report)).status_code == 204
 

@@ -250,14 +250,14 @@ def test_a_turn_that_outlasts_its_lease(lock: Lock, fencing: bool) -> None:
     engine = Engine(clock=clock, config=EngineConfig(lock=lock, fencing=fencing))
     engine.start(ONE, workflow_id="w")
     [task] = engine.poll("a")
-    decide, lost = engine.core.turns.decide, []
+    decide, lost = engine.core.turns.decider.decide, []
 
     def slow(turn: Any) -> Any:
         if not lost:
             lost.append(lose(lock))
         return decide(turn)
 
-    engine.core.turns.decide = slow  # type: ignore[method-assign]
+    engine.core.turns.decider.decide = slow  # type: ignore[method-assign]
     engine.update_task(
         TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, lease=task.lease)
     )

@@ -153,7 +153,7 @@ def test_a_store_in_memory_is_in_nobodys_way_until_a_fault_is_asked_for(kind: st
     inner = store.inner()
     assert type(backend.writing()) is type(inner.writing())
     engine = Engine(backend, clock=VirtualClock())
-    assert engine.core.turns.at_hand
+    assert engine.core.turns.lookups.at_hand
     engine.start(flow(task("charge")), workflow_id="one")
     assert backend.journal == []
     engine.start(flow(task("charge")), workflow_id="two")

@@ -86,12 +86,12 @@ def repair(engine: Engine, workflow_id: str) -> str:
 
 def environment(engine: Engine) -> list[Json]:
     """What `${workflow.env.NAME}` stands for."""
-    return [{"name": name, "value": value} for name, value in sorted(engine.core.turns.environment.items())]
+    return [{"name": name, "value": value} for name, value in sorted(engine.core.turns.lookups.environment.items())]
 
 
 def environment_value(engine: Engine, key: str) -> str | None:
     """What one `${workflow.env.NAME}` stands for; nothing if it is not set."""
-    return engine.core.turns.environment.get(key)
+    return engine.core.turns.lookups.environment.get(key)
 
 
 def secret_names(engine: Engine) -> list[str]:

@@ -117,7 +117,7 @@ def _for_worker(engine: Engine, given: Given) -> list[Json]:
 
 def _is_readable(engine: Engine, path: str) -> bool:
     """True if a client can fetch a payload by itself: it has a URI that is signed for it, and is stored as it is."""
-    if engine.core.turns.payload_store.codec is not None:
+    if engine.core.turns.lookups.payload_store.codec is not None:
         return False
     return engine.payloads.location(path).uri.startswith(("https://", "http://"))
 
