@@ -93,7 +93,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "runtime/external.py": ("Feeding",),
         "runtime/handout.py": ("HandOut",),  # `Beginnings` has it while the driver rests
         "runtime/idle.py": ("Standby", "WaitGraph"),
-        "runtime/missing.py": ("WarnOnce",),
+        "runtime/missing.py": ("WaitNews", "WarnOnce"),
         "runtime/pool.py": ("Coroutines",),
         "runtime/registry.py": ("Workers",),
         "store/locks.py": ("InProcessLock",),
