@@ -33,6 +33,7 @@ The tree::
      ├── ReplayDiverged               a replayed execution did not do what its export records
      ├── ResultTimeout (TimeoutError) the result did not come in time, or never can
      │    └── NoWorker                what is waited for needs a worker, and none can come
+     ├── TimedOut (TimeoutError)      raised *in a flow*: a step has run out of time; `except TimedOut` handles it
      ├── WouldDeadlock                a verb would wait for the function that calls it
      ├── WorkflowFailed               the awaited execution ended unsuccessfully
      ├── SourceError                  raised *by a source*: it gives no messages now; asked again later
@@ -165,6 +166,7 @@ __all__ = [
     "StorageUnavailable",
     "TaskFailedTerminally",
     "TaskNotFound",
+    "TimedOut",
     "TooManyOpenFiles",
     "WorkflowFailed",
     "WouldDeadlock",
@@ -210,6 +212,10 @@ class ResultTimeout(ConductorliteError, TimeoutError):
         self.causes = tuple(causes)
         self.explain = explain or Explanation()
         super().__init__("\n".join(filter(None, [*_described(self.causes), text, str(self.explain)])))
+
+
+class TimedOut(ConductorliteError, TimeoutError):
+    """A step of a flow has run out of time: `except TimedOut` around a task, a flow, `human`, `wait` or `receive` handles it."""
 
 
 class NoWorker(ResultTimeout):

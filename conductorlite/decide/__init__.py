@@ -284,7 +284,8 @@ def cause_of(changeset: Changeset, event: Event) -> str | None:
             return _cause_of_poll(said.get("workerId"))
         reason = said.get("reason") if said.get("status") == "IN_PROGRESS" else None
         errors = tuple(said["errorTypes"]) if said.get("errorTypes") else ()
-        return _cause_of_report(said.get("workerId"), said.get("callbackAfterMs"), errors, reason)
+        bases = tuple(said["errorBases"]) if said.get("errorBases") else ()
+        return _cause_of_report(said.get("workerId"), said.get("callbackAfterMs"), errors, bases, reason)
     if sender == event.workflow_id or kind is EventKind.EXTEND_LEASE:
         return None
     row = changeset.workflow
@@ -309,6 +310,8 @@ def _cause_of_poll(worker: str | None) -> str:
 
 
 @lru_cache(maxsize=256, typed=True)
-def _cause_of_report(worker: str | None, callback_ms: int | None, errors: tuple[str, ...], reason: str | None) -> str:
-    cause = {"worker": worker, "callback": callback_ms, "errors": errors, "reason": reason}
+def _cause_of_report(
+    worker: str | None, callback_ms: int | None, errors: tuple[str, ...], bases: tuple[str, ...], reason: str | None
+) -> str:
+    cause = {"worker": worker, "callback": callback_ms, "errors": errors, "bases": bases, "reason": reason}
     return encoded({"kind": str(_REPORT), **{name: value for name, value in cause.items() if value}})

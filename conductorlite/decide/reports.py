@@ -39,7 +39,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import TIMERS, Event, EventKind, Outcome
 from conductorlite.model.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.model.errors import InvariantBroken
-from conductorlite.model.executions import HistoryKind, Task
+from conductorlite.model.executions import TIMED_OUT, HistoryKind, Task
 from conductorlite.model.limits import NO_LIMIT, task_key
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
@@ -279,7 +279,9 @@ def on_give_back(changeset: Changeset, event: Event) -> None:
     if died and task.deaths >= ALONE_AFTER:
         number = task.deaths + 1
         reason = f"its worker's process died {number} times, the last time while it ran alone"
-        changeset.close(task, TaskStatus.TIMED_OUT, reason=f"Task {task.name!r} ({task.ref}): {reason}", deaths=number)
+        changeset.close(
+            task, TaskStatus.TIMED_OUT, error_types=(TIMED_OUT,), reason=f"Task {task.name!r} ({task.ref}): {reason}", deaths=number
+        )
         return
     text = _WHY.get(why, _WHY["stopped"]).format(f"worker {task.worker_id!r}" if task.worker_id else "its worker")
     node = changeset.rows.node(task)
@@ -398,7 +400,7 @@ def on_response_timeout(changeset: Changeset, event: Event) -> None:
         text = f"responseTimeout: {limit} exceeded for the taskId: {task.task_id} with Task Definition: {task.name}"
         if EventKind.RESPONSE_TIMEOUT in changeset.rows.node(task).policy.default_ms:
             text += f" ({_default(changeset)})"
-        changeset.close(task, TaskStatus.TIMED_OUT, reason=text)
+        changeset.close(task, TaskStatus.TIMED_OUT, error_types=(TIMED_OUT,), reason=text)
 
 
 def _seconds(span_ms: int) -> str:
@@ -428,7 +430,7 @@ def _apply_policy(changeset: Changeset, task: Task, deadline: str, reason: str) 
         changeset.put(task, **passed)
         changeset.journal.add(HistoryKind.ALERT, deadline.removesuffix("_at"), ref=task.ref, attempt=task.attempt, reason=reason)
         return
-    task = changeset.close(with_rounds(changeset, task), TaskStatus.TIMED_OUT, reason=reason)
+    task = changeset.close(with_rounds(changeset, task), TaskStatus.TIMED_OUT, error_types=(TIMED_OUT,), reason=reason)
     if policy is not TimeoutPolicy.RETRY:
         fail_workflow(changeset, WorkflowStatus.TIMED_OUT, reason, task)
 

@@ -15,7 +15,7 @@ from conductorlite.language.values import to_text
 from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
-from conductorlite.model.executions import Task
+from conductorlite.model.executions import CANCELED, TIMED_OUT, Task
 from conductorlite.model.later import functions
 from conductorlite.model.policies import derive_id
 from conductorlite.model.scalars import MAX_NESTING
@@ -24,9 +24,11 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 if TYPE_CHECKING:
     from conductorlite.decide.operators.sub_workflow import child_start
     from conductorlite.model.documents import task_to_json, workflow_to_json
+    from conductorlite.model.raised import text_of
 else:
     (child_start,) = functions("conductorlite.decide.operators.sub_workflow", "child_start")
     task_to_json, workflow_to_json = functions("conductorlite.model.documents", "task_to_json", "workflow_to_json")
+    (text_of,) = functions("conductorlite.model.raised", "text_of")
 
 __all__ = ["answer_start", "notify_parent", "on_child_ended", "on_started", "start_failure_workflow"]
 
@@ -56,6 +58,7 @@ def notify_parent(changeset: Changeset) -> None:
             "status": str(changeset.workflow.status),
             "reason": changeset.workflow.reason,
             "output": output,
+            **_raised(changeset),
             **({"asked": True} if changeset.ended_by == workflow.parent_workflow_id else {}),
             **({"problem": problem} if problem else {}),
         },
@@ -63,6 +66,19 @@ def notify_parent(changeset: Changeset) -> None:
         attempt=workflow.parent_attempt,
         generation=workflow.parent_generation,
     )
+
+
+def _raised(changeset: Changeset) -> dict[str, Any]:
+    """What this execution has raised, to the `try` around the task that started it: what the task did that failed it."""
+    row = changeset.workflow
+    if row.status is WorkflowStatus.COMPLETED:
+        return {}
+    failed = next((task for task in changeset.rows.all_failed() if task.task_id == row.failed_task_id), None)
+    if row.status is WorkflowStatus.FAILED and failed is not None:
+        types, bases = failed.error_types, failed.error_bases
+        return {"raised": {"types": types, "bases": bases, "text": text_of(failed)}}
+    types = {WorkflowStatus.TIMED_OUT: (TIMED_OUT,), WorkflowStatus.TERMINATED: (CANCELED,)}.get(row.status, ())
+    return {"raised": {"types": types, "bases": (), "text": row.reason or str(row.status)}}
 
 
 def on_child_ended(changeset: Changeset, event: Event) -> None:
@@ -99,7 +115,10 @@ def _end_with(changeset: Changeset, task: Task, said: Mapping[str, Any]) -> None
     # What the child says of a `subWorkflowId` of its own is about another execution.
     output = {**changeset.documents.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
     kept = changeset.documents.keep(Payload.of(output, bounded=False))
-    changeset.close(task, status, output=kept, reason=reason, child_ended=True)
+    raised = said.get("raised") or {}
+    types, bases = tuple(raised.get("types", ())), tuple(raised.get("bases", ()))
+    fields: dict[str, Any] = {"error_types": types, "error_bases": bases, "error_text": raised.get("text")}
+    changeset.close(task, status, output=kept, reason=reason, child_ended=True, **fields)
 
 
 def on_started(changeset: Changeset, event: Event) -> None:

@@ -141,6 +141,7 @@ def record_report(row: Any, report: Mapping[str, Any]) -> None:
     row.reason, row.traceback = report.get("reason") or None, report.get("traceback")
     row.worker_id = report.get("workerId") or row.worker_id
     row.error_types = tuple(report.get("errorTypes") or ())
+    row.error_bases = tuple(report.get("errorBases") or ())
 
 
 def release_attempt(row: Any, now: int) -> None:

@@ -153,7 +153,7 @@ TYPES: Final = 20
 TYPE_LENGTH: Final = 200
 
 #: Reason, traceback, worker, log and error types of a report without any.
-_NO_TEXTS: Final = (None, None, None, (), ())
+_NO_TEXTS: Final = (None, None, None, (), (), ())
 
 
 def kept_result(result: TaskResult) -> TaskResult:
@@ -188,17 +188,18 @@ def _kept(result: TaskResult) -> TaskResult:
         raise InvalidInput(f"output_data must be a dict, not a {type(result.output_data).__name__}")
     if (
         type(status) is TaskStatus
-        and (result.reason, result.traceback, result.worker_id, result.logs, result.error_types) == _NO_TEXTS
+        and (result.reason, result.traceback, result.worker_id, result.logs, result.error_types, result.error_bases) == _NO_TEXTS
     ):
         return result
     reason, rest = _raw(result.reason), (result.traceback, result.worker_id)
     trace, worker = rest if rest == (None, None) else map(_raw, rest)
     logs = raw_lines(result.logs) if result.logs else ()
     types = tuple([printable(name, TYPE_LENGTH) for name in islice(result.error_types, TYPES)]) if result.error_types else ()
+    bases = tuple([printable(name, TYPE_LENGTH) for name in islice(result.error_bases, TYPES)]) if result.error_bases else ()
     if (
         type(status) is TaskStatus
         and (reason is result.reason and trace is result.traceback and worker is result.worker_id)
-        and (logs is result.logs and types == result.error_types)
+        and (logs is result.logs and (types, bases) == (result.error_types, result.error_bases))
     ):
         return result
     return attrs.evolve(
@@ -209,7 +210,13 @@ def _kept(result: TaskResult) -> TaskResult:
         worker_id=worker,
         logs=logs,
         error_types=types,
+        error_bases=bases,
     )
+
+
+def _types_said(result: TaskResult) -> dict[str, list[str]]:
+    bases = {"errorBases": list(result.error_bases)} if result.error_bases else {}
+    return {"errorTypes": list(result.error_types), **bases}
 
 
 def cut_result(result: TaskResult) -> TaskResult:
@@ -406,7 +413,7 @@ class Reports(Part):
         if result.traceback is not None:
             given["traceback"] = result.traceback
         if result.error_types:
-            given["errorTypes"] = list(result.error_types)
+            given |= _types_said(result)
         given["callbackAfterMs"] = result.callback_after_ms
         if result.worker_id is not None:
             given["workerId"] = result.worker_id
@@ -531,4 +538,5 @@ def _scrubbed(task: Task, result: TaskResult, scrubber: Scrubber) -> TaskResult:
         traceback=scrubber.text(result.traceback) if result.traceback else None,
         worker_id=scrubber.text(result.worker_id) if result.worker_id else None,
         error_types=tuple(map(scrubber.text, result.error_types)),
+        error_bases=tuple(map(scrubber.text, result.error_bases)),
     )

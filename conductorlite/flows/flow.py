@@ -448,19 +448,30 @@ def join(*on: Any, name: str | None = None, fields: More = None) -> Any:
 
 
 def wait(
-    duration: Span | None = None, *, until: Instant | Reference | None = None, name: str | None = None, fields: More = None
+    duration: Span | None = None,
+    *,
+    until: Instant | Reference | None = None,
+    timeout: Span | None = None,
+    name: str | None = None,
+    fields: More = None,
 ) -> Any:
     """Wait for a length of time, until an instant, or, with neither, until `engine.signal` completes the step (WAIT).
 
     `until` is a whole minute. Conductor's own form, `2030-01-31 09:00 PST`, is kept as it is; without a zone that is UTC.
+    `timeout` is how long it waits for a signal at most: then it raises TimedOut.
     """
     build = current("wait()")
     given: dict[str, Any] = {}
+    definition = None
+    if timeout is not None:
+        if duration is not None or until is not None:
+            raise BuildError("wait(): a timeout is for a wait for a signal, without a duration or an instant")
+        definition = TaskDef(name=name or "wait", timeout_ms=to_span(timeout))
     if duration is not None:
         given["duration"] = _duration(build, duration)
     if until is not None:
         given["until"] = build.written(until if isinstance(until, Reference) else _until(until))
-    step = build.operator(TaskType.WAIT, "wait", name, fields, input_parameters=given)
+    step = build.operator(TaskType.WAIT, "wait", name, fields, input_parameters=given, task_definition=definition)
     return Reference(f"{step.ref}.output", step)
 
 
@@ -502,7 +513,8 @@ def human(
 ) -> R:
     """Wait for a person, who completes the step with what `returns` says (HUMAN). `given` is the input that the person sees.
 
-    `timeout` is how long one attempt waits; with `retry` others follow, in which the person is asked again. What does not fit
+    `timeout` is how long one attempt waits: then it raises TimedOut; with `retry` others follow, in which the person is asked
+    again. What does not fit
     `returns`, or has an entry that it does not know, is refused with InvalidInput where it is sent, by an engine that has the flow;
     the step goes on waiting.
     """
@@ -529,13 +541,20 @@ def receive(
 ) -> R:
     """Wait for the next message of a topic, which `engine.send` sends, and give its value (PULL_WORKFLOW_MESSAGES).
 
-    After the `timeout`, if there is one, the value is null.
+    After the `timeout`, if there is one, it raises TimedOut in a flow that is read; in one that is built by calls it is null.
     """
     build = current("receive()")
     given = {"topic": build.written(topic)}
-    if timeout is not None:
+    definition = None
+    if timeout is not None and build.reads:
+        if isinstance(timeout, Reference):
+            raise BuildError("receive(): its timeout is known when the flow is compiled")
+        definition = TaskDef(name=name or "receive", timeout_ms=to_span(timeout))
+    elif timeout is not None:
         given["duration"] = _duration(build, timeout)
-    step = build.operator(TaskType.PULL_WORKFLOW_MESSAGES, "receive", name, fields, input_parameters=given)
+    step = build.operator(
+        TaskType.PULL_WORKFLOW_MESSAGES, "receive", name, fields, input_parameters=given, task_definition=definition
+    )
     return cast(R, Reference(f"{step.ref}.output.messages[0].payload", step))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, TypeVar, cast, overload
 
@@ -17,7 +17,7 @@ from conductorlite.model.errors import BuildError
 from conductorlite.plan.tree import walk
 
 __all__ = [
-    "Attempt", "Case", "Loop", "Match", "Parallel", "attempt", "each", "join_branches", "match", "otherwise", "over",
+    "Attempt", "Case", "Loop", "Match", "Parallel", "attempt", "each", "enclosed", "join_branches", "match", "otherwise", "over",
     "parallel", "repeat", "when",
 ]  # fmt: skip
 
@@ -407,13 +407,28 @@ def _attempted(build: Build, ref: str, inner: Block) -> Step:
             f"{ref}: {lost.task_reference_name} sets a variable in an attempt, which runs as a workflow of its own and has its own "
             "variables: set it after the attempt"
         )
-    own = set(build.steps_of(inner))
+    definition, given = enclosed(WorkflowDef(name=f"{build.name}_{ref}", tasks=inner.tasks), set(build.steps_of(inner)))
+    param = SubWorkflowParams(name=definition.name, version=definition.version, workflow_definition=definition)
+    return build.operator(TaskType.SUB_WORKFLOW, ref, None, input_parameters=given, sub_workflow_param=param, optional=True)
+
+
+def enclosed(inner: WorkflowDef, own: Collection[str]) -> tuple[WorkflowDef, dict[str, str]]:
+    """Steps of a flow as a workflow of their own, and the input that it gets: what they read of the flow around them.
+
+    `own` are their reference names. The variables that they set are their own too.
+    """
+    variables = {
+        f"workflow.variables.{name}"
+        for place in walk(inner)
+        if place.task.type == TaskType.SET_VARIABLE
+        for name in place.task.input_parameters
+    }
     given: dict[str, str] = {}
     names: dict[str, str] = {}
 
     def moved(found: re.Match[str]) -> str:
         path = found[1]
-        if re.split(r"[.\[]", path)[0] in own:
+        if re.split(r"[.\[]", path)[0] in own or any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in variables):
             return found[0]
         if path not in names:
             names.update(names_of(tuple(Reference(one, None) for one in (*names, path))))
@@ -427,6 +442,4 @@ def _attempted(build: Build, ref: str, inner: Block) -> Step:
             return {name: through(entry, name) for name, entry in value.items()}
         return [through(entry) for entry in value] if isinstance(value, list) else value
 
-    definition = WorkflowDef.from_json(through(WorkflowDef(name=f"{build.name}_{ref}", tasks=inner.tasks).to_json()))
-    param = SubWorkflowParams(name=definition.name, version=definition.version, workflow_definition=definition)
-    return build.operator(TaskType.SUB_WORKFLOW, ref, None, input_parameters=given, sub_workflow_param=param, optional=True)
+    return WorkflowDef.from_json(through(inner.to_json())), given

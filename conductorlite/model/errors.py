@@ -59,6 +59,7 @@ __all__ = [
     "TaskNotFound",
     "TooManyOpenFiles",
     "WouldDeadlock",
+    "raised_by",
 ]
 
 
@@ -124,6 +125,15 @@ class ExpressionFailed(ConductorliteError):
 
     #: Of an expression of Python, the type of the exception that it raised.
     error_types: tuple[str, ...] = ()
+    #: The classes above it, but for those that are known by its name.
+    error_bases: tuple[str, ...] = ()
+
+
+def raised_by(error: Exception) -> dict[str, tuple[str, ...]]:
+    """The fields of an attempt that say which exception an expression has raised."""
+    if not isinstance(error, ExpressionFailed) or not error.error_types:
+        return {}
+    return {"error_types": error.error_types, "error_bases": error.error_bases}
 
 
 class MissingExtra(ConductorliteError, ImportError):

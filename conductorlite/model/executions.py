@@ -17,6 +17,8 @@ from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import InNotebook, cut, plain_ms
 
 __all__ = [
+    "CANCELED",
+    "TIMED_OUT",
     "AgendaEntry",
     "Explanation",
     "HistoryEvent",
@@ -160,7 +162,8 @@ class TaskResult:
 
     `callback_after_ms` says, with IN_PROGRESS, after how long the task is offered again. `lease` is the one the task was
     polled with: an older one raises StaleLease; without one the report is accepted while the attempt is open. `error_types` are
-    the types of what was raised and of what that came from, as a traceback names them, outermost first.
+    the types of what was raised and of what that came from, as a traceback names them, outermost first; `error_bases` the classes
+    above the first of them that are not Python's own to know, nearest first, for the `except` of a flow.
     `external_output_payload_storage_path` stands for an output that was uploaded where `payloads.location` said.
     """
 
@@ -171,6 +174,7 @@ class TaskResult:
     reason: str | None = None
     traceback: str | None = None
     error_types: Sequence[str] = ()
+    error_bases: Sequence[str] = ()
     callback_after_ms: int = attrs.field(default=0, converter=plain_ms)
     worker_id: str | None = None
     lease: int | None = None
@@ -214,6 +218,11 @@ class Explanation:
             return ""
         first, *others = self.reasons
         return "".join([first.text, *(f"{'; ' if reason.further else '. '}{reason.text}" for reason in others), "."])
+
+
+#: The type of what a task raises, to a flow, that runs out of time, and of one whose execution is terminated.
+TIMED_OUT: Final = "conductorlite.errors.TimedOut"
+CANCELED: Final = "asyncio.CancelledError"
 
 
 def printed_ref(base_ref: str, iterations: Sequence[int]) -> str:
@@ -282,6 +291,10 @@ class Task(_Documents):
     traceback: str | None = None
     #: Types of the exception that its worker raised and of those that it came from, as a traceback names them, outermost first.
     error_types: tuple[str, ...] = ()
+    #: Classes above the first of them, where that is not one of Python's own, nearest first.
+    error_bases: tuple[str, ...] = ()
+    #: SUB_WORKFLOW: the text of what its execution raised; of other tasks the reason has it.
+    error_text: str | None = None
     worker_id: str | None = None
     domain: str | None = None
     #: Number of the lease under which the task is held, by a worker or by a child that was notified to go on; 0 when it is not
@@ -509,6 +522,7 @@ def own_task(row: Task) -> Any:
     copy.attempt, copy.first_attempt, copy.generation = row.attempt, row.first_attempt, row.generation
     copy.seq, copy.input, copy.output = row.seq, row.input, row.output
     copy.reason, copy.traceback, copy.error_types = row.reason, row.traceback, row.error_types
+    copy.error_bases, copy.error_text = row.error_bases, row.error_text
     copy.worker_id, copy.domain, copy.lease = row.worker_id, row.domain, row.lease
     copy.holder, copy.deaths, copy.poll_count = row.holder, row.deaths, row.poll_count
     copy.scheduled_at, copy.first_scheduled_at, copy.due_at = row.scheduled_at, row.first_scheduled_at, row.due_at

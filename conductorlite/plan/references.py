@@ -171,7 +171,7 @@ class _Reading:
         if root == "workflow":
             known, whose = WORKFLOW_MEMBERS, "a workflow"
         elif root in self._scope.by_ref:
-            known, whose = TASK_MEMBERS, "a task"
+            known, whose = (*TASK_MEMBERS, "error"), "a task"
         else:
             return
         if member not in known and member not in _OTHERS:

@@ -7,6 +7,7 @@ The task that a worker function carries out, known to whatever it calls: for its
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -107,6 +108,7 @@ _CAUSE: Final = BaseException.__dict__["__cause__"]
 _CONTEXT: Final = BaseException.__dict__["__context__"]
 
 #: How a class is called, and where it stands.
+_MRO: Final = type.__dict__["__mro__"]
 _QUALNAME: Final = type.__dict__["__qualname__"]
 _MODULE: Final = type.__dict__["__module__"]
 
@@ -280,6 +282,7 @@ def _own_report(task: Task, result: TaskResult) -> TaskResult:
         reason=kept.reason,
         traceback=kept.traceback,
         error_types=kept.error_types,
+        error_bases=kept.error_bases,
         callback_after_ms=kept.callback_after_ms,
         worker_id=kept.worker_id,
         lease=task.lease,
@@ -333,6 +336,7 @@ def raised(task: Task, error: BaseException) -> TaskResult:
         reason=text if said else f"{shown}: {text}",
         traceback=_traceback(error, single=single),
         error_types=types,
+        error_bases=_bases(kind),
     )
 
 
@@ -376,6 +380,15 @@ def _name(kind: type) -> str:
     if type(module) is str and module in ("builtins", "__main__"):
         return printable(name, TYPE_LENGTH)
     return printable(f"{printable(module, RAW_LENGTH)}.{name}", TYPE_LENGTH)
+
+
+@lru_cache(maxsize=256)
+def _bases(kind: type) -> tuple[str, ...]:
+    """The names of the classes above that of an exception; of one of Python's own they are known by its name."""
+    if getattr(builtins, _name(kind), None) is kind:
+        return ()
+    above = [one for one in _MRO.__get__(kind)[1:] if issubclass(one, BaseException) and one not in (Exception, BaseException)]
+    return tuple([_name(one) for one in above[:TYPES]])
 
 
 def _names(kind: type) -> tuple[str, str]:

@@ -105,11 +105,13 @@ class Cassette:
                 status = TaskStatus(said["status"])
                 known = {"status": status, "output_data": said["output"], "reason": said["reason"]}
                 known |= {"callback_after_ms": said.get("callbackAfterMs", 0), "error_types": said.get("errorTypes", ())}
+                known |= {"error_bases": said.get("errorBases", ())}
                 return TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, **known)
             result = call(worker, context)
             if isinstance(result, TaskResult):
                 said = {"status": str(result.status), "output": dict(result.output_data), "reason": result.reason}
                 more = {"callbackAfterMs": result.callback_after_ms, "errorTypes": list(result.error_types)}
+                more |= {"errorBases": list(result.error_bases)}
                 self._answers[key].append(said | {name: value for name, value in more.items() if value})
             return result
 

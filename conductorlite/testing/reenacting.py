@@ -157,6 +157,7 @@ def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[
         "callbackAfterMs": cause.get("callback", 0),
         "workerId": cause.get("worker"),
         "errorTypes": cause.get("errors"),
+        "errorBases": cause.get("bases"),
         # A worker that only sets something going is distinguished from one that completes the task by its lease.
         "lease": task.lease if not moved and line.status == TaskStatus.COMPLETED else None,
     }

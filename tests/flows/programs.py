@@ -21,7 +21,7 @@ from conductorlite import Engine, VirtualClock, flow, task
 from conductorlite.errors import WorkflowFailed
 from conductorlite.flows import Flow
 
-__all__ = ["Outcome", "Program", "as_flow", "as_python", "compiled", "nested_kinds", "program"]
+__all__ = ["Outcome", "Program", "as_flow", "as_python", "compiled", "has_fork", "nested_kinds", "program"]
 
 Anything = int | str | float | bool | list[Any] | dict[str, Any] | None
 
@@ -56,7 +56,7 @@ def said(text: str) -> str:
 @task
 def shown(value: int | str | list[int]) -> str:
     """Any value as a text."""
-    _calls.append(("shown", value))
+    _calls.append(("shown", list(value) if isinstance(value, list) else value))
     return str(value)[:20]
 
 
@@ -79,18 +79,39 @@ def picky(number: int) -> int:
     return number
 
 
-TASKS = {"plus": plus, "listed": listed, "said": said, "shown": shown, "flaky": flaky, "picky": picky}
+class Missing(KeyError):
+    """Raised by a task."""
+
+
+@task(retry=0)
+def missing(number: int) -> int:
+    """Raises for every even number."""
+    _calls.append(("missing", number))
+    if number % 2 == 0:
+        raise Missing(f"no {number}")
+    return number
+
+
+TASKS = {"missing": missing, "plus": plus, "listed": listed, "said": said, "shown": shown, "flaky": flaky, "picky": picky}
 NUMBERS = (0, 1, 2, 3, -1, 7, 100, 2**60)
 TEXTS = ("", "a", "héllo 😀", "a,b,c", "  x ")
 
 
 @attrs.frozen(eq=True)
 class Outcome:
-    """How a program ended: its value with its type, or the exception; and the calls it has made."""
+    """How a program ended: its value with its type, or the exception; and the calls it has made.
+
+    Calls of a fork are made at once, in any order.
+    """
 
     value: Any
     raised: str | None
     calls: list[tuple[str, Any]]
+
+    def agrees(self, other: Outcome, *, forks: bool) -> bool:
+        """Whether another one is the same, for a program with or without forks."""
+        mine, theirs = (sorted(map(repr, one.calls)) if forks else one.calls for one in (self, other))
+        return (self.value, self.raised, mine) == (other.value, other.raised, theirs)
 
 
 @attrs.frozen
@@ -127,7 +148,7 @@ class _Writer:
             return self.chance.choice(self.names["int"])
         deeper = depth + 1
         if kind == 6 and calls:
-            return f"{self.pick('plus', 'flaky', 'picky')}({self.number(deeper)})"
+            return f"{self.pick('plus', 'flaky', 'picky', 'missing')}({self.number(deeper)})"
         if kind == 7:
             return f"len({self.sequence(deeper, calls)})"
         if kind == 8:
@@ -156,7 +177,11 @@ class _Writer:
         if kind == 4 and calls:
             return f"shown({self.pick(self.number, self.text, self.sequence)(deeper)})"
         if kind == 5:
-            return f'f"<{{{self.number(deeper, False)}}}>"' if calls else f"str({self.number(deeper, False)})"
+            return (
+                f'f"{self.pick("<", "")}{{{self.number(deeper, False)}}}{self.pick(">", "")}"'
+                if calls
+                else f"str({self.number(deeper, False)})"
+            )
         if kind == 6:
             return f"({self.text(deeper, calls)}).{self.pick('upper()', 'strip()', 'title()', 'lower()')}"
         if kind == 7:
@@ -208,7 +233,7 @@ class _Writer:
     def line(self, text: str, indent: int) -> None:
         self.lines.append("    " * indent + text)
 
-    def block(self, indent: int, loop: bool) -> None:
+    def block(self, indent: int, loop: bool, again: str = "") -> None:
         before = {kind: list(names) for kind, names in self.names.items()}
         for _ in range(self.chance.randrange(1, 4)):
             if self.left <= 0:
@@ -216,6 +241,8 @@ class _Writer:
             self.statement(indent, loop)
         if loop and self.chance.random() < 0.2:
             self.line(self.pick("break", "continue"), indent)
+        elif again and self.chance.random() < 0.2:
+            self.line(again, indent)
         elif self.chance.random() < 0.06:
             self.line(f"raise {self.pick('ValueError', 'KeyError', 'LookupError')}({self.any()[1]})", indent)
         elif self.chance.random() < 0.12:
@@ -241,7 +268,7 @@ class _Writer:
         elif kind == 5 and self.chance.random() < 0.3:
             self.line(f"assert {self.test(1)}, {self.text(1)}", indent)
         elif kind == 5:
-            self.line(f"{self.pick('plus', 'picky')}({self.number(1)})", indent)
+            self.line(f"{self.pick('plus', 'picky', 'missing')}({self.number(1)})", indent)
         elif kind in (6, 7, 8):
             self.branches(indent, loop)
         elif kind == 9 and self.loops < 2:
@@ -280,15 +307,37 @@ class _Writer:
             self.block(indent + 2, loop)
 
     def attempt(self, indent: int, loop: bool) -> None:
-        name = self.chance.choice(self.names["int"])
         self.line("try:", indent)
-        head = self.pick(f"{name} = ", "", "return ") if self.chance.random() < 0.5 else f"{name} = "
-        self.line(f"{head}{self.pick('picky', 'picky', 'flaky')}({self.pick('a', 'b', '3', name)})", indent + 1)
-        self.line("except Exception:", indent)
-        self.block(indent + 1, loop)
         if self.chance.random() < 0.4:
+            name = self.chance.choice(self.names["int"])
+            head = self.pick(f"{name} = ", "", "return ") if self.chance.random() < 0.5 else f"{name} = "
+            call = f"{self.pick('picky', 'picky', 'missing', 'flaky')}({self.pick('a', 'b', '3', name)})"
+            self.line(f"{head}{call}", indent + 1)
+        else:
+            self.block(indent + 1, loop)
+        handlers = self.chance.sample(
+            ["ValueError", "LookupError", "(KeyError, TypeError)", "Missing", "Exception"], self.pick(0, 1, 1, 2)
+        )
+        if "Exception" in handlers:
+            handlers.append(handlers.pop(handlers.index("Exception")))
+        for handler in handlers:
+            self.handler(handler, indent, loop)
+        if handlers and self.chance.random() < 0.3:
             self.line("else:", indent)
             self.block(indent + 1, loop)
+        if not handlers or self.chance.random() < 0.25:
+            self.line("finally:", indent)
+            self.block(indent + 1, False)
+
+    def handler(self, kind: str, indent: int, loop: bool) -> None:
+        named = self.chance.random() < 0.5
+        self.line(f"except {kind}{' as error' if named else ''}:", indent)
+        if named:
+            name = f"s{next(self.fresh)}"
+            said = self.pick("str(error)", 'f"{error}"', "type(error).__name__ + str(error)")
+            self.line(f"{name} = {said}", indent + 1)
+            self.line(f"s = {name}", indent + 1)
+        self.block(indent + 1, loop, self.pick("raise", "raise error") if named else "raise")
 
     def counted(self, indent: int) -> None:
         name = f"w{next(self.fresh)}"
@@ -354,7 +403,7 @@ def function_of(made: Program) -> Any:
     file = f"<program {next(_numbers)}>"
     source = f"from __future__ import annotations\n{made.source}"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    names: dict[str, Any] = {**TASKS, "Anything": Anything, "Any": Any}
+    names: dict[str, Any] = {**TASKS, "Missing": Missing, "Anything": Anything, "Any": Any}
     exec(compile(source, file, "exec", dont_inherit=True), names)
     return names["program"]
 
@@ -402,6 +451,11 @@ def _typed(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_typed(one) for one in value]
     return type(value).__name__, value
+
+
+def has_fork(made: Program) -> bool:
+    """Whether a program calls tasks in a list."""
+    return any(f"[{name}(v" in made.source for name in TASKS)
 
 
 def nested_kinds(source: str) -> Counter[tuple[str, str]]:

@@ -11,7 +11,7 @@ import attrs
 import pytest
 
 from conductorlite import AsyncEngine, Engine, TaskStatus, VirtualClock, WorkflowStatus, flow, task
-from conductorlite.errors import BuildError, InvalidInput, WorkflowFailed
+from conductorlite.errors import BuildError, InvalidInput, TimedOut, WorkflowFailed
 from conductorlite.flows import each, match, over, parallel, receive, repeat, set_variables, start, sub, variable, wait, when
 
 from trips import Receipt, booking, charge, list_rooms, notify, payment, quote, total  # isort: skip
@@ -233,15 +233,16 @@ class Paid:
 @flow
 def paying() -> str:
     """A flow that is read, and receives one message."""
-    paid = receive("payments", Paid, timeout="1 day")
-    if paid is None:
+    try:
+        paid = receive("payments", Paid, timeout="1 day")
+    except TimedOut:
         return "nobody paid"
     return paid.payer
 
 
 @pytest.mark.parametrize(("sent", "returned"), [([], "nobody paid"), ([{"payer": "Ada"}], "Ada")])
 def test_a_flow_that_is_read_receives_a_message(store: Path | None, sent: list[Any], returned: str) -> None:
-    """Its value is a record, and null when the timeout is over."""
+    """Its value is a record, and it raises TimedOut when the timeout is over."""
     with Engine(store, workers=[paying], clock=VirtualClock(0)) as engine:
         run = engine.start(paying)
         for one in sent:

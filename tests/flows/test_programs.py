@@ -11,7 +11,7 @@ import pytest
 
 from conductorlite.errors import BuildError
 
-from programs import as_flow, as_python, compiled, nested_kinds, program  # isort: skip
+from programs import as_flow, as_python, compiled, has_fork, nested_kinds, program  # isort: skip
 
 #: What the language of flows leaves out, in the words of its errors.
 REFUSED = (
@@ -39,7 +39,9 @@ def compare(seed: int, store: Path | None, size: int = 9) -> bool:
             return False
         raise
     # Python comes second: a list that grows while a loop goes over it, which is refused, would never end there.
-    assert as_flow(made, flow, store) == as_python(made), f"{seed}\n{made.source}\n{made.arguments}"
+    found, wanted = as_flow(made, flow, store), as_python(made)
+    if not found.agrees(wanted, forks=has_fork(made)):
+        assert found == wanted, f"{seed}\n{made.source}\n{made.arguments}"
     return True
 
 
@@ -65,7 +67,8 @@ def test_many_programs(first: int) -> None:
 
 def test_what_the_programs_have() -> None:
     """Every kind of statement occurs within every kind that holds statements."""
-    found = sum((nested_kinds(program(seed).source) for seed in range(300)), Counter[tuple[str, str]]())
-    outer = ("If", "For", "While", "match_case", "FunctionDef")
-    inner = ("Assign", "AugAssign", "If", "For", "While", "Match", "Return", "Expr")
-    assert [(one, other) for one in outer for other in inner if not found[one, other]] == []
+    found = sum((nested_kinds(program(seed).source) for seed in range(600)), Counter[tuple[str, str]]())
+    outer = ("If", "For", "While", "match_case", "Try", "ExceptHandler", "FunctionDef")
+    inner = ("Assign", "AugAssign", "If", "For", "While", "Match", "Try", "Return", "Raise", "Expr")
+    missing = {(one, other) for one in outer for other in inner if not found[one, other]}
+    assert missing <= {("FunctionDef", "Raise")}

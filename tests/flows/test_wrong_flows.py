@@ -20,7 +20,7 @@ import pytest
 
 from conductorlite import Engine, VirtualClock, flow, task
 from conductorlite.errors import BuildError
-from conductorlite.flows import now, parallel
+from conductorlite.flows import now, parallel, receive, terminate
 
 from trips import Flight, book_flight, list_rooms, notify, payment, quote  # isort: skip
 
@@ -61,7 +61,8 @@ NAMES: dict[str, Any] = {
     "book_flight": book_flight, "datetime": datetime, "dt": dt, "Flight": Flight, "json": json,
     "list_rooms": list_rooms, "maybe": maybe,
     "load_rates": load_rates, "notify": notify, "now": now, "Opened": Opened, "os": os, "parallel": parallel,
-    "payment": payment, "quote": quote, "random": random, "send_mail": send_mail, "sys": sys, "time": time,
+    "payment": payment, "quote": quote,
+    "receive": receive, "terminate": terminate, "random": random, "send_mail": send_mail, "sys": sys, "time": time,
     "unannotated": unannotated, "uuid": uuid,
 }  # fmt: skip
 
@@ -103,21 +104,35 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "raise from": ("raise ValueError('x') from KeyError('y')  #!", ("`from` is not part of a flow",)),
     "raise of two values": ("raise ValueError(order, number)  #!", ("given its text and nothing else",)),
     "raise of a task's error": ("raise UnicodeDecodeError('x')  #!", ("makes its text by code of its own", "@task")),
-    "try of several": (
-        "try:\n    x = notify(order)\n    notify(x)  #!\nexcept Exception:\n    pass",
-        ("tries one call", "in `else`"),
+    "except of what is no class": (
+        "try:\n    notify(order)\nexcept notify:  #!\n    pass",
+        ("handles classes of exceptions", "`except ValueError:`"),
     ),
-    "try of an expression": ("try:\n    x = 1 / number  #!\nexcept Exception:\n    x = 0\nnotify(str(x))", ("tries one call",)),
-    "try with what is computed": (
-        "try:\n    notify(str(1 / number))  #!\nexcept Exception:\n    pass",
-        ("may raise by itself", "before the `try`"),
+    "except of the end": (
+        "try:\n    notify(order)\nexcept KeyboardInterrupt:  #!\n    pass",
+        ("no step raises KeyboardInterrupt", "`except Exception:`"),
     ),
-    "except of a type": (
-        "try:\n    notify(order)\nexcept ValueError:  #!\n    pass",
-        ("one `except Exception:`", "return which error it was"),
+    "an exception as a value": (
+        "try:\n    notify(order)\nexcept Exception as error:\n    notify(error)  #!",
+        ("'error' is an exception, which is no JSON", "`str(error)`"),
     ),
-    "except with a name": ("try:\n    notify(order)\nexcept Exception as error:  #!\n    pass", ("has no name in a flow",)),
-    "finally": ("try:\n    notify(order)\nfinally:\n    notify('end')  #!", ("`finally` is not part of a flow",)),
+    "an exception after its handler": (
+        "error = None\ntry:\n    notify(order)\nexcept Exception as error:\n    pass\nnotify(str(error))  #!",
+        ("'error' is gone after its `except`", "assign what is needed of it"),
+    ),
+    "a name that the try may not assign": (
+        "try:\n    sent = notify(order)\n    notify(sent)\nexcept Exception:\n    pass\nnotify(sent)  #!",
+        ("'sent' may be unassigned here", "assign it before the `try`"),
+    ),
+    "a message within a try": (
+        "try:\n    text = receive('news', str)  #!\n    notify(text)\nexcept Exception:\n    pass",
+        ("which gets none", "receive it before the `try`"),
+    ),
+    "terminate within a try": (
+        "try:\n    notify(order)  #!\n    terminate('FAILED', 'no')\nexcept Exception:\n    pass",
+        ("would end those alone", "write it after the `try`"),
+    ),
+    "except star": ("try:\n    notify(order)\nexcept* ValueError:\n    pass", ("`except*` is not part of a flow", "`except`")),
     "yield": ("yield notify(order)  #!", ("does not yield", "return the values")),
     "walrus": ("if (x := notify(order)) == 'a':  #!\n    notify(x)", ("`:=`", "assign the name in a statement")),
     "a lambda that calls": ("xs = sorted(items, key=lambda x: notify(x))  #!\nnotify(xs[0])", ("lambda", "in a statement")),

@@ -7,6 +7,7 @@ ten-thousandth. The output of all rounds is collected once, when the loop ends. 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from conductorlite.decide.changeset.changeset import Changeset
@@ -16,7 +17,7 @@ from conductorlite.language.conditions import is_true
 from conductorlite.language.templates import Template
 from conductorlite.language.values import MISSING, Json
 from conductorlite.model.canonical import Payload
-from conductorlite.model.errors import ExpressionFailed, InvalidInput
+from conductorlite.model.errors import ExpressionFailed, InvalidInput, raised_by
 from conductorlite.model.executions import HistoryKind, Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
@@ -55,7 +56,7 @@ def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
         again = _again(changeset, node, loop, items)
     except (ExpressionFailed, InvalidInput) as error:
         changeset.documents.strict = False
-        raised = error.error_types if isinstance(error, ExpressionFailed) else ()
+        raised = raised_by(error)
         reason = str(error) if raised else f"Unable to evaluate condition {node.task.loop_condition}, exception {error}"
         _end(changeset, loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason, raised)
         return
@@ -96,14 +97,14 @@ def round_output(number: int) -> Payload:
     return kept
 
 
-def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None, raised: tuple[str, ...] = ()) -> None:
+def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None, raised: Mapping[str, Any] | None = None) -> None:
     """End a loop with what its rounds put out; more than can be kept fails it for good."""
     try:
         output = changeset.documents.payload({"iteration": 0}) if loop.round == 0 else loop_payload(changeset, loop)
     except InvalidInput as error:
         changeset.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
     else:
-        changeset.close(loop, status, output=output, reason=reason, error_types=raised)
+        changeset.close(loop, status, output=output, reason=reason, **(raised or {}))
 
 
 def with_rounds(changeset: Changeset, loop: Task) -> Task:

@@ -6,17 +6,22 @@ Source of the rule: Conductor's `ParametersUtils.getTaskInputV2`. A reference in
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.language.jsonpath import Reads
 from conductorlite.language.values import MISSING, TASK_MEMBERS, WORKFLOW_MEMBERS, Json, Missing
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Task, printed_ref
-from conductorlite.model.later import pattern
+from conductorlite.model.later import functions, pattern
 from conductorlite.model.scalars import MAX_DEPTH, MAX_SIZE, encoded
 from conductorlite.model.statuses import shown_status
 from conductorlite.plan.compile import Node
+
+if TYPE_CHECKING:
+    from conductorlite.model.raised import error_of
+else:
+    (error_of,) = functions("conductorlite.model.raised", "error_of")
 
 __all__ = [
     "LOOP_KEYS",
@@ -96,6 +101,8 @@ class ExpressionContext:
         if root == "workflow":
             return _workflow_member(self._changeset, member) if member in WORKFLOW_MEMBERS else MISSING
         task = self._changeset.rows.latest(root)
+        if task is not None and member == "error":
+            return error_of(task)
         if task is None or member not in TASK_MEMBERS:
             return MISSING
         if member == "output":

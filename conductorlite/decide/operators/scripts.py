@@ -32,7 +32,7 @@ from conductorlite.language.jq import compile_jq
 from conductorlite.language.processes import ScriptTimedOut
 from conductorlite.language.values import Json, to_text
 from conductorlite.model.canonical import Payload
-from conductorlite.model.errors import ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra
+from conductorlite.model.errors import ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra, raised_by
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
@@ -101,7 +101,7 @@ def settle_at_once(
     task_id = changeset.task_id(ref, 0 if previous is None else previous.attempt + 1)
     values = rendered(changeset, node, iterations, task_id)
     reason: str | None = None
-    raised: tuple[str, ...] = ()
+    raised: dict[str, tuple[str, ...]] = {}
     status = TaskStatus.COMPLETED
     try:
         found = (
@@ -111,7 +111,7 @@ def settle_at_once(
         )
         output = changeset.documents.payload(found)
     except (ExpressionFailed, InvalidExpression, InvalidInput, MissingExtra) as error:
-        raised = error.error_types if isinstance(error, ExpressionFailed) else ()
+        raised = raised_by(error)
         status = TaskStatus.FAILED if retriable(error) else TaskStatus.FAILED_WITH_TERMINAL_ERROR
         reason = str(error)
         output = changeset.documents.payload({"error": reason})
@@ -123,7 +123,7 @@ def settle_at_once(
         input=changeset.documents.payload(values),
         output=output,
         reason=reason,
-        error_types=raised,
+        **raised,
     )
 
 
@@ -216,7 +216,7 @@ def _case(
             previous=previous,
             input=changeset.documents.payload(values),
             reason=str(error) if error.error_types else f"{node.task.type} expression {script!r} failed: {error}",
-            error_types=error.error_types,
+            **raised_by(error),
         )
         return None
 

@@ -55,8 +55,7 @@ class Calls:
             return Now(None)
         if found is human or found is receive:
             kind = args[1] if len(args) > 1 else named.get("returns", dict)
-            # After its timeout a message is null.
-            return later(reference, kind | None if found is receive and named.get("timeout") is not None else kind)
+            return later(reference, kind)
         if found is each:
             do = args[1] if len(args) > 1 else named.get("do")
             return later(reference, list[returned(do.function)])  # type: ignore[misc, union-attr]

@@ -19,6 +19,7 @@ from conductorlite.flows.flow import Flow, now
 from conductorlite.flows.reading.names import BUILTINS, Surroundings, is_constructor, is_environment, is_pure, typed_argument
 from conductorlite.flows.reading.steps import Steps
 from conductorlite.flows.reading.values import (
+    CaughtError,
     Known,
     Later,
     Maybe,
@@ -33,10 +34,12 @@ from conductorlite.flows.reading.values import (
     tree_of,
 )
 from conductorlite.flows.tasks import TaskFunction
+from conductorlite.model import attrs
+from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.texts import did_you_mean
 
-__all__ = ["EXIT", "RESULT", "Caller", "Expressions"]
+__all__ = ["EXIT", "RESULT", "Caller", "Expressions", "Tracked"]
 
 #: Under these a scope keeps how the function is left and with what; no variable has such a name.
 EXIT: Final = "break"
@@ -51,6 +54,15 @@ _REFUSED: Final[dict[type[ast.AST], str]] = {
     ast.Yield: "a flow does not yield; return the values, or start a flow for each",
     ast.YieldFrom: "a flow does not yield; return the values, or start a flow for each",
 }
+
+
+@attrs.define(slots=True, eq=False)
+class Tracked:
+    """A name of which each value is kept in a variable of the workflow, under `key`: what it has is read where a step fails."""
+
+    key: str
+    kinds: set[Any] = attrs.field(factory=set)
+    shares: frozenset[str] = frozenset()
 
 
 class Caller(Protocol):
@@ -87,6 +99,8 @@ class Expressions:
         self.scope: dict[str, Value | Maybe] = {}
         #: What was read of names, by identity: a loop keeps a name that is read in a round before it is assigned there.
         self.read: set[int] = set()
+        #: Names that a `try` keeps.
+        self.tracked: dict[str, Tracked] = {}
         self.calls: Caller
 
     # ------------------------------------------------------------------ names
@@ -101,6 +115,10 @@ class Expressions:
             if isinstance(found, Maybe):
                 raise self.steps.refuse(node, f"the name {name!r} {found.why}")
             self.read.add(id(found))
+            if isinstance(found, Later) and found.kind is CaughtError:
+                raise self.steps.refuse(
+                    node, f"{name!r} is an exception, which is no JSON: write `str({name})`, `type({name}).__name__`, or `raise`"
+                )
             return found
         try:
             return Now(self.around.find(name))
@@ -148,6 +166,8 @@ class Expressions:
 
     def value(self, node: ast.expr) -> Value:
         """Compile an expression: the steps in it are added, what is left is a value."""
+        if any(isinstance(found, Later) and found.kind is CaughtError for found in self.scope.values()):
+            node = replaced(node, self._of_caught)
         inner = self._typed(node)
         if inner is not None:
             return self.value(inner)
@@ -156,6 +176,32 @@ class Expressions:
         if self.has_step(node):
             return self._with_steps(node)
         return self.closed(node)
+
+    def _of_caught(self, node: ast.AST) -> ast.AST | None:
+        """What is read of an exception that is handled: its text, and the name of its class."""
+        match node:
+            case ast.Call(func=ast.Name(id="str"), args=[ast.Name() as name], keywords=[]):
+                made = self._caught(name, "text")
+            case ast.FormattedValue(value=ast.Name() as name, conversion=-1 | 115, format_spec=None):
+                text = self._caught(name, "text")
+                made = None if text is None else ast.FormattedValue(value=text, conversion=-1)
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="type"), args=[ast.Name() as name]), attr="__name__"):
+                kind = self._caught(name, "classes[0]")
+                made = None
+                if kind is not None:
+                    cut = ast.Attribute(value=kind, attr="rpartition", ctx=ast.Load())
+                    parts = ast.Call(func=cut, args=[ast.Constant(".")], keywords=[])
+                    made = ast.Subscript(value=parts, slice=ast.Constant(2), ctx=ast.Load())
+            case _:
+                made = None
+        return None if made is None else ast.fix_missing_locations(ast.copy_location(made, node))
+
+    def _caught(self, name: ast.Name, member: str) -> ast.expr | None:
+        found = self.scope.get(name.id)
+        if not isinstance(found, Later) or not isinstance(found.tree, Slot) or found.kind is not CaughtError:
+            return None
+        error = found.tree.reference
+        return ast.copy_location(Slot(Reference(f"{error._path}.{member}", error._step), str, name.id), name)
 
     def _typed(self, node: ast.expr) -> ast.expr | None:
         """What stands in `await`, or in a call for type checkers."""
@@ -382,24 +428,39 @@ class Expressions:
     @contextmanager
     def bound(self, target: ast.expr, value: Value) -> Iterator[None]:
         """The names of a comprehension, which mean nothing outside."""
-        before, local = dict(self.scope), self.local
+        before, local, tracked = dict(self.scope), self.local, self.tracked
         self.local = local | {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
-        self.bind(target, value)
+        self.tracked = {}
         try:
+            self.bind(target, value)
+            self.tracked = tracked
             yield
         finally:
-            self.local = local
+            self.local, self.tracked = local, tracked
             self.scope = before
 
     def bind(self, target: ast.expr, value: Value) -> None:
         """Give a name, or several, a value; raises BuildError for what is no name."""
         if isinstance(target, ast.Name):
-            self.scope[target.id] = self.kept(value, target.id, target)
+            self.scope[target.id] = kept = self.kept(value, target.id, target)
+            if target.id in self.tracked:
+                self._track(self.tracked[target.id], target, kept)
             return
         if not isinstance(target, ast.Tuple | ast.List):
             raise self.steps.refuse(target, "assign to a name")
         for one, part in zip(target.elts, self.unpacked(target, value), strict=True):
             self.bind(one, part)
+
+    def _track(self, one: Tracked, target: ast.Name, value: Value) -> None:
+        """Keep what a name has got in its variable."""
+        build = self.steps.build
+        one.kinds.add(type(value.value) if isinstance(value, Now) else value.kind)
+        one.shares |= value.shares if isinstance(value, Later) else frozenset()
+        try:
+            given = {one.key: build.written(self.steps.argument(value, target.id, target))}
+        except InvalidInput as error:
+            raise self.steps.refuse(target, f"{target.id!r} is read where the `try` has failed, and is no JSON: {error}") from None
+        build.operator(TaskType.SET_VARIABLE, build.free(f"keep_{target.id}"), None, input_parameters=given)
 
     def unpacked(self, target: ast.Tuple | ast.List, value: Value) -> list[Value]:
         """The parts of a value for several names; a step checks how many there are where that is known later."""

@@ -328,7 +328,8 @@ class _Loop:
         for name in needed:
             value = scope.get(name)
             if isinstance(value, Maybe) or value is None:
-                if name in self._before and not isinstance(self._before[name], Maybe):
+                ends = isinstance(self._exit, Now) and self._exit.value in ("return", "raise")
+                if name in self._before and not isinstance(self._before[name], Maybe) and not ends:
                     raise self._steps.refuse(
                         self._node, f"the name {name!r} {value.why if isinstance(value, Maybe) else 'is lost'}"
                     )

@@ -1,24 +1,15 @@
-"""`raise`, `assert` and `try` of a flow.
-
-`raise` is a step that fails with the type and the text of the exception, as a task's function would. `try` is around one task,
-which is optional then, and `except Exception` the case in which it has not completed after its last attempt.
-"""
+"""`raise` and `assert` of a flow: a step that fails with the type and the text of the exception, as a task's function would."""
 
 from __future__ import annotations
 
 import ast
-import copy
 import types
-from typing import Any
 
-from conductorlite.flows.build import Reference, Step
 from conductorlite.flows.reading.expressions import Expressions
-from conductorlite.flows.reading.values import Known, Later, Slot, path_of, tree_of
-from conductorlite.model import attrs
-from conductorlite.model.definitions import TaskType, TimeoutPolicy
+from conductorlite.flows.reading.values import CaughtError, Known, Later, tree_of
 from conductorlite.model.errors import InvalidInput
 
-__all__ = ["asserted", "raised", "tried"]
+__all__ = ["asserted", "class_name_of", "raised"]
 
 
 def raised(of: Expressions, node: ast.Raise) -> ast.expr:
@@ -26,7 +17,7 @@ def raised(of: Expressions, node: ast.Raise) -> ast.expr:
     refuse = of.steps.refuse
     if node.exc is None:
         raise refuse(node, "a `raise` by itself stands in an `except`; name the exception: `raise ValueError(reason)`")
-    if node.cause is not None:
+    if node.cause is not None and not _is_caught(of, node.cause):
         raise refuse(node.cause, "`from` is not part of a flow; raise the exception by itself")
     call = node.exc if isinstance(node.exc, ast.Call) else None
     given = [] if call is None else call.args
@@ -40,80 +31,23 @@ def raised(of: Expressions, node: ast.Raise) -> ast.expr:
         except InvalidInput as error:
             raise refuse(given[0], f"the text of the exception is no JSON: {error}") from None
         text = _called(ast.Name(id="repr" if issubclass(kind, KeyError) else "str", ctx=ast.Load()), [inner])
-    module = "" if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}."
-    named = ast.List(elts=[ast.Constant(f"{module}{kind.__qualname__}")], ctx=ast.Load())
-    made = _called(ast.Name(id="fail", ctx=ast.Load()), [named, text])
+    above = [one for one in kind.__mro__[1:] if issubclass(one, BaseException) and one not in (Exception, BaseException)]
+    names = [] if kind.__module__ == "builtins" else [class_name_of(one) for one in above]
+    bases: list[ast.expr] = [ast.List(elts=[ast.Constant(one) for one in names], ctx=ast.Load())] if names else []
+    named = ast.List(elts=[ast.Constant(class_name_of(kind))], ctx=ast.Load())
+    made = _called(ast.Name(id="fail", ctx=ast.Load()), [named, text, *bases])
     return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
-def tried(of: Expressions, node: ast.Try) -> ast.If:
-    """`try` around one task as the `if` on how it ended: it is optional, so that the flow goes on when it has failed."""
-    handler, statement, call = _parts_of(of, node)
-    for one in (*call.args, *(word.value for word in call.keywords)):
-        given = of.value(one)
-        if isinstance(given, Later) and not of.is_template(given):
-            raise of.steps.refuse(
-                one, "what the task is given is computed, which may raise by itself: assign it to a name before the `try`"
-            )
-    value = of.value(call)
-    found = path_of(value.tree) if isinstance(value, Later) else None
-    step = None if found is None else found._step
-    if step is None:
-        raise of.steps.refuse(call, "a flow tries one call of a task or a flow, by itself")
-    _let_fail(of, step)
-    ended = Slot(Reference(f"{step.ref}.status", step), str, f"{step.ref}_status")
-    test = ast.Compare(left=ended, ops=[ast.Eq()], comparators=[ast.Constant("COMPLETED")])
-    done: Any = copy.copy(statement)
-    done.value = of.leaf(value, call)
-    made = ast.If(test=test, body=[done, *node.orelse], orelse=handler.body)
-    return ast.fix_missing_locations(ast.copy_location(made, node))
+def class_name_of(kind: type) -> str:
+    """The name of a class of exceptions as attempts keep it."""
+    return kind.__qualname__ if kind.__module__ in ("builtins", "__main__") else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _parts_of(of: Expressions, node: ast.Try) -> tuple[ast.ExceptHandler, ast.stmt, ast.Call]:
-    """The `except`, the statement that is tried, and the call in it; raises BuildError for what a flow cannot have."""
-    refuse = of.steps.refuse
-    if node.finalbody:
-        raise refuse(node.finalbody[0], "`finally` is not part of a flow; write what it does after the `try`")
-    handler = node.handlers[0]
-    if len(node.handlers) > 1 or not _catches_all(of, handler):
-        raise refuse(
-            node.handlers[-1],
-            "a flow catches all that a task raises by one `except Exception:`; let the task return which error it was",
-        )
-    if handler.name is not None:
-        raise refuse(handler, "the exception has no name in a flow: write `except Exception:`")
-    statement = node.body[0]
-    call = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return) else None
-    call = call.value if isinstance(call, ast.Await) else call
-    if len(node.body) > 1 or not isinstance(call, ast.Call) or not of.is_step(call):
-        raise refuse(
-            node.body[-1],
-            "a flow tries one call of a task or a flow: write what follows it in `else`, several steps as a flow that is called",
-        )
-    return handler, statement, call
-
-
-def _let_fail(of: Expressions, step: Step) -> None:
-    """Have a step fail by itself: also when it runs out of time, which mostly ends the whole execution."""
-    build = of.steps.build
-    task = build.task_of(step)
-    defined = task.task_definition or build.workers.task_defs.get(task.name)
-    if defined is not None and defined.timeout_policy in (None, TimeoutPolicy.TIME_OUT_WF):
-        times = (defined.timeout_ms, defined.total_timeout_ms, defined.response_timeout_ms, defined.poll_timeout_ms)
-        if any(times):
-            retries = 0 if task.type == TaskType.HUMAN else defined.retry_count
-            defined = attrs.evolve(defined, timeout_policy=TimeoutPolicy.RETRY, retry_count=retries)
-            build.replace(step, task_definition=defined)
-    build.replace(step, optional=True)
-
-
-def _catches_all(of: Expressions, handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return True
-    try:
-        return of.callee(handler.type) is Exception
-    except LookupError:
-        return False
+def _is_caught(of: Expressions, cause: ast.expr) -> bool:
+    """Whether what an exception is raised from is what is handled, or None: which is not kept."""
+    found = of.scope.get(cause.id) if isinstance(cause, ast.Name) else None
+    return (isinstance(cause, ast.Constant) and cause.value is None) or (isinstance(found, Later) and found.kind is CaughtError)
 
 
 def asserted(node: ast.Assert) -> ast.If:

@@ -15,7 +15,8 @@ from conductorlite.flows.build import Block
 from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
 from conductorlite.flows.reading.loops import Loops, ways_of
 from conductorlite.flows.reading.names import appended, changes
-from conductorlite.flows.reading.raising import asserted, raised, tried
+from conductorlite.flows.reading.raising import asserted, raised
+from conductorlite.flows.reading.trying import Compiled, Tries
 from conductorlite.flows.reading.values import Later, Maybe, Now, Slot, Value, kind_of, path_of, same
 from conductorlite.flows.schemas import hints
 from conductorlite.model.errors import BuildError
@@ -45,6 +46,8 @@ def always_ends(body: Sequence[ast.stmt]) -> bool:
     last = body[-1]
     if isinstance(last, ast.If):
         return always_ends(last.body) and always_ends(last.orelse)
+    if isinstance(last, Compiled):
+        return always_ends(last.body)
     return isinstance(last, ast.Return | ast.Raise | ast.Break | ast.Continue)
 
 
@@ -56,6 +59,7 @@ class Statements:
         self.steps = expressions.steps
         self.function = function
         self.loops = Loops(self)
+        self.tries = Tries(self)
         #: The lines in which each name is read.
         self._reads: dict[str, list[int]] = {}
         for one in ast.walk(self.steps.source.function):
@@ -95,7 +99,7 @@ class Statements:
                 self._if(asserted(statement), rest)
                 return
             if isinstance(statement, ast.Try):
-                self._if(tried(self.of, statement), rest)
+                self.block([*self.tries.opened(statement), *rest])
                 return
             if isinstance(statement, ast.Match):
                 self._if(self._match(statement), rest)
@@ -215,9 +219,9 @@ class Statements:
 
     def statement(self, node: ast.stmt) -> None:
         """Compile one statement that is no `if`."""
-        for kind, problem in _REFUSED.items():
-            if isinstance(node, kind):
-                raise self.steps.refuse(node, problem)
+        problem = next((said for kind, said in _REFUSED.items() if isinstance(node, kind)), None)
+        if problem is not None:
+            raise self.steps.refuse(node, problem)
         self.steps.build.target = None
         match node:
             case ast.Expr():
@@ -233,9 +237,10 @@ class Statements:
                 self._augmented(node)
             case ast.Return():
                 self._return(node)
+            case Compiled():
+                node.carry()
             case ast.Raise():
-                self.steps.failing(raised(self.of, node), node)
-                self.scope[EXIT] = Now("raise")
+                self._raise(node)
             case ast.Break() | ast.Continue():
                 self.scope[EXIT] = Now("break" if isinstance(node, ast.Break) else "continue")
             case ast.For():
@@ -244,6 +249,11 @@ class Statements:
                 self.loops.while_(node)
             case _:
                 raise self.steps.refuse(node, f"`{type(node).__name__.lower()}` is not part of a flow; do it in a @task")
+
+    def _raise(self, node: ast.Raise) -> None:
+        if not self.tries.raises_again(node):
+            self.steps.failing(raised(self.of, node), node)
+            self.scope[EXIT] = Now("raise")
 
     def _expression(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):

@@ -39,7 +39,7 @@ from conductorlite.model.typed import plain
 __all__ = ["Steps"]
 
 #: What stored expressions call beside Python's own functions.
-_INTERNAL: Final = frozenset({"fail", "unpack"})
+_INTERNAL: Final = frozenset({"fail", "reraise", "unpack"})
 
 
 class Steps:

@@ -19,6 +19,7 @@ from conductorlite.model.errors import InvalidInput
 from conductorlite.model.typed import bare, field_kinds, is_record, is_union, plain
 
 __all__ = [
+    "CaughtError",
     "Known",
     "Later",
     "Maybe",
@@ -72,6 +73,10 @@ class Known(ast.Name):
 
     def __copy__(self) -> Known:
         return Known(self.value)
+
+
+class CaughtError:
+    """The kind of what `except … as error` names."""
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -243,6 +248,8 @@ def template_of(tree: ast.expr) -> Any:
             if not all(isinstance(key, ast.Constant) and isinstance(key.value, str) for key in keys):
                 raise LookupError
             return {key.value: template_of(one) for key, one in zip(keys, values, strict=True)}  # type: ignore[union-attr]
+        case ast.JoinedStr(values=[ast.FormattedValue(value=only)]) if kind_of(only) is not str:
+            raise LookupError  # a reference by itself is the value, and no text
         case ast.JoinedStr(values=parts):
             return "".join(_text_of(one) for one in parts)
     raise LookupError

@@ -51,9 +51,9 @@ _MAX_DEPTH: Final = 200
 class ExpressionRaised(ExpressionFailed):
     """An expression raised an exception of Python: `error_types` names its class, the message begins with it; internal."""
 
-    def __init__(self, error_types: tuple[str, ...], text: str) -> None:
+    def __init__(self, error_types: tuple[str, ...], text: str, error_bases: tuple[str, ...] = ()) -> None:
         text = printable(text, REASON_LENGTH)
-        self.error_types, self.text = error_types, text
+        self.error_types, self.text, self.error_bases = error_types, text, error_bases
         name = error_types[0].rpartition(".")[2] if error_types else "Exception"
         super().__init__(f"{name}: {text}")
 
@@ -109,7 +109,7 @@ class CompiledExpression:
         except BudgetSpent as error:
             raise ExpressionFailed(str(error)) from None
         except Raised as error:
-            raise ExpressionRaised(error.types, error.text) from None
+            raise ExpressionRaised(error.types, error.text, error.bases) from None
         except Exception as error:
             raise ExpressionRaised((type(error).__name__,), str(error)) from None
 

@@ -84,7 +84,7 @@ def _signatures(**given: tuple[int, int] | tuple[int, int, str]) -> Mapping[str,
     )
 
 
-#: The functions by name. `unpack` and `fail` are those of the compiler of flows.
+#: The functions by name. `unpack`, `fail` and `reraise` are those of the compiler of flows.
 FUNCTIONS: Final = _signatures(
     abs=(1, 1),
     all=(1, 1),
@@ -93,7 +93,7 @@ FUNCTIONS: Final = _signatures(
     bool=(0, 1),
     dict=(0, 1, "*"),
     enumerate=(1, 2, "start"),
-    fail=(2, 2),
+    fail=(2, 3),
     float=(0, 1),
     format=(1, 2),
     int=(0, 2, "base"),
@@ -103,6 +103,7 @@ FUNCTIONS: Final = _signatures(
     min=(1, _ANY, "key default"),
     range=(1, 3),
     repr=(1, 1),
+    reraise=(2, 2),
     reversed=(1, 1),
     round=(1, 2, "ndigits"),
     set=(0, 1),
@@ -575,11 +576,13 @@ class _Checker:
         return frozenset(given)
 
 
+def _are_texts(node: ast.expr) -> bool:
+    return isinstance(node, ast.List) and all(isinstance(one, ast.Constant) and type(one.value) is str for one in node.elts)
+
+
 def _check_own(node: ast.Call, name: str) -> None:
     match name, node.args:
-        case "fail", [ast.List(elts=elts), _] if elts and all(
-            isinstance(one, ast.Constant) and type(one.value) is str for one in elts
-        ):
+        case "fail", [ast.List(elts=[_, *_]) as types, _, *bases] if all(_are_texts(one) for one in (types, *bases)):
             return
         case "unpack", [_, *counts] if all(isinstance(one, ast.Constant) and type(one.value) is int for one in counts):
             return

@@ -316,6 +316,8 @@ class _Writer:
             # Whether the value has the method is asked before the arguments are evaluated.
             return f"(v => {self.call(function, self.call('owner', 'v', _text(name)), *given)})({value})"
         name = name_of(node)
+        if name == "reraise":
+            return self.call("reraise", given[0], given[1])
         if name == "fail":
             return self.call("fail", self.of(_parts_of(node.args[0])[0]), self.call("str", given[1]))
         if name == "zip":

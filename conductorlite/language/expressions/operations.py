@@ -7,7 +7,7 @@ text, a list or a whole number is made that may be much larger than what it is m
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from types import MappingProxyType
@@ -42,11 +42,11 @@ _MOST_DIGITS: Final = 9
 
 
 class Raised(Exception):
-    """What `fail` raises: the types of an exception by name, and its text; internal."""
+    """What `fail` raises: the types of an exception by name, its text, and the classes above the first type; internal."""
 
-    def __init__(self, types: tuple[str, ...], text: str) -> None:
+    def __init__(self, types: tuple[str, ...], text: str, bases: tuple[str, ...] = ()) -> None:
         super().__init__(text)
-        self.types, self.text = types, text
+        self.types, self.text, self.bases = types, text, bases
 
 
 def _add(budget: Budget, left: Any, right: Any) -> Any:
@@ -356,8 +356,16 @@ def _reversed(budget: Budget, value: Any) -> Iterator[Any]:
     return budget.one_by_one(reversed(value))
 
 
-def _fail(budget: Budget, types: list[str], message: Any) -> Any:
-    raise Raised(tuple(types), text_of(budget, message))
+def _fail(budget: Budget, types: list[str], message: Any, bases: Sequence[str] = ()) -> Any:
+    raise Raised(tuple(types), text_of(budget, message), tuple(bases))
+
+
+def _reraise(budget: Budget, error: Any, reason: Any) -> Any:
+    """Raise what a task has raised, as `${task.error}` has it; where there is nothing of the kind, its reason."""
+    if not isinstance(error, dict) or not {"types", "classes", "text"} <= error.keys():
+        raise Raised(("Exception",), text_of(budget, reason))
+    bases = [one for one in error["classes"][1:] if one not in ("Exception", "BaseException")]
+    raise Raised(tuple(error["types"]), text_of(budget, error["text"]), tuple(bases))
 
 
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -383,6 +391,7 @@ FUNCTIONS_CARRIED_OUT: Final[Mapping[str, Callable[..., Any]]] = MappingProxyTyp
         "max": _max,
         "min": _min,
         "range": _plain(range),
+        "reraise": _reraise,
         "repr": lambda budget, value: text_of(budget, value, repr),
         "reversed": _reversed,
         "round": _round,

@@ -4,6 +4,7 @@
 // dict are pairs in `kept`, by what stands for their keys, see `key`, which is never a name of JavaScript's own and never a number.
 
 function fail(kind, said) { throw new Error(kind + ': ' + said); }
+function reraise(e, reason) { throw new Error(reason); }
 function beyond(said) { fail('OverflowError', 'the whole number ' + said + ' is beyond 2^53, where JavaScript rounds'); }
 function unknown(said) { fail('NotImplementedError', said + ' is not known in JavaScript'); }
 function isNum(v) { return typeof v === 'number' || typeof v === 'boolean'; }
