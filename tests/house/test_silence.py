@@ -101,6 +101,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "Presences._asked: StorageError",
     ),
     "ext/postgres/wire.py": ("Connection.usable: psycopg.Error, OSError, ValueError",),
+    "ext/mcp.py": ("add_workflows.workflow_result: ResultTimeout",),
     "ext/search_server.py": ("SearchServerIndex.__init__: StorageCorrupt",),
     "runtime/beginnings.py": ("Beginnings._take: StorageError",),
     "runtime/bridge.py": (
