@@ -16,7 +16,7 @@ from conductorlite.cli.execution import follow, history_line
 from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, read_definition
 from conductorlite.model.canonical import canonical, parse
-from conductorlite.model.executions import HistoryEvent, Workflow
+from conductorlite.model.executions import HistoryEvent, Workflow, in_words
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import span_in_words
 
@@ -184,7 +184,7 @@ def _summary(row: Workflow) -> dict[str, Any]:
         "updateTime": iso(row.updated_at),
         "endTime": iso(row.ended_at),
         "executionTime": row.ended_at - row.created_at if row.ended_at else 0,
-        "reasonForIncompletion": row.reason,
+        "reasonForIncompletion": row.conductor_reason or row.reason,
         "failedReferenceTaskNames": ",".join(row.failed_refs),
         "priority": row.priority,
         "createdBy": row.created_by,
@@ -240,7 +240,7 @@ def show(setting: Setting, workflow_id: str, html: str | None) -> None:
                 instant(task.scheduled_at),
                 instant(task.ended_at),
                 task.worker_id,
-                task.reason,
+                None if task.reason is None else in_words(task.reason),
             )
             for task in row.tasks
         ],

@@ -13,7 +13,7 @@ from conductorlite.engine.schedules import Schedules, Timetable
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
-from conductorlite.model.executions import AgendaEntry, TaskLog, Workflow
+from conductorlite.model.executions import AgendaEntry, TaskLog, Workflow, frozen_workflow
 from conductorlite.pages.markup import Document
 from conductorlite.pages.views import ExecutionView, StoreView, execution_page, store_page
 from conductorlite.store.ports import ReadingTransaction
@@ -71,7 +71,7 @@ class Pages(Part):
         limits = Limits(self._turns, self._config).all(limit=limit)
         timetable = Timetable(self._turns, self._config, self._control)
         shown = StoreView(
-            executions=rows[:limit],
+            executions=[frozen_workflow(row) for row in rows[:limit]],
             more=len(rows) > limit,
             due=agenda,
             queues=queues,

@@ -12,7 +12,17 @@ from conductorlite.engine.causes import SHOWN, listed
 from conductorlite.model import attrs
 from conductorlite.model.decisions import DEADLINES, Event, EventKind
 from conductorlite.model.definitions import TaskType
-from conductorlite.model.executions import HistoryEvent, HistoryKind, PollData, Reason, ReasonKind, Task, Workflow, printed_ref
+from conductorlite.model.executions import (
+    HistoryEvent,
+    HistoryKind,
+    PollData,
+    Reason,
+    ReasonKind,
+    Task,
+    Workflow,
+    in_words,
+    printed_ref,
+)
 from conductorlite.model.limits import Limit, Member, MemberState, admission
 from conductorlite.model.mailbox import DEFAULT_TOPIC, topic_of
 from conductorlite.model.policies import task_policy
@@ -431,4 +441,4 @@ def named(task: Task) -> str:
 
 def because(task: Task) -> str:
     """The reason a task ended with, if any."""
-    return f' with "{" ".join(task.reason.split())}"' if task.reason else ""
+    return f' with "{" ".join(in_words(task.reason).split())}"' if task.reason else ""

@@ -80,7 +80,7 @@ def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
         "externalOutputPayloadStoragePath": _path(workflow.output),
         "variables": workflow.variables.fresh(),
         "taskToDomain": workflow.task_to_domain.fresh(),
-        "reasonForIncompletion": workflow.reason,
+        "reasonForIncompletion": workflow.conductor_reason or workflow.reason,
         "failedReferenceTaskNames": list(workflow.failed_refs),
         "failedTaskNames": list(workflow.failed_task_names),
         "tasks": [_task(task, workflow, nodes.get((task.grafts[-1:], task.base_ref))) for task in workflow.tasks],

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
+from conductorlite.model.later import pattern
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import InNotebook, cut, plain_ms
 
@@ -34,6 +35,7 @@ __all__ = [
     "WorkflowRow",
     "frozen_task",
     "frozen_workflow",
+    "in_words",
     "own_task",
     "own_workflow",
     "printed_ref",
@@ -108,7 +110,7 @@ class HistoryEvent:
         status = f"round {self.number}" if self.kind is HistoryKind.ROUND else self.status
         compensation = self.kind is HistoryKind.COMPENSATION and self.ref is None
         kind = f"{self.kind} " if self.kind in _SAID or compensation else ""
-        return f"{what}  {kind}{status}: {self.reason}" if self.reason else f"{what}  {kind}{status}"
+        return f"{what}  {kind}{status}: {in_words(self.reason)}" if self.reason else f"{what}  {kind}{status}"
 
     @property
     def dropped(self) -> Sequence[str]:
@@ -450,7 +452,9 @@ class Workflow(_Documents, InNotebook):
     output: Payload = EMPTY
     variables: Payload = EMPTY
     task_to_domain: Payload = EMPTY
+    #: Why it ended, for a person: "charge failed: ValueError: …"; and in Conductor's words, where its clients read something else.
     reason: str | None = None
+    conductor_reason: str | None = None
     failed_refs: tuple[str, ...] = ()
     failed_task_names: tuple[str, ...] = ()
     failed_task_id: str | None = None
@@ -553,6 +557,7 @@ def own_workflow(row: Workflow) -> Any:
     copy.rate_limited, copy.outer_keys, copy.idempotency_key = row.rate_limited, row.outer_keys, row.idempotency_key
     copy.input, copy.output, copy.variables = row.input, row.output, row.variables
     copy.task_to_domain, copy.reason, copy.failed_refs = row.task_to_domain, row.reason, row.failed_refs
+    copy.conductor_reason = row.conductor_reason
     copy.failed_task_names, copy.failed_task_id, copy.task_seq = row.failed_task_names, row.failed_task_id, row.task_seq
     copy.history_seq, copy.sequence, copy.open = row.history_seq, row.sequence, row.open
     copy.skips, copy.permitted_failures, copy.compensating = row.skips, row.permitted_failures, row.compensating
@@ -574,11 +579,70 @@ def frozen_task(row: Task) -> Task:
 
 
 def frozen_workflow(row: Workflow) -> Workflow:
-    """Return an execution as a verb returns it: nobody can write it, nor the attempts in it."""
+    """Return an execution as a verb returns it: its reason is for a person, nobody can write it, nor the attempts in it."""
     tasks = tuple([frozen_task(task) for task in row.tasks])
-    if type(row) is Workflow and all(map(is_, tasks, row.tasks)):
+    reason = _reason_in_words(row, tasks)
+    if type(row) is Workflow and reason == row.reason and all(map(is_, tasks, row.tasks)):
         return row
-    return Workflow(**{**dict(zip(_WORKFLOW_FIELDS, _workflow_values(row), strict=True)), "tasks": tasks})
+    said = row.conductor_reason if reason == row.reason else row.reason
+    fields = dict(zip(_WORKFLOW_FIELDS, _workflow_values(row), strict=True))
+    return Workflow(**{**fields, "tasks": tasks, "reason": reason, "conductor_reason": said})
+
+
+# ---------------------------------------------------------------------- reasons
+
+#: `re.DOTALL`, which is not imported for it.
+_DOTALL: Final = 16
+
+#: Conductor's sentence on a task, without another one in it: its id, its status, and what the task reported.
+_SENTENCE: Final = pattern(
+    r"Task (\S+) failed with status: ([A-Z_]+) and reason: '((?:(?!Task \S+ failed with status: ).)*?)'(?=$|; |\. Task |\)|')",
+    _DOTALL,
+)
+_BELOW: Final = pattern(r"^Sub workflow \S+/\S+ failure reason: ")
+_EXCEEDED: Final = pattern(r"Task (?:[0-9a-f]{32}/(\S+)|(\S+)/[0-9a-f]{32}) exceeded total timeout")
+_RESPONSE: Final = pattern(r"(responseTimeout: \S+ exceeded) for the taskId: \S+ with Task Definition: ")
+_TERMINATE: Final = pattern(r"by TERMINATE task: (\S+)")
+
+#: Most sentences that are read one within the other.
+_DEEPEST: Final = 100
+
+_HOW: Final[Mapping[str, str]] = {TaskStatus.TIMED_OUT: "timed out", TaskStatus.CANCELED: "was canceled"}
+
+
+def in_words(text: str, refs: Mapping[str, str] | None = None) -> str:
+    """A reason for a person: the step and the cause, of what failed below the innermost one, in place of Conductor's sentence.
+
+    `refs` are the references of tasks by their ids; others are not named.
+    """
+    if "Task " in text or "task: " in text:  # all of these sentences have it
+        names: Mapping[str, str] = refs or {}
+        for _ in range(_DEEPEST):
+            text, found = _SENTENCE.subn(lambda one: _cause_in_words(one[1], one[2], one[3], names), text)
+            if not found:
+                break
+        text = _EXCEEDED.sub(lambda one: f"{one[1] or one[2]} exceeded its total timeout", text)
+        text = _RESPONSE.sub(r"\1 by ", text)
+        text = _TERMINATE.sub(lambda one: f"by {names[one[1]]}" if one[1] in names else "by a TERMINATE task", text)
+    return _BELOW.sub("", text) if text.startswith("Sub workflow ") else text
+
+
+def _cause_in_words(task_id: str, status: str, reason: str, refs: Mapping[str, str]) -> str:
+    reason = "" if reason == "null" else _BELOW.sub("", reason)
+    how = _HOW.get(status, "failed")
+    if task_id not in refs:
+        return reason or f"a task {how}"
+    return f"{refs[task_id]} {how}{f': {reason}' if reason else ''}"
+
+
+def _reason_in_words(row: Workflow, tasks: Sequence[Task]) -> str | None:
+    if row.reason is None:
+        return None
+    failed = row.failed_refs
+    refs = {task.task_id: task.ref for task in tasks}
+    if not tasks and len(failed) == 1 and row.failed_task_id is not None:
+        refs = {row.failed_task_id: failed[0]}
+    return in_words(row.reason, refs)
 
 
 def stored_task(task: Task) -> Task:

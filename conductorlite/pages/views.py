@@ -15,7 +15,7 @@ from typing import Final
 from conductorlite.errors import Cause
 from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, Workflow
+from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, Workflow, in_words
 from conductorlite.model.schedules import Schedule
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import cut, instant_in_words, span_in_words
@@ -223,7 +223,7 @@ def _details(task: Task, limit: int, logs: Sequence[TaskLog]) -> Iterator[Html]:
     ]
     yield element("p", " · ".join(words), class_="note")
     if task.reason:
-        yield element("p", task.reason, class_="reason")
+        yield element("p", in_words(task.reason), class_="reason")
     for name, payload in (("Input", task.input), ("Output", task.output)):
         if payload.shown not in ("", "{}"):
             yield element("h3", name)
@@ -276,9 +276,6 @@ _REASON: Final = 300
 
 #: What differs between two failures of the same kind: ids and numbers.
 _PARTICULAR: Final = re.compile(r"\b[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b|\d+")
-
-#: What Conductor puts around the reason of the task that an execution failed for.
-_OF_TASK: Final = re.compile(r"Task \S+ failed with status: [A-Z_]+ and reason: '(?P<reason>.+)'", re.DOTALL)
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -347,8 +344,7 @@ def _why(row: Workflow) -> str:
         return f"parked: {cut(row.parked, _REASON)}"
     failed = row.status.terminal and row.status is not WorkflowStatus.COMPLETED
     reason = row.reason or f"{row.status} without a reason"
-    of_task = _OF_TASK.fullmatch(reason)
-    return " ".join(cut(reason if of_task is None else of_task["reason"], _REASON).split()) if failed else ""
+    return " ".join(cut(reason, _REASON).split()) if failed else ""
 
 
 def _groups_of_failures(view: StoreView) -> Html:

@@ -87,7 +87,8 @@ def test_the_reason_quotes_the_tasks_own_status() -> None:
     task = bench.take("a")
     bench.report(task, "FAILED_WITH_TERMINAL_ERROR", reason="no such card")
     expected = f"Task {task.task_id} failed with status: FAILED_WITH_TERMINAL_ERROR and reason: 'no such card'"
-    assert bench.run.workflow.reason == expected
+    assert bench.run.workflow.conductor_reason == expected
+    assert bench.run.workflow.reason == "a failed: no such card"
 
 
 @pytest.mark.trap("core-15")

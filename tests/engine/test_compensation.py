@@ -65,7 +65,8 @@ def test_eight_steps_failed_at_each_in_turn(bench: Bench, failing: int) -> None:
     assert undone(bench) == list(reversed(STEPS[:failing]))
     assert bench.order() == [*STEPS[: failing + 1], *(f"{ref}_compensation" for ref in reversed(STEPS[:failing]))]
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
-    assert bench.workflow.reason == f"Task {failed.task_id} failed with status: FAILED and reason: 'no'"
+    assert bench.workflow.conductor_reason == f"Task {failed.task_id} failed with status: FAILED and reason: 'no'"
+    assert bench.workflow.reason == f"{STEPS[failing]} failed: no"
     assert bench.workflow.failed_refs == (STEPS[failing],)
 
 
@@ -150,7 +151,7 @@ def test_the_end_is_the_same_as_without(new_bench: NewBench) -> None:
         output = {**row.output_data, "conductor.failure_workflow": "…"}
         known = (told["reason"], told["failureStatus"], told["failureTaskId"] == row.failed_task_id)
         ends.append((row.status, output, row.failed_refs, row.failed_task_names, known, row.failed_task_id is not None))
-        assert str(row.reason).startswith("Task ")
+        assert (str(row.conductor_reason).startswith("Task "), row.reason) == (True, "fail failed: broken")
         assert row.output_data["a"] == 1
     masked = [(end[0], {k: v for k, v in end[1].items() if k != "why"}, end[2], end[3], end[4][1:], end[5]) for end in ends]
     assert masked[0] == masked[1]
@@ -530,7 +531,8 @@ def test_terminate_ends_at_once_and_names_what_is_left(bench: Bench) -> None:
     bench.engine.terminate(bench.workflow_id, "enough")
     row = bench.workflow
     assert (row.status, row.compensating, bench.statuses()["b_compensation"]) == (WorkflowStatus.TERMINATED, None, "CANCELED")
-    assert str(row.reason).startswith("enough; terminated while compensating (Task ")
+    assert str(row.conductor_reason).startswith("enough; terminated while compensating (Task ")
+    assert str(row.reason).startswith("enough; terminated while compensating (fail failed: broken)")
     assert str(row.reason).endswith("; not compensated: 'b', 'a'")
     assert "broken" in str(row.reason)
 

@@ -8,8 +8,9 @@ import attrs
 import pytest
 from engine_kit import Bench, flow, fork, join, rounds, simple, task_def, wait
 
-from conductorlite import WorkflowDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
+from conductorlite import Workflow, WorkflowDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
 from conductorlite.model.definitions import SubWorkflowParams
+from conductorlite.model.documents import workflow_to_json
 
 PATIENT: dict[str, Any] = {"poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0, "retry_count": 0}
 
@@ -22,6 +23,12 @@ def task(kind: str, ref: str = "o", **fields: Any) -> WorkflowTask:
 def sub(ref: str, child: WorkflowDef) -> WorkflowTask:
     """A SUB_WORKFLOW."""
     return task("SUB_WORKFLOW", ref, sub_workflow_param=SubWorkflowParams(workflow_definition=child))
+
+
+def in_conductor(workflow: Workflow) -> str | None:
+    """The reason that Conductor's clients read."""
+    assert workflow_to_json(workflow).get("reasonForIncompletion") == (workflow.conductor_reason or workflow.reason)
+    return workflow.conductor_reason or workflow.reason
 
 
 @pytest.mark.parametrize("policy", ["RETRY", "TIME_OUT_WF", "ALERT_ONLY"])
@@ -52,7 +59,7 @@ def test_timeouts(bench: Bench, field: str, text: str, policy: str) -> None:
     else:
         assert bench.task("t", 0).reason == expected
         quoted = f"Task {polled.task_id} failed with status: TIMED_OUT and reason: '{expected}'"
-        assert bench.workflow.reason == (expected if policy == "TIME_OUT_WF" and field != "response" else quoted)
+        assert in_conductor(bench.workflow) == (expected if policy == "TIME_OUT_WF" and field != "response" else quoted)
 
 
 @pytest.mark.parametrize("how", ["response", "report"])
@@ -66,6 +73,10 @@ def test_no_time_left_for_a_retry(bench: Bench, how: str) -> None:
         bench.report(polled, "FAILED", reason="no paper")
     elapsed = 20 if how == "response" else 21
     assert bench.workflow.reason == (
+        f"t exceeded its total timeout of 20 seconds "
+        f"(elapsed {elapsed} seconds across all attempts). No further retries will be attempted."
+    )
+    assert in_conductor(bench.workflow) == (
         f"Task {polled.task_id}/t exceeded total timeout of 20 seconds "
         f"(elapsed {elapsed} seconds across all attempts). No further retries will be attempted."
     )
@@ -97,7 +108,8 @@ def test_a_failure(bench: Bench, reason: str | None, told: str, permissive: bool
     """The task, its status and its reason; one that was given none says null."""
     bench.start(flow(simple("t", PATIENT, permissive=permissive)))
     bench.do("t", "FAILED", reason=reason)
-    assert bench.workflow.reason == f"Task {bench.task('t').task_id} failed with status: FAILED and reason: '{told}'"
+    assert in_conductor(bench.workflow) == f"Task {bench.task('t').task_id} failed with status: FAILED and reason: '{told}'"
+    assert bench.workflow.reason == ("t failed" if reason is None else f"t failed: {reason}")
 
 
 def test_failures_that_were_permitted_are_told_though_one_was_canceled(bench: Bench) -> None:
@@ -106,7 +118,8 @@ def test_failures_that_were_permitted_are_told_though_one_was_canceled(bench: Be
     bench.do("a", "CANCELED", reason="withdrawn")
     bench.do("b", "FAILED", reason="no paper")
     told = [f"Task {bench.task(ref).task_id} failed with status: {bench.task(ref).status}" for ref in "ab"]
-    assert bench.workflow.reason == f"{told[0]} and reason: 'withdrawn'. {told[1]} and reason: 'no paper'"
+    assert in_conductor(bench.workflow) == f"{told[0]} and reason: 'withdrawn'. {told[1]} and reason: 'no paper'"
+    assert bench.workflow.reason == "a was canceled: withdrawn. b failed: no paper"
 
 
 def test_a_loop_fails_with_the_first_failure_in_it(bench: Bench) -> None:
@@ -134,9 +147,9 @@ def test_children_of_what_has_ended(bench: Bench, end: str) -> None:
     bench.engine.settle()
     (child,) = bench.engine.admin.children(bench.workflow_id)
     (grandchild,) = bench.engine.admin.children(child.workflow_id)
-    words, given = "Parent workflow has been terminated with", bench.workflow.reason
+    words, given = "Parent workflow has been terminated with", in_conductor(bench.workflow)
     told = f"{words} reason: {given}" if given else f"{words} status TERMINATED"
-    assert (child.reason, grandchild.reason) == (told, f"{words} reason: {told}")
+    assert (in_conductor(child), in_conductor(grandchild)) == (told, f"{words} reason: {told}")
 
 
 TASKS: dict[str, tuple[WorkflowTask, str]] = {
@@ -190,4 +203,6 @@ def test_a_child_that_failed(bench: Bench) -> None:
     bench.do("t", "FAILED", reason="no paper")
     bench.engine.settle()
     (run,) = bench.engine.admin.children(bench.workflow_id)
-    assert bench.task("c").reason == f"Sub workflow one.1/{run.workflow_id} failure reason: {run.reason}"
+    assert bench.task("c").reason == f"Sub workflow one.1/{run.workflow_id} failure reason: {in_conductor(run)}"
+    assert bench.workflow.reason == "c failed: no paper"
+    assert str(in_conductor(bench.workflow)).count("failed with status") == 2
