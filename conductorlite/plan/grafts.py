@@ -10,7 +10,7 @@ collects; a DYNAMIC becomes what it stands for. Of what is made again in every r
 How far an execution has come: what is counted, and of how much that is known to be ahead.
 
 What is ahead is every task of the definition that the flow has not come to, but for the cases that were not taken, and for those of
-a switch that is still ahead. What is made at run time (branches over a list, rounds of a loop) counts from when it is there, so the
+a switch that is still ahead. Branches over a list count from when the list is known, rounds of a loop from when they begin: so the
 total may grow.
 """
 
@@ -27,7 +27,14 @@ from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.plan.compile import Node, Plan
 from conductorlite.plan.tree import LEVEL, TreePosition, changed_branches, positions
 
-__all__ = ["ALONE", "RunProgress", "grafted", "progress_of", "unfolded"]
+__all__ = ["ALONE", "FORKED_DEFINITION", "RunProgress", "grafted", "progress_of", "unfolded"]
+
+#: Where a dynamic fork keeps the hash of the definition made of its branches, which stand between two tasks of that definition.
+FORKED_DEFINITION: Final = "forkedDefinitionHash"
+_AROUND: Final = 2
+
+#: The type of the row of a fork, of either kind.
+_FORK: Final = "FORK"
 
 #: Per place (the hashes around it, its reference) the hash of what was made of it.
 _Grown = Mapping[tuple[tuple[str, ...], str], str]
@@ -193,7 +200,7 @@ def progress_of(workflow: Workflow, now: int) -> RunProgress:
         by_step.setdefault(task.base_ref if task.base_ref in nodes else task.name, Counter())[str(task.status)] += 1
     done = sum(task.status.terminal for task in last.values())
     running = workflow.status in (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED)
-    total = len(last) + (_ahead(nodes.values(), by_step) if running else 0)
+    total = len(last) + (_ahead(nodes.values(), by_step) + _branches_ahead(workflow, last) if running else 0)
     elapsed = max(0, (workflow.ended_at or now) - (workflow.started_at or workflow.created_at))
     return RunProgress(
         status=workflow.status,
@@ -205,6 +212,24 @@ def progress_of(workflow: Workflow, now: int) -> RunProgress:
         elapsed_ms=elapsed,
         remaining_ms=elapsed * (total - done) // done if running and done else None,
     )
+
+
+def _branches_ahead(workflow: Workflow, last: Mapping[str, Task]) -> int:
+    """How many tasks dynamic forks have still to create: their branches are known at once, and laid out some thousand at a time."""
+    ahead = 0
+    for fork in last.values():
+        if fork.task_type != _FORK or fork.input.absent or fork.input.external is not None:
+            continue
+        branches, digest = fork.input.value.get("forkedTasks"), fork.input.value.get(FORKED_DEFINITION)
+        if not isinstance(branches, list) or not isinstance(digest, str):
+            continue
+        made, depth = workflow.made.get(digest), len(fork.iterations)
+        known = len(branches)
+        if made is not None:
+            known = sum(all(part.kind == "branch" for part in one.around) for one in positions(made).values()) - _AROUND
+        begun = sum(digest in task.grafts and task.iterations[:depth] == fork.iterations for task in last.values())
+        ahead += max(0, known - begun)
+    return ahead
 
 
 def _ahead(nodes: Collection[TreePosition], reached: Collection[str]) -> int:

@@ -134,3 +134,27 @@ def test_short_texts_of_objects() -> None:
     given = "input_parameters={'found': '${each_step_join.output[*].result}'}"
     assert repr(work.definition.tasks[-1]) == f"WorkflowTask(name='counted', task_reference_name='counted', {given})"
     assert repr(TaskDef(name="x", retry_count=3)) == "TaskDef(name='x', retry_count=3)"
+
+
+@flow
+def spread(count: int) -> int:
+    """A list, and a task for each of its items."""
+    return counted(each(numbers(count), step))
+
+
+def test_the_branches_of_a_list_count_as_soon_as_it_is_known(tmp_path: Path) -> None:
+    """The total of a wide fan-out is known with the list, though its tasks are created some thousand at a time."""
+    with Engine(tmp_path / "p.db", workers=[spread], clock=VirtualClock(0)) as engine:
+        run = engine.start(spread, count=2_500)
+        totals, created = {run.progress().total}, {0}
+
+        def look(*_: object) -> None:
+            progress = run.progress()
+            totals.add(progress.total)
+            created.add(sum(progress.by_step.get("step", {}).values()))
+
+        engine.listen(look)
+        while max(created) < 2_500:
+            assert engine.tick()
+        assert totals == {4, 2_504}
+        assert len(created) > 2

@@ -80,7 +80,7 @@ def test_what_a_store_shows(kind: str, tmp_path: Path) -> None:
     ]
     [[reason, times, name, newest, which]] = cells(page, "failures")
     assert (times, name, newest) == ("3", "pay", "2030-03-17 17:46:40 UTC")
-    assert reason in {f"pay failed: order {order}: {WORSE}" for order in range(3)}  # the step and its reason
+    assert reason in {f"t failed: order {order}: {WORSE}" for order in range(3)}  # the step and its reason
     assert all(f"p-{order}" in which for order in range(3))
     assert ["2030-03-17 18:46:40 UTC", "in 1 h", "WAIT_ENDS", "t", "n-1"] in cells(page, "due")
     assert ["nobody", "2"] in cells(page, "queues")

@@ -18,14 +18,14 @@ from typing import Any, Final
 
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import rendered
-from conductorlite.decide.operators.join import FORKED_DEFINITION, create_collecting_join
+from conductorlite.decide.operators.join import create_collecting_join
 from conductorlite.language.values import to_text
 from conductorlite.model import attrs
 from conductorlite.model.definitions import NAMED_BY_INPUT, SubWorkflowParams, TaskType, WorkflowDef
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
-from conductorlite.plan.grafts import ALONE
+from conductorlite.plan.grafts import ALONE, FORKED_DEFINITION
 
 __all__ = ["MOST_BRANCHES", "resolve_dynamic", "schedule_dynamic_fork"]
 

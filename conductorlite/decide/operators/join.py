@@ -21,7 +21,6 @@ takes the first that is listed, waits for ever when none was scheduled, and thro
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import joined_payload, rendered
@@ -32,9 +31,9 @@ from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
+from conductorlite.plan.grafts import FORKED_DEFINITION
 
 __all__ = [
-    "FORKED_DEFINITION",
     "branches_ended",
     "branches_left",
     "choose",
@@ -204,10 +203,6 @@ def _finish(changeset: Changeset, join: Task) -> None:
     else:
         status, reason = TaskStatus.COMPLETED, None
     changeset.close(join, status, output=output, reason=reason)
-
-
-#: Where a dynamic fork keeps the hash of the definition made of its branches.
-FORKED_DEFINITION: Final = "forkedDefinitionHash"
 
 
 def schedule_fork(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:
