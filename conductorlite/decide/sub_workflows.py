@@ -18,7 +18,7 @@ from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import CANCELED, TIMED_OUT, Task
 from conductorlite.model.later import functions
 from conductorlite.model.policies import derive_id
-from conductorlite.model.scalars import MAX_NESTING
+from conductorlite.model.scalars import MAX_EXECUTIONS
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def start_failure_workflow(changeset: Changeset, status: WorkflowStatus, output:
     name = _name(changeset, wanted)
     if not name:
         return {_OUTPUT_KEY: f"Error: failureWorkflow {wanted!r} names nothing"}
-    if changeset.workflow.depth >= MAX_NESTING:
+    if changeset.workflow.depth >= MAX_EXECUTIONS:
         return {_OUTPUT_KEY: f"Error: failure workflow {name!r}: executions that start each other are nested too deep"}
     digest = changeset.documents.resolve(name, definition.failure_workflow_version)
     if digest is None:

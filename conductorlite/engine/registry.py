@@ -47,7 +47,7 @@ from conductorlite.model.handlers import EventHandler
 from conductorlite.model.scalars import MAX_NESTING
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan, compile_plan, known_plan
-from conductorlite.plan.tree import OPERATOR_TYPES, TreePosition, changed_branches, holds_tasks
+from conductorlite.plan.tree import CHOOSES, OPERATOR_TYPES, TreePosition, changed_branches, holds_tasks
 from conductorlite.plan.validate import checked, enforced, misshapen, validate_task_def
 from conductorlite.store.ports import Backend, ReadingTransaction
 
@@ -285,15 +285,19 @@ class Registry:
         text: str | None = None,
         *,
         named: bool = False,
+        chosen: bool = False,
     ) -> Embedded:
-        """A definition with all it needs inside; `text` is its own, if it is known already, `named`: it is a registered one."""
+        """A definition with all it needs inside; `text` is its own, if it is known already, `named`: it is a registered one.
+
+        `chosen`: it, or one around it, is called in a case of a SWITCH only.
+        """
         definition = plan.definition
         label = f"{definition.name}.{definition.version}{'' if named else ' (inline)'}"
         if named and label in chain:  # what is written into another has an end
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows in a circle: {' → '.join((*chain, label))}")])
         if len(chain) >= MAX_NESTING:
             raise InvalidDefinition([Problem(path="$", message=f"sub-workflows nested deeper than {MAX_NESTING}")])
-        embedding = _Embedding(view, semantics, (*chain, label), self._declared())
+        embedding = _Embedding(view, semantics, (*chain, label), self._declared(), chosen)
         tasks = self._with_task_defs(embedding, definition.tasks)
         whole = _with_schemas(view, definition if tasks is definition.tasks else attrs.evolve(definition, tasks=tasks))
         if text is None or whole is not definition:
@@ -320,7 +324,8 @@ class Registry:
             "task_definition": _with_schemas(into.view, given),
             "sub_workflow_param": self._pinned(into, task),
         }
-        fields |= changed_branches(task, lambda tasks: self._with_task_defs(into, tasks))
+        inner = attrs.evolve(into, chosen=True) if task.type in CHOOSES else into
+        fields |= changed_branches(task, lambda tasks: self._with_task_defs(inner, tasks))
         if task.compensation is not None:
             fields["compensate"] = self._with_task_def(into, task.compensation)
         changed = {name: value for name, value in fields.items() if value is not getattr(task, name)}
@@ -335,12 +340,21 @@ class Registry:
         if isinstance(inline, str) or (inline is None and "${" in (params.name or "")) or NAMED_BY_INPUT in params.extra:
             return params  # known when it is scheduled
         named = inline is None
+        if named and into.chosen and f"{params.name}.{params.version}" in into.chain:
+            return params  # a recursion that a case ends: known when it is scheduled
         if inline is None:
             # Version 0 is the highest, as in Conductor's SubWorkflow.
             text = registered(into.view, params.name or "", params.version or None)
         else:
             text = definition_text(inline)
-        child = self._embed(into.view, known_plan(text, into.semantics, lenient=True)[0], into.semantics, into.chain, named=named)
+        child = self._embed(
+            into.view,
+            known_plan(text, into.semantics, lenient=True)[0],
+            into.semantics,
+            into.chain,
+            named=named,
+            chosen=into.chosen,
+        )
         into.texts.update(child.texts)
         return attrs.evolve(params, name=child.name, version=child.version, extra={**params.extra, DEFINITION_HASH: child.digest})
 
@@ -366,6 +380,8 @@ class _Embedding:
     chain: tuple[str, ...]
     #: Task definitions of the workers' decorators, by name.
     declared: Mapping[str, TaskDef]
+    #: Whether what is embedded is called in a case of a SWITCH only.
+    chosen: bool = False
     #: The definitions of sub-workflows.
     texts: dict[str, str] = attrs.field(factory=dict)
     #: Registered task definitions by name, each read once; None where there is none.

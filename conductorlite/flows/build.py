@@ -289,6 +289,8 @@ class Build:
         self.workers = Workers()
         #: Definitions that are found by their names when the workflow runs.
         self.definitions: dict[str, WorkflowDef] = {}
+        #: Flows that are called by their names, as they call this one.
+        self.again: list[Any] = []
         #: What people are asked for, by the steps' reference names.
         self.asked: dict[str, Any] = {}
         self.blocks = [Block()]

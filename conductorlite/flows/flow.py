@@ -193,12 +193,31 @@ class Flow(Shared, Generic[P, R]):
     @property
     def workers(self) -> Workers:
         """The functions of all tasks that the flow calls, and those of the flows in it."""
-        return self._built[1].workers
+        first, *others = self._reached()
+        if not others:
+            return first.workers
+        workers = Workers()
+        for build in (first, *others):
+            workers.include(build.workers)
+        return workers
 
     @property
     def definitions(self) -> Sequence[WorkflowDef]:
-        """The definitions that are to be registered before it runs: those of the flows it calls for each item of a list."""
-        return tuple(self._built[1].definitions.values())
+        """The definitions that are to be registered before it runs: those of flows that it calls for each item of a list, and of
+        those that are called by their names.
+        """
+        found: dict[str, WorkflowDef] = {}
+        for build in self._reached():
+            found |= build.definitions
+            found |= {one.name: one.definition for one in build.again}
+        return tuple(found.values())
+
+    def _reached(self) -> list[Build]:
+        """What this flow was built into, and the flows that it reaches by their names."""
+        flows: list[Flow[..., Any]] = [self]
+        for one in flows:
+            flows += [other for other in one._built[1].again if all(other.function is not known.function for known in flows)]
+        return [one._built[1] for one in flows]
 
     def starting(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The arguments with which `Engine.start` starts the definition; raises BuildError for wrong ones."""
@@ -236,9 +255,35 @@ class Flow(Shared, Generic[P, R]):
         given = build.written(called_as(name, self._signature, args, kwargs))
         with needed(None):
             self.definition  # noqa: B018  built now, outside of this flow
-        build.workers.include(self.workers)
+        build.workers.include(self._built[1].workers)
         build.definitions |= self._built[1].definitions
+        for one in self._built[1].again:
+            one.note_again(build)
         return cast(R, self._options.place(build, self._task(given), whole=self.gives_whole))
+
+    def called_again(self, *args: Any, **kwargs: Any) -> Any:
+        """Add the flow, by its name and version, to a flow that it calls itself: its definition cannot stand in itself.
+
+        Raises BuildError where the annotation does not say which output the call has.
+        """
+        build = current(f"{self.name}()")
+        if self._returns is Any or (is_whole(self._returns) and self._returns is not None and fields_of(self._returns) is None):
+            raise BuildError(f"{self.name}: calls itself, so its annotation says what it returns: `-> int`, or a record and no map")
+        self.note_again(build)
+        param = SubWorkflowParams(name=self.name, version=self.version)
+        task = WorkflowTask(
+            name=self.name,
+            task_reference_name=self.name,
+            type=TaskType.SUB_WORKFLOW,
+            input_parameters=build.written(called_as(self.name, self._signature, args, kwargs)),
+            sub_workflow_param=param,
+        )
+        return self._options.place(build, task, whole=is_whole(self._returns))
+
+    def note_again(self, build: Build) -> None:
+        """Have the definition registered before a flow runs that calls this one by its name."""
+        if all(one.function is not self.function for one in build.again):
+            build.again.append(self)
 
     def of_item(self) -> WorkflowDef:
         """A workflow that runs this one for an item of a list, which a dynamic fork gives as `input`, or spread if it is a map."""

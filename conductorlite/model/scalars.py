@@ -23,6 +23,7 @@ __all__ = [
     "EXTRA",
     "LARGEST_VERSION",
     "MAX_DEPTH",
+    "MAX_EXECUTIONS",
     "MAX_INTEGER",
     "MAX_NESTING",
     "MAX_SIZE",
@@ -63,6 +64,8 @@ ENTRY_SIZE: Final = 8
 #: Deepest nesting of tasks within tasks, inline sub-workflow definitions included. Each level costs up to four levels
 #: of JSON, so that fifty just fit the depth that canonical JSON accepts.
 MAX_NESTING: Final = 50
+#: Deepest nesting of executions that start each other.
+MAX_EXECUTIONS: Final = 100
 
 #: Largest integer of Conductor (a Java long) and of every store.
 MAX_INTEGER: Final = 2**63 - 1

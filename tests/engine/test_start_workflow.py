@@ -157,14 +157,14 @@ def test_paused_while_it_starts(ready: Bench) -> None:
 
 
 def test_executions_that_start_each_other(bench: Bench) -> None:
-    """A workflow that starts itself comes to an end at fifty."""
+    """A workflow that starts itself comes to an end at a hundred."""
     bench.engine.register(workflow(starting({"name": "flow"})))
     bench.start("flow")
     bench.engine.run_until_idle()
     everyone = [bench.engine.get(one) for one in bench.engine.admin.workflow_ids()]
-    assert len(everyone) == 51
+    assert len(everyone) == 101
     [last] = [one for one in everyone if one.status is WorkflowStatus.FAILED]
-    assert (last.depth, "nested deeper than 50" in (last.reason or "")) == (50, True)
+    assert (last.depth, "nested deeper than 100" in (last.reason or "")) == (100, True)
 
 
 # -- SUB_WORKFLOW by expression ----------------------------------------------------------------------------------------
@@ -233,10 +233,10 @@ def test_a_missing_name_is_tried_again(bench: Bench, task: Json) -> None:
 
 
 def test_a_workflow_that_is_its_own_child(bench: Bench) -> None:
-    """By expression a circle is not seen beforehand; it ends at fifty, and the failure comes up through all of them."""
+    """By expression a circle is not seen beforehand; it ends at a hundred, and the failure comes up through all of them."""
     bench.engine.register(workflow(sub({"name": "${workflow.input.who}"}, inputParameters={"who": "${workflow.input.who}"})))
     bench.start("flow", {"who": "flow"})
     bench.engine.run_until_idle()
     everyone = [bench.engine.get(one) for one in bench.engine.admin.workflow_ids()]
-    assert (len(everyone), {one.status for one in everyone}) == (51, {WorkflowStatus.FAILED})
-    assert "executions are nested deeper than 50" in (bench.workflow.reason or "")
+    assert (len(everyone), {one.status for one in everyone}) == (101, {WorkflowStatus.FAILED})
+    assert "executions are nested deeper than 100" in (bench.workflow.reason or "")

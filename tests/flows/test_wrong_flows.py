@@ -250,19 +250,6 @@ def test_now_is_computed_once() -> None:
         assert run.result() == "3.0"
 
 
-@flow
-def countdown(number: int) -> int:
-    """Calls itself."""
-    return number if number < 1 else countdown(number - 1)
-
-
-def test_a_flow_does_not_call_itself() -> None:
-    """Its definition would have to hold itself."""
-    with pytest.raises(BuildError, match="does not call itself") as raised:
-        countdown.definition  # noqa: B018
-    assert "write a loop" in str(raised.value)
-
-
 @task
 def found(number: int) -> Flight | None:
     """A flight, or none."""

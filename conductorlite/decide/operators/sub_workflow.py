@@ -36,7 +36,7 @@ from conductorlite.model.errors import PayloadTooLarge
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.later import pattern
 from conductorlite.model.policies import derive_id
-from conductorlite.model.scalars import MAX_NESTING
+from conductorlite.model.scalars import MAX_EXECUTIONS
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
@@ -128,8 +128,8 @@ def _problem(changeset: Changeset, request: Any) -> str:
         return "Missing 'startWorkflow' in input data."
     if not isinstance(request, dict):
         return "startWorkflow is not a map"
-    if changeset.workflow.depth >= MAX_NESTING:
-        return f"startWorkflow: executions that start each other are nested deeper than {MAX_NESTING}"
+    if changeset.workflow.depth >= MAX_EXECUTIONS:
+        return f"startWorkflow: executions that start each other are nested deeper than {MAX_EXECUTIONS}"
     if request.get("workflowDef") is None and not (isinstance(request.get("name"), str) and request["name"]):
         return "startWorkflow.name is missing"
     for key, kinds in _KINDS.items():
@@ -185,15 +185,16 @@ def schedule_sub_workflow(
     else:
         params = _resolved(changeset, node)
     found = Embedding(problem=problem) if problem else _definition(changeset, params, f"{ref}#{attempt}")
-    if workflow.depth >= MAX_NESTING or found.digest is None:
-        too_deep = workflow.depth >= MAX_NESTING
+    if workflow.depth >= MAX_EXECUTIONS or found.digest is None:
+        too_deep = workflow.depth >= MAX_EXECUTIONS
         changeset.create_ended(
             node,
             iterations,
             TaskStatus.FAILED_WITH_TERMINAL_ERROR if too_deep else TaskStatus.FAILED,
             previous=previous,
             input=changeset.documents.payload({**own, "subWorkflowName": params.name, "workflowInput": values}),
-            reason=found.problem or f"executions are nested deeper than {MAX_NESTING}",
+            reason=found.problem or f"RecursionError: executions are nested deeper than {MAX_EXECUTIONS}",
+            error_types=("RecursionError",) if too_deep else (),
         )
         return
     child_id = derive_id("child", workflow.seed, workflow.workflow_id, ref, attempt, changeset.workflow.generation)

@@ -72,9 +72,8 @@ class Calls:
         callee = cast(Now, made).value
         name = callee.task_type if isinstance(callee, TaskFunction) else callee.name
         args, named = self._arguments(call, name, list(callee.parameters))
-        if isinstance(callee, Flow) and any(callee.function is one for one in READING.get()):
-            raise self._steps.refuse(call, "a flow does not call itself, through another flow either; write a loop")
-        reference = self._placed(call, callee, args, named)
+        again = isinstance(callee, Flow) and is_read(callee)
+        reference = self._placed(call, callee.called_again if again else callee, args, named)
         kind = returned(callee.function)
         unannotated = name if kind in (Any, object) else None
         if TaskResult in (kind, *get_args(kind)):  # the output is whatever the result says
@@ -250,17 +249,25 @@ class Calls:
 _MOST_BRANCHES: Final = 50
 
 
+def is_read(flow: Flow[..., Any]) -> bool:
+    """Whether a flow is being read: then its definition is not known yet, and a call of it is a recursion."""
+    return any(flow.function is one for one in READING.get())
+
+
 def _forked(do: TaskFunction[..., Any] | Flow[..., Any], inputs: Reference) -> Reference:
     """A dynamic fork whose items are the inputs of the calls."""
     build = current("each()")
-    build.workers.include(do.workers)
     whole = is_whole(returned(do.function))
     if isinstance(do, TaskFunction):
+        build.workers.include(do.workers)
         return build.each(do.task_type, {"forkTaskName": do.task_type, "forkTaskInputs": inputs}, whole=whole, name=None)
-    definition = do.definition
-    build.definitions |= {one.name: one for one in (*do.definitions, definition)}
-    how = {"forkTaskWorkflow": definition.name, "forkTaskWorkflowVersion": str(definition.version)}
-    return build.each(definition.name, {**how, "forkTaskInputs": inputs}, whole=whole, name=None)
+    if is_read(do):
+        do.note_again(build)
+    else:
+        build.workers.include(do.workers)
+        build.definitions |= {one.name: one for one in (*do.definitions, do.definition)}
+    how = {"forkTaskWorkflow": do.name, "forkTaskWorkflowVersion": str(do.version)}
+    return build.each(do.name, {**how, "forkTaskInputs": inputs}, whole=whole, name=None)
 
 
 def _over(part: ast.comprehension, items: ast.expr) -> ast.comprehension:
