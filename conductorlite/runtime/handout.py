@@ -300,11 +300,11 @@ _LINES_MS: Final = 1_000
 class Reports:
     """Reports results to an engine. One that cannot be stored at present is not lost: it goes first when it is tried again."""
 
-    def __init__(self, engine: Verbs, handing: HandOut) -> None:
+    def __init__(self, engine: Verbs, handing: HandOut, haste: Haste | None = None) -> None:
         self._engine = engine
         self._handing = handing
         #: Whether turns wait only shortly for foreign code.
-        self.haste: Haste | None = None
+        self.haste = haste
         #: Results, and lines for the logs of tasks.
         self.in_hand: deque[tuple[Task, TaskResult | tuple[str, ...], int, bool]] = deque()
 

@@ -11,8 +11,8 @@ How a caller comes to a result: it drives, or sleeps while another thread does (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
@@ -20,29 +20,30 @@ from typing import TYPE_CHECKING, Any, Final
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import Caller, caller_of
 from conductorlite.engine.verbs import Verbs
+from conductorlite.language.haste import Haste
 from conductorlite.model.clock import Deadline, VirtualClock
 from conductorlite.model.errors import (
     ClockError,
     ConductorliteError,
-    EngineClosed,
-    InvariantBroken,
     NoThread,
     StorageError,
     WouldDeadlock,
 )
-from conductorlite.model.executions import AgendaEntry, HistoryEvent, Task, Workflow
+from conductorlite.model.executions import AgendaEntry, Task, Workflow
 from conductorlite.model.later import functions
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.threads import clean_up
+from conductorlite.model.threads import Block, Mutex, cached_property, clean_up, within
 from conductorlite.runtime.beginnings import Beginnings
-from conductorlite.runtime.handout import AHEAD, BATCH
-from conductorlite.runtime.idle import GLANCE_MS, PATIENCE_MS, Standby, next_stored
-from conductorlite.runtime.missing import WaitNews
+from conductorlite.runtime.calls import Deferred
+from conductorlite.runtime.external import INDEX_EVERY, Feeding, MessageSources
+from conductorlite.runtime.handout import AHEAD, BATCH, HandOut, Reports
+from conductorlite.runtime.idle import GLANCE_MS, PATIENCE_MS, Rest, Standby, WaitGraph
+from conductorlite.runtime.missing import MissingWorkers, WaitNews
 from conductorlite.runtime.pool import Call
 from conductorlite.runtime.registry import Worker, Workers
-from conductorlite.runtime.signals import Leaving, passes
-from conductorlite.runtime.work import Work
-from conductorlite.runtime.workshop import QUICK_MS
+from conductorlite.runtime.signals import Leaving, Outages, passes
+from conductorlite.runtime.work import GROUP, DueTurns, Instants, Results, SignsOfLife, Timeline
+from conductorlite.runtime.workshop import QUICK_MS, Workshop
 from conductorlite.store.ports import EventSource
 
 if TYPE_CHECKING:
@@ -55,12 +56,6 @@ __all__ = ["Driver", "next_group", "output_of", "wait_until"]
 #: Messages asked of a source at once, as in Conductor.
 _MESSAGES: Final = 10
 
-#: How long a living holder of a lock is waited for before virtual time passes, seconds of real time.
-_MOMENT_S: Final = 0.1
-
-#: So often virtual time waits for what is due and is not taken.
-_IN_VAIN: Final = 100
-
 #: How long a lock is held before `run_until_idle` gives up on what needs it, ms of virtual time.
 _LOST_MS: Final = 24 * 3_600_000
 
@@ -68,44 +63,169 @@ _LOST_MS: Final = 24 * 3_600_000
 _SOURCES: Final = "event sources"
 _THREADS: Final = "threads"
 
-#: Reports on tasks of one execution in one turn, and executions whose turns share one write, at most: others wait for it.
-_REPORTS: Final = 200
-_GROUP: Final = 64
-
 #: After how long a write others have waited long enough for it, ms: the next one is shared by fewer.
 _LONG_MS: Final = 200
 
 _Until = Callable[[], bool] | None
 
 
-class Driver(Work):
+class Driver:
     """Drives one engine. At most one thread at a time holds `driving`."""
 
     def __init__(self, engine: Verbs, workers: Workers | None, sources: Iterable[EventSource] = ()) -> None:
-        super().__init__(engine, workers, sources)
+        self.engine = engine
+        self.clock = engine.clock
+        # An empty set is falsy, and functions may still be added to it.
+        self.workers = workers if workers is not None else Workers()
+        self.driving = Mutex()
+        #: Whether a thread drives, or was interrupted while it did.
+        self.torn = False
+        self.workshop = Workshop(engine, self.workers)
+        self.waiting = WaitGraph(engine, self.workers, self.workshop)
+        self.handing = HandOut(engine, self.workers, self.workshop)
+        self.missing = MissingWorkers(engine, self.workers, self.handing)
+        self.outages = Outages(engine.clock)
+        # Where time passes by itself, no turn waits long for foreign code: others go on.
+        haste = None if engine.clock.virtual else Haste()
+        self.reports = Reports(engine, self.handing, haste)
+        self.results = Results(self.workshop, self.reports, self.outages)
+        self.signs = SignsOfLife(engine, self.workshop, self.reports, self.outages)
+        self.timeline = Timeline(engine.clock, self.workshop, self.reports, self.signs)
+        self.due = DueTurns(engine, self.outages, haste)
+        self.instants = Instants(engine, self.handing, self.workshop, self.outages, self.timeline, self.due)
+        self.listening = MessageSources(engine, sources)
+        self.feeding = Feeding(engine)
         self.standby = Standby(lambda over: self._run_real(over, None, True, standing_in=True), engine.core.turns.committed.wake)
         self.beginnings = Beginnings(engine, self.handing, self.workshop, self.drive)
+        #: By how much the clock was set, in all, when instants of calls were dated last.
+        self._set_by = 0
+        #: When a unit of work was last noted as driven time.
+        self._driven_at: int | None = None
+        self._stopping = False
+        #: Whether there are sources of messages.
+        self._asks = bool(self.listening)
+        self._rest = Rest(engine, asked=self._asks)
         self._deadline: Deadline | None = None
-        #: What was due last in virtual time, and how often in a row no turn took it.
-        self._due_at: int | None = None
-        self._in_vain = 0
         #: How many executions' turns share a write.
-        self._group = _GROUP
+        self._group = GROUP
         #: The execution that the caller of `run` waits for, and since when; None: nobody waits, or all was logged.
         self._awaited: str | None = None
         self._waits_since: int | None = None
-        self.wait_news = WaitNews(engine)
         #: Whether a thread waits for the one that drives in order to close the engine: no other one begins to drive for a result.
         self.is_closing = False
 
-    def carries_out(self) -> bool:
-        """See `Work.carries_out`."""
-        return self.standby.busy
+    @cached_property
+    def wait_news(self) -> WaitNews:
+        """Logs what callers wait for."""
+        return WaitNews(self.engine)
+
+    def drive(self, timeout: float = -1) -> AbstractContextManager[bool]:
+        """A block that drives, which learns whether it does: not when another thread has driven for `timeout` seconds.
+
+        A thread that comes after an interrupted one first sets right what that one has left.
+        """
+        return within(_Driving(self, timeout))
 
     def recover(self) -> None:
         """Set right what an interruption has left; raises StorageErrors."""
         self.standby.rest()
-        super().recover()
+        self.outages.patient = False
+        self.signs.handing_out = False
+        self.handing.handed.clear()
+        self.workshop.recover()
+        in_hand = [*(running.task for running in self.workshop), *self.reports.tasks()]
+        self.engine.core.holding.give_back_all_but({(task.task_id, task.lease) for task in in_hand})
+        if self.clock.virtual:
+            self.timeline.begin_again()
+
+    # ------------------------------------------------------------------ elapsed time
+
+    def keep_time(self) -> None:
+        """Put right what counts elapsed time, if the clock was set; raises StorageErrors."""
+        watch = self.engine.core.clock_watch
+        if not self.clock.virtual:
+            watch.look()
+        by = watch.set_by - self._set_by
+        if by:
+            self._set_by = watch.set_by
+            for running in self.workshop:
+                for name in ("beat_at", "report_at", "ended_at"):
+                    at = getattr(running, name)
+                    setattr(running, name, None if at is None else at + by)
+            self.timeline.move(by)
+            self.instants.move(by)
+
+    def give_time_back(self) -> None:
+        """Move deadlines of tasks in hand by the time in which this process did not run, if there was any; raises StorageErrors."""
+        lost = self.engine.core.clock_watch.lost()
+        if lost:
+            in_hand = [*(call.task for call in self.workshop), *self.reports.tasks()]
+            self.engine.core.clock_watch.give_back(lost, [*in_hand, *(task for _, task in self.handing.handed)])
+
+    # ------------------------------------------------------------------ one unit of work
+
+    def tick(self, *, ahead: bool = False, until: float = -1) -> bool:
+        """Do one unit of what is ready now: a turn, a message, a report, or one worker call; False when nothing is ready.
+
+        What has changed is indexed when nothing else is ready, and else at every so many units. When one unit more will follow
+        (`ahead`), the turn of a report may hand over the task of the next call; where the caller moves a virtual clock on to an
+        instant (`until`), also what is offered later, when nothing else is to be done before.
+        """
+        self.handing.most, self.handing.threads = int(ahead), False
+        turns = self.engine.core.turns
+        listened = turns.listeners or turns.observers  # who hears of each instant at its own time
+        if self._asks or self.instants.locked or self.due.passed_over or listened:
+            until = -1
+        elif self.timeline.calls and self.timeline.calls[0][0] <= until:
+            until = self.timeline.calls[0][0] - 1
+        self.handing.until = until
+        if self.engine.core.clock_watch.set_by != self._set_by or not self.clock.virtual:
+            self.keep_time()
+        now = self.clock.now()
+        if now != self._driven_at or not self.clock.virtual:
+            self._driven_at = now
+            self.engine.core.driven.look(now)
+        self.feeding.units += 1
+        if (self.reports.in_hand and self.reports.flush()) or (self.feeding.units >= INDEX_EVERY and self.feeding.feed()):
+            return True
+        if self.due.take(now, lately=self.handing.handed) or (self._asks and self.listening.take(1)):
+            return True
+        if self.timeline.calls and self.timeline.calls[0][0] <= now:
+            self.timeline.report_due(now)
+            return True
+        return self._run_one() or self.feeding.feed()
+
+    def settle(self, until: float = -1) -> int:
+        """Do all that is ready now, and until an instant what `tick` hands over; returns how many units that was."""
+        units = 0
+        while self.tick(ahead=True, until=until):
+            units += 1
+        return units
+
+    def _run_one(self) -> bool:
+        """Take and run one offered task in this thread; one that fails before it is handed out counts: another may follow."""
+        seen = self.engine.core.turns.committed.number
+        handed = self.handing.handed
+        for worker, task in [handed.popleft()] if handed else self.handing.take(1):
+            self._run_inline(worker, task)
+            return True
+        return self.engine.core.turns.committed.number != seen
+
+    def _run_inline(self, worker: Worker, task: Task) -> None:
+        try:
+            running = Call(worker=worker, task=task, inline=True)
+            if self.clock.virtual:
+                result = self.workshop.run(running)
+            else:
+                with Leaving():
+                    result = self.workshop.run(running)
+        except BaseException as error:  # interrupted: no thread works at it any more
+            clean_up(error, f"giving back {task.ref!r}", partial(self.engine.core.holding.give_back, [task]))
+            raise
+        if isinstance(result, Deferred):
+            self.timeline.defer(worker, task, result)
+        elif not running.reported:
+            self.reports.add(task, result, self.clock.now())
 
     # ------------------------------------------------------------------ time
 
@@ -117,69 +237,17 @@ class Driver(Work):
             if running.report_at is not None
         ]
 
-    def next_instant(self, *, idle: bool = False) -> int | None:
-        """When something will be ready that is not ready now; None when nothing will by itself.
-
-        With `idle` schedules alone are nothing: they never come to an end.
-        """
-        queues = list(self.handing.served())
-        quiet = self.engine.core.turns.quiet
-        soon = self._timeline[0][0] if self._timeline else None
-        exact = self._passed_over or (soon is None and (idle or self.clock.virtual))
-        offered = 0 if exact else min(map(quiet.offered_at, queues), default=inf)
-        if soon is not None and offered > soon and quiet.is_idle(soon):  # when all else comes due, after it, need not be known
-            self._held = False
-            return soon
-        now = self.clock.now()
-        if soon is None and offered > now and quiet.is_idle(now):
-            event, message, endless = quiet.next_event(), None if offered == inf else int(offered), False
-        else:
-            event, message, endless = next_stored(self.engine, queues, now, later=self._passed_over, idle=idle)
-        instants = [at for at in (None if event is None else event[0], soon) if at is not None]
-        self._held = self._passed_over or (self._locked and message is not None and message <= now)
-        if message is not None and message > now:
-            instants.append(message)
-        if not self.clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
-            beating = [running for running in self.workshop if not self.outages.rests(running.sign)]
-            instants += [running.beat_at for running in beating if running.beat_at is not None]
-        if endless and len(instants) == 1 and not len(self.workshop):
-            return None
-        return min(instants, default=None)
-
     def advance(self, until: int) -> None:
         """Move a virtual clock to an instant, doing all that comes due on the way at its own instant."""
         clock = self._virtual("advance")
         if until < clock.now():
             raise ClockError(f"time cannot go back from {clock.now()} to {until}")
         self.settle(until)
-        while (at := self._next_virtual(clock)) is not None and at <= until:
+        while (at := self.instants.next_virtual(clock)) is not None and at <= until:
             clock.move_to(max(at, clock.now()))
             self.settle(until)
         clock.move_to(until)
         self.settle()
-
-    def _next_virtual(self, clock: VirtualClock, *, idle: bool = False) -> int | None:
-        """The next instant, also while another turn has the lock of what is due: it is not known when it will be free.
-
-        A living holder gives it back in no time, so it is given a moment of real time first. After that virtual time goes on
-        in steps that grow with how long it has been held: the lease of a dead one is over some day.
-        """
-        at = self.next_instant(idle=idle)
-        if not self._held:
-            self._held_since = -1
-            is_stuck = at is not None and at == self._due_at and at <= clock.now()  # a clock that is moved by hand may come to it
-            self._in_vain = self._in_vain + 1 if is_stuck else 0
-            if self._in_vain > _IN_VAIN and at is not None:
-                raise InvariantBroken(f"something is due at {at}, and no turn takes it; admin.check says what is wrong")
-            self._due_at = at
-            return at
-        now = clock.now()
-        if self._held_since < 0 or self._held_since > now:
-            self._held_since = now
-            self.engine.core.turns.committed.waiter().wait(_MOMENT_S)
-            return now
-        step = now + max(GLANCE_MS, (now - self._held_since) // 8)
-        return step if at is None else min(at, step)
 
     def _virtual(self, verb: str) -> VirtualClock:
         if not isinstance(self.clock, VirtualClock):
@@ -221,8 +289,8 @@ class Driver(Work):
                     break
             else:
                 return True
-            at = self._next_virtual(clock, idle=True)
-            if self._held and clock.now() - self._held_since >= _LOST_MS:
+            at = self.instants.next_virtual(clock, idle=True)
+            if self.instants.held and clock.now() - self.instants.held_since >= _LOST_MS:
                 return False
             if at is None:
                 return True
@@ -285,8 +353,8 @@ class Driver(Work):
             self._rest.worked(now)
             return None
         ending = until is None and not forever and not len(self.workshop)
-        at = self.next_instant(idle=ending)
-        if at is None and ending and not self._passed_over and self.feeding.is_done():
+        at = self.instants.next(idle=ending)
+        if at is None and ending and not self.due.passed_over and self.feeding.is_done():
             self.outages.clear()
             return True
         self.missing.look(now)
@@ -316,10 +384,10 @@ class Driver(Work):
         """Do what is ready now; whether anything was."""
         self.engine.core.driven.look(self.clock.now())
         self.handing.most, self.handing.threads = BATCH, True
-        busy = self._collect()
-        busy = self._beats_due() or busy
+        busy = self.results.collect()
+        busy = self.signs.give_due() or busy
         begun = self.clock.now()
-        if self._take_turn(begun, self._group, lately=busy):
+        if self.due.take(begun, self._group, lately=busy or self.handing.handed):
             busy, self._group = True, next_group(self._group, self.clock.now() - begun)
         busy = (self._asks and self._listen()) or busy
         busy = self._dispatch() or busy
@@ -346,7 +414,7 @@ class Driver(Work):
             now = self.clock.now()
             wake_at = now + self._rest.span(now)
             waiter = turns.committed.waiter()
-            if turns.committed.number != seen or self._finished():
+            if turns.committed.number != seen or self.results.finished():
                 return
             wake_at = wake_at if until is None else min(wake_at, until)
             self.engine.core.clock_watch.rests(wake_at - now)
@@ -354,7 +422,12 @@ class Driver(Work):
             if turns.committed.number != seen or self.engine.core.clock_watch.look():
                 return
             now = self.clock.now()
-            if (until is not None and now >= until) or self._passed_over or self.engine.core.holding.look() or self._rest.over(now):
+            if (
+                (until is not None and now >= until)
+                or self.due.passed_over
+                or self.engine.core.holding.look()
+                or self._rest.over(now)
+            ):
                 return
 
     def _dispatch(self) -> bool:
@@ -364,10 +437,9 @@ class Driver(Work):
         if self.outages.resting and self.outages.known(_THREADS) and not self.outages.rests(_THREADS):
             with self._waiting_for_a_thread():
                 self.workshop.recover()
-        if not self._noting and any(worker.is_async for worker in self.workers):
-            self._noting = True
-            self.engine.listen(self._note)
-        self._handing_out = True  # an execution may end after its task was polled and before its function is among the calls
+        if not self.signs.noting and any(worker.is_async for worker in self.workers):
+            self.signs.listen()
+        self.signs.handing_out = True
         try:
             handed = self.handing.handed
             if not handed:
@@ -377,7 +449,7 @@ class Driver(Work):
             self._run_row()
             while handed and not self._stopping and not self._runs_here():
                 if self.handing.ahead and self.workshop.room(is_async=False) <= 0:
-                    if self._finished():  # there is room when they are reported
+                    if self.results.finished():  # there is room when they are reported
                         break
                     if not self.workshop.is_only_quick(handed[0][0]):  # it was quicker when they were handed over
                         self.handing.ahead = 0
@@ -385,7 +457,7 @@ class Driver(Work):
                         break
                 self._begin(*handed.popleft())
         finally:
-            self._handing_out = False
+            self.signs.handing_out = False
         return found
 
     def _runs_here(self, *, next_one: bool = False) -> bool:
@@ -403,7 +475,7 @@ class Driver(Work):
         handed, carried, until = self.handing.handed, 0, (now := self.clock.now()) + QUICK_MS
         while self._runs_here(next_one=carried > 0):
             worker, task = handed.popleft()
-            running = Call(worker=worker, task=task, beat_at=self._next_beat(worker, task, now), inline=True)
+            running = Call(worker=worker, task=task, beat_at=self.signs.next_beat(worker, task, now), inline=True)
             try:
                 self.standby.run(partial(self.workshop.run_here, running))
             except NoThread:
@@ -415,8 +487,8 @@ class Driver(Work):
             if handed:
                 continue
             self.handing.ahead = carried if carried < AHEAD else AHEAD
-            if not (self.workshop.is_only(running) and not self.reports.in_hand and self._report(running)):
-                self._collect()
+            if not (self.workshop.is_only(running) and not self.reports.in_hand and self.results.report(running)):
+                self.results.collect()
             if (now := self.clock.now()) >= until:
                 break
             carried = 0
@@ -432,14 +504,14 @@ class Driver(Work):
             return
         while handed and self.workshop.is_quick(handed[0][0], alone=False):
             worker, task = handed.popleft()
-            row.append(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task, now)))
+            row.append(Call(worker=worker, task=task, beat_at=self.signs.next_beat(worker, task, now)))
         if row:
             with self._waiting_for_a_thread():
                 self.workshop.run_row(row, min(deadline.instant, now + PATIENCE_MS))
 
     def _begin(self, worker: Worker, task: Task) -> None:
         with self._waiting_for_a_thread():
-            self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self._next_beat(worker, task, self.clock.now())))
+            self.workshop.dispatch(Call(worker=worker, task=task, beat_at=self.signs.next_beat(worker, task, self.clock.now())))
 
     @contextmanager
     def _waiting_for_a_thread(self) -> Iterator[None]:
@@ -452,57 +524,6 @@ class Driver(Work):
         else:
             self.outages.done(_THREADS)
 
-    def _note(self, workflow: Workflow, _: Sequence[HistoryEvent]) -> None:
-        if workflow.status.terminal and (self._handing_out or len(self.workshop)):
-            self._over.append(workflow.workflow_id)
-
-    def _finished(self) -> list[Call]:
-        return [running for running in self.workshop.finished() if not self.outages.rests(running.task.task_id)]
-
-    def _collect(self) -> bool:
-        """Report what finished functions returned. A call whose result cannot be stored yet goes on to count, and to beat."""
-        done = bool(self.reports.in_hand) and self.reports.flush()
-        if not len(self.workshop):
-            return done
-        finished = []
-        for running in self._finished():
-            if not running.reported:
-                finished.append(running)
-                continue
-            self.workshop.end(running)
-            done = True
-        if len(finished) > 1:
-            executions: dict[str, list[Call]] = {}
-            for running in finished:
-                executions.setdefault(running.task.workflow_id, []).append(running)
-            # One turn of each execution at a time: what is left is collected next.
-            groups = [calls[:_REPORTS] for calls in executions.values()][:_GROUP]
-            reported: set[Call] = set()
-            for running in self.reports.together(groups):
-                reported.add(running)
-                self.workshop.end(running)
-                done = True
-            finished = [running for calls in groups for running in calls if running not in reported]
-        return sum([self._report(running) for running in finished]) > 0 or done
-
-    def _report(self, running: Call) -> bool:
-        """Report what one function returned; False when that cannot be stored yet."""
-        try:
-            self.reports.report(running.task, running.result(), running.ended_at, ended=[running.worker])
-        except StorageError as error:
-            if self.outages.failed(error, running.task.task_id):
-                return False
-            raise
-        except EngineClosed:
-            raise
-        except Exception:
-            self.workshop.end(running)
-            raise
-        if self.outages.resting:
-            self.outages.done(running.task.task_id)
-        self.workshop.end(running)
-        return True
-
     def _drain(self) -> None:
         """Wait for running functions, extending their leases, up to the workers' drain time; then abandon them."""
         self.handing.most = 0
@@ -511,7 +532,7 @@ class Driver(Work):
         while (len(self.workshop) or len(self.reports)) and not deadline.passed:
             seen = self.engine.core.turns.committed.number
             try:
-                if self._collect() or self._beats_due():
+                if self.results.collect() or self.signs.give_due():
                     continue
             except StorageError as error:
                 if not self.outages.failed(error):
@@ -523,7 +544,7 @@ class Driver(Work):
                 self.clock.wait(waiter, min(deadline.instant, self.clock.now() + GLANCE_MS))
         left = [running for running in self.workshop if running.job is None or not running.job.over]  # what has ended stays here
         for running in left:
-            self._abandon(running)
+            self.signs.abandon(running)
         with suppress(StorageError):  # else it is given back when the engine is closed
             self.engine.core.holding.give_back(running.task for running in left)
         self._report_once()
@@ -532,7 +553,7 @@ class Driver(Work):
         """Try once more to store what is unreported; what cannot be stored stays there."""
         before, self.outages.patient = self.outages.patient, True
         try:
-            self._collect()
+            self.results.collect()
         except StorageError as error:
             if not self.outages.failed(error):
                 raise
@@ -555,11 +576,55 @@ class Driver(Work):
                 self.standby.close()  # raises nothing
 
 
+class _Driving(Block[bool]):
+    """The block of one who drives."""
+
+    __slots__ = ("_driver", "_inside", "_timeout")
+
+    def __init__(self, driver: Driver, timeout: float) -> None:
+        self._driver = driver
+        self._timeout = timeout
+        self._inside = False
+
+    def begin(self) -> bool:
+        driver = self._driver
+        self._inside = driver.driving.owned()
+        if self._inside:
+            if caller_of(driver.engine.core.turns) is None:  # nothing that this driver has called: it was interrupted
+                text = (
+                    "inside a finalizer or a hook that has interrupted the driver of the same thread: have another thread call it"
+                )
+                raise WouldDeadlock(f"a verb that drives was called {text}")
+            return not driver.standby.busy  # else who stands by drives
+        if not driver.driving.take(self, self._timeout):
+            return False
+        if driver.torn:
+            driver.recover()
+        driver.torn = True
+        return True
+
+    def end(self, error: BaseException | None) -> None:
+        if not self._inside and self._driver.driving.mine(self):
+            if error is None or isinstance(error, ConductorliteError):
+                self._driver.torn = False
+            self._give()
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._give()
+
+    def _give(self) -> None:
+        driver = self._driver
+        driver.driving.give(self)
+        turns = driver.engine.core.turns
+        if turns.sleeping:  # one of those that wait may have to drive now
+            turns.awaited.wake_first()
+
+
 def next_group(size: int, took_ms: int) -> int:
     """How many executions' turns share the next write, after so many have taken so long: others wait for all of them."""
     if took_ms > _LONG_MS:
         return max(1, size // 4)
-    return min(_GROUP, 2 * size) if took_ms < _LONG_MS // 4 else size
+    return min(GROUP, 2 * size) if took_ms < _LONG_MS // 4 else size
 
 
 def output_of(engine: Verbs, workflow_id: str, row: Workflow | None) -> dict[str, Any]:

@@ -363,7 +363,7 @@ class _Signals:
         engine = self._engine
         while self._after:
             engine.settle()
-            at = engine.driver.next_instant()
+            at = engine.driver.instants.next()
             if self._due and (at is None or self._due[0][0] <= at):
                 due, owner, ref = heapq.heappop(self._due)
                 engine.advance(to=due)

@@ -273,7 +273,7 @@ class Traffic:
             taken = [task for name in _NAMES for task in engine.poll(name, worker_id="w", count=100)]
             for task in taken:
                 self._report(engine, task, "COMPLETED", 0, lease=True)
-            at = None if taken else engine.driver.next_instant()
+            at = None if taken else engine.driver.instants.next()
             if at is not None:
                 engine.advance(to=max(at, engine.clock.now()))
             elif not taken:

@@ -256,7 +256,7 @@ def test_what_comes_due_together_is_one_commit(bench: Bench) -> None:
     runs = [bench.engine.start(flow(wait("pause", duration="1 h"), name="waits")) for _ in range(8)]
     bench.clock.move_to(T0 + 3_600_000)
     before = bench.engine.backend.commits()
-    assert bench.engine.driver._take_turn(bench.clock.now(), 64)
+    assert bench.engine.driver.due.take(bench.clock.now(), 64)
     assert bench.engine.backend.commits() - before == 1
     assert {run.status.value for run in runs} == {"COMPLETED"}
 
@@ -266,10 +266,10 @@ def test_what_another_process_makes_due_is_found_though_reports_never_end(tmp_pa
     clock = VirtualClock(T0)
     with Engine(tmp_path / "s.db", clock=clock) as engine, Engine(tmp_path / "s.db", clock=clock) as other:
         engine.start(flow(simple("a")))
-        assert not engine.driver._take_turn(clock.now(), 64)
+        assert not engine.driver.due.take(clock.now(), 64)
         run = other.start(flow(wait("pause", duration="1 s"), name="waits"))
         clock.move_to(T0 + 1_000)
-        looks = [engine.driver._take_turn(clock.now(), 64, lately=True) for _ in range(17)]
+        looks = [engine.driver.due.take(clock.now(), 64, lately=True) for _ in range(17)]
         assert looks == [False] * 16 + [True]
         assert run.status.value == "COMPLETED"
 
@@ -286,7 +286,7 @@ def test_one_that_breaks_a_law_among_those_due_stops_no_other(bench: Bench, monk
         return decide(self, turn)
 
     monkeypatch.setattr(TurnDecider, "decide", broken)
-    while bench.engine.driver._take_turn(bench.clock.now(), 64):
+    while bench.engine.driver.due.take(bench.clock.now(), 64):
         continue
     assert [run.status.value for run in runs] == ["COMPLETED", "RUNNING", "COMPLETED", "COMPLETED"]
     assert runs[1].workflow.parked == "a law"

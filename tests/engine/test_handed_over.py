@@ -177,7 +177,7 @@ def driven(*, ahead: bool, types: Sequence[str]) -> tuple[list[str], dict[str, b
             else:
                 while engine.tick():
                     continue
-            at = engine.driver.next_instant(idle=True)
+            at = engine.driver.instants.next(idle=True)
             if at is None:
                 break
             engine.clock.move_to(at)  # type: ignore[attr-defined]
@@ -378,7 +378,7 @@ def lived_through(seed: int, *, at_once: bool, backend: Backend | None = None) -
         else:
             engine.settle()
             while engine.clock.now() < until:
-                at = engine.driver.next_instant()
+                at = engine.driver.instants.next()
                 engine.clock.move_to(until if at is None else min(at, until))  # type: ignore[attr-defined]
                 engine.settle()
         assert engine.admin.check() == []

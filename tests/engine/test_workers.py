@@ -326,15 +326,15 @@ def test_what_is_handed_over_as_the_driver_is_stopped_is_given_back(store: Backe
     workers.task("t")(lambda n: {"n": n})
     with engine_on(store, workers) as engine:
         run, driver = engine.start(wide(2)), engine.driver
-        real = driver._collect
+        real = driver.results.collect
 
         def collect() -> bool:
-            if driver._finished() and not called:
+            if driver.results.finished() and not called:
                 called.append(True)
                 engine.stop()
             return real()
 
-        monkeypatch.setattr(driver, "_collect", collect)
+        monkeypatch.setattr(driver.results, "collect", collect)
         engine.run_forever()
         statuses = sorted(task.status for task in run.workflow.tasks if task.base_ref.startswith("t"))
         assert statuses == ["COMPLETED", "SCHEDULED"]

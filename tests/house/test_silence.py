@@ -132,7 +132,7 @@ SILENT: dict[str, tuple[str, ...]] = {
         "_child: ExecutionNotFound, StorageError",
         "late: ConductorliteError",
     ),
-    "runtime/work.py": ("Work._turn: InvariantBroken",),
+    "runtime/work.py": ("DueTurns._turn: InvariantBroken",),
     "server/pages.py": (
         "Feed.run: EngineClosed, StorageError",
         "Feeds._committed: RuntimeError",

@@ -23,7 +23,7 @@ CHANGES: Final = frozenset(
 )
 
 CALL: Final = "it belongs to one call, turn, view or write, and no other thread knows it"
-DRIVER: Final = "the thread that drives, which holds `Work.driving`; one that stands by drives in its place only (`Standby`)"
+DRIVER: Final = "the thread that drives, which holds `Driver.driving`; one that stands by drives in its place only (`Standby`)"
 LOOP: Final = "the thread of the event loop; other threads post to it"
 MUTEX: Final = "with its mutex held, or before another thread knows it"
 STEP: Final = "single steps of a dict, list, deque or set, or a value that is replaced; readers take a copy"
@@ -42,7 +42,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "engine/search.py": ("Comparison",),
         "engine/turn_types.py": ("Taking", "_Called"),
         "runtime/beginnings.py": ("_Lent",),
-        "runtime/work.py": ("_Driving",),
+        "runtime/loop.py": ("_Driving",),
         "store/memory/backend.py": ("_Writing",),
         "store/query.py": ("_Parser",),
         "store/sqlite/access.py": ("Reading", "Writing"),
@@ -68,7 +68,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "runtime/idle.py": ("Rest",),
         "runtime/loop.py": ("Driver",),
         "runtime/signals.py": ("Outages",),
-        "runtime/work.py": ("Work",),
+        "runtime/work.py": ("DueTurns", "Instants", "SignsOfLife", "Timeline"),
         "runtime/workshop.py": ("Workshop",),
     },
     LOOP: {

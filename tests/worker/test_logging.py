@@ -233,7 +233,7 @@ def test_a_parked_execution_is_one_warning(store: Any, records: Any, monkeypatch
         def broken(*_: Any, **__: Any) -> Any:
             raise InvariantBroken("thirteen")
 
-        monkeypatch.setattr(engine.core.turns, "decide", broken)
+        monkeypatch.setattr(engine.core.turns.decider, "decide", broken)
         engine.advance("10s")
         assert run.workflow.parked == "thirteen"
     *broken_turns, parked = records()
