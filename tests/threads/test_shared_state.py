@@ -59,6 +59,8 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "ext/postgres/rows.py": ("Part", "PostgresReads", "PostgresWrites"),
         "ext/postgres/search.py": ("Rendered",),
         "ext/postgres/wire.py": ("Connection", "Cursor"),
+        "ext/pydantic_ai.py": ("_Elsewhere",),
+        "ext/rounds.py": ("Calls",),
         "server/running.py": ("_HeadInTime", "_HttpTools", "_Parser"),
         "server/safety.py": ("_Sending",),
     },
