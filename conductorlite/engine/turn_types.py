@@ -281,9 +281,9 @@ class Taking:
             self.noted += [task for task, _ in self.taken]
 
 
-def _place(message: Message) -> tuple[int, int, str, str]:
+def _place(message: Message) -> tuple[int, int, str, int, str]:
     """In which order a queue gives what it has; see `ReadingTransaction.offered`."""
-    return (-message.priority, message.due_at, message.workflow_id, message.ref)
+    return (-message.priority, message.due_at, message.workflow_id, len(message.ref), message.ref)
 
 
 class Deadly(Exception):

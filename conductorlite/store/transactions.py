@@ -156,7 +156,7 @@ class ReadingTransaction(Protocol):
     # -- the workers' mailbox ------------------------------------------------------------------------------------------
 
     def offered(self, queue: str, now: int, limit: int) -> Sequence[Message]:
-        """Messages of a queue due at `now`: higher priority first, then earlier `due_at`, then workflow id and ref."""
+        """Messages of a queue due at `now`: higher priority first, then earlier `due_at`, workflow id, shorter ref, ref."""
 
     def next_message_at(self, queues: Sequence[str] | None) -> int | None:
         """The earliest `due_at` in these queues (None: in any), or None."""

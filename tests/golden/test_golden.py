@@ -126,7 +126,7 @@ def test_people_read_its_views(engine: Engine, path: Path) -> None:
     for workflow_id, row in workflows.items():
         found = engine.get(workflow_id)
         assert (row["name"], row["status"], row["created_at"]) == (found.name, found.status, found.created_at)
-        assert (row["ended_at"] or 0, row["reason"]) == (found.ended_at, found.reason)
+        assert (row["ended_at"] or 0, row["reason"]) == (found.ended_at, found.conductor_reason or found.reason)
         assert (json.loads(row["input"]), json.loads(row["output"])) == (found.input.fresh(), found.output.fresh())
         for task in found.tasks:
             seen = tasks.pop((workflow_id, task.task_id))

@@ -216,6 +216,12 @@ CREATE UNIQUE INDEX mailbox_key ON mailbox (workflow_id, topic, key);
 CREATE INDEX mailbox_unreceived ON mailbox (workflow_id, topic, number) WHERE receiver IS NULL;
 """
 
+#: A queue goes by numbered references: `item_2` before `item_10`.
+_V5: Final = """
+DROP INDEX messages_offered;
+CREATE INDEX messages_offered ON messages (queue, priority DESC, due_at, workflow_id, length(ref), ref);
+"""
+
 #: A column that is a text.
 _TEXT: Final = re.compile(r"\btext\b(?=( NOT NULL)?( PRIMARY KEY| UNIQUE)?[,\n)])")
 
@@ -228,7 +234,7 @@ def _texts(script: str) -> list[str]:
 
 
 #: What takes a store from version n to n + 1.
-MIGRATIONS: Final = (_texts(_V1), _texts(_V2), _texts(_V3), _texts(_V4))
+MIGRATIONS: Final = (_texts(_V1), _texts(_V2), _texts(_V3), _texts(_V4), _texts(_V5))
 
 #: The version this conductorlite writes.
 VERSION: Final = len(MIGRATIONS)
@@ -272,7 +278,9 @@ FENCED: Final = (
     "SELECT wanted.key FROM jsonb_each_text(CAST(? AS jsonb)) AS wanted LEFT JOIN workflows AS w ON w.workflow_id = wanted.key"
     " WHERE w.fence IS DISTINCT FROM CAST(wanted.value AS bigint)"
 )
-FIRST: Final = f"SELECT {_MESSAGE} FROM messages WHERE queue = ? ORDER BY priority DESC, due_at, workflow_id, ref LIMIT ?"
+FIRST: Final = (
+    f"SELECT {_MESSAGE} FROM messages WHERE queue = ? ORDER BY priority DESC, due_at, workflow_id, length(ref), ref LIMIT ?"
+)
 OFFERED: Final = FIRST.replace("queue = ?", "queue = ? AND due_at <= ?")
 MESSAGE_AT: Final = (
     f"SELECT min(at) FROM {_LISTED} CROSS JOIN LATERAL"

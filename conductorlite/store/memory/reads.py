@@ -436,7 +436,7 @@ class MemoryReads(LimitReads, TableReads):
         found: list[Message] = []
         priorities, executions = self._store.queues.get(queue, {}), self._store.executions
         for priority in priorities if len(priorities) == 1 else sorted(priorities):
-            for due_at, workflow_id, ref in priorities[priority]:
+            for due_at, workflow_id, _, ref in priorities[priority]:
                 if due_at > now or len(found) >= limit:
                     break
                 found.append(executions[workflow_id].offered[ref])
@@ -460,7 +460,7 @@ class MemoryReads(LimitReads, TableReads):
 
     def messages(self, limit: int) -> Sequence[Message]:
         places = merge(*(keys for priorities in self._store.queues.values() for keys in priorities.values()))
-        return [self._of(workflow_id).offered[ref] for _, workflow_id, ref in islice(places, limit)]
+        return [self._of(workflow_id).offered[ref] for _, workflow_id, _, ref in islice(places, limit)]
 
     def poll_data(self, task_type: str | None) -> Sequence[PollData]:
         return [poll for key, poll in sorted(self._store.polls.items()) if task_type is None or key[0] == task_type]

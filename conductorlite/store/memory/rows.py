@@ -244,8 +244,8 @@ class Store:
         self.due: dict[str, Ordered[DueKey]] = {"": Ordered()}
         #: Ids of the executions of each owner; those without an owner are not listed.
         self.owned: dict[str, Ordered[tuple[str]]] = {}
-        #: Of every message, by queue, then by negated priority: (due_at, workflow_id, ref).
-        self.queues: dict[str, dict[int, Ordered[tuple[int, str, str]]]] = {}
+        #: Of every message, by queue, then by negated priority: (due_at, workflow_id, length of ref, ref).
+        self.queues: dict[str, dict[int, Ordered[tuple[int, str, int, str]]]] = {}
         self.limits: dict[str, Limit] = {}
         #: Members by key and holder; the places of those that wait, by key; (key, holder) by execution.
         self.members: dict[str, dict[str, Member]] = {}

@@ -362,9 +362,11 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
 
     def _drop_message(self, key: MessageKey) -> None:
         store = self._store
-        message = store.drop(self._of(key[0]).offered, key[1])
+        if key[0] not in store.executions:
+            return
+        message = store.drop(store.executions[key[0]].offered, key[1])
         if message is not None:
-            store.discard(store.queues[message.queue][-message.priority], (message.due_at, *key))
+            store.discard(store.queues[message.queue][-message.priority], (message.due_at, key[0], len(key[1]), key[1]))
 
     def _put_message(self, message: Message) -> None:
         store, ref = self._store, message.ref
@@ -373,8 +375,11 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             self._drop_message(message.key)
         store.note((offered, ref, MISSING))
         offered[ref] = message
-        priorities = store.queues.setdefault(message.queue, {})
-        store.add(_ordered(priorities, -message.priority), (message.due_at, message.workflow_id, ref))
+        try:
+            keys = store.queues[message.queue][-message.priority]
+        except KeyError:
+            keys = _ordered(store.queues.setdefault(message.queue, {}), -message.priority)
+        store.add(keys, (message.due_at, message.workflow_id, len(ref), ref))
 
     def deliver(self, items: Sequence[RelayItem]) -> None:
         for item in items:

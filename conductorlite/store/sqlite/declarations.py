@@ -72,7 +72,7 @@ CREATE TABLE messages (
     generation INTEGER NOT NULL, task_id TEXT NOT NULL, due_at INTEGER NOT NULL, priority INTEGER NOT NULL,
     PRIMARY KEY (workflow_id, ref)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX messages_offered ON messages (queue, priority, due_at, workflow_id, ref);
+CREATE INDEX messages_offered ON messages (queue, priority, due_at, workflow_id, length(ref), ref);
 
 CREATE TABLE idempotency_keys (
     name TEXT NOT NULL, key TEXT NOT NULL, workflow_id TEXT NOT NULL, PRIMARY KEY (name, key)

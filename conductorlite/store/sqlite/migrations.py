@@ -203,6 +203,7 @@ STEPS: Final[tuple[tuple[str, Callable[[Database], None]], ...]] = (
     ("what is live, by execution", _dropped("tasks_live")),
     ("messages to executions", _nothing),
     ("views of executions and tasks for people", _nothing),
+    ("queues in the order of numbered references", _dropped("messages_offered")),
 )
 
 #: How cells of older schemas are written since the seventh.

@@ -296,12 +296,13 @@ PUT_MESSAGE: Final = replacing("messages", MESSAGE_COLUMNS, ("workflow_id", "ref
 DELETE_MESSAGE: Final = "DELETE FROM messages WHERE workflow_id = ? AND ref = ?"
 DISCARD_MESSAGE: Final = f"DELETE FROM messages WHERE {' AND '.join(f'{column} = ?' for column in MESSAGE_COLUMNS)}"
 MESSAGE: Final = f"SELECT {_MESSAGE} FROM messages WHERE workflow_id = ? AND ref = ?"
-MESSAGES: Final = f"SELECT {_MESSAGE} FROM messages ORDER BY due_at, workflow_id, ref LIMIT ?"
+MESSAGES: Final = f"SELECT {_MESSAGE} FROM messages ORDER BY due_at, workflow_id, length(ref), ref LIMIT ?"
 #: A queue is read priority by priority, each by one probe: messages of a high priority that are not due cost nothing.
 HIGHEST_PRIORITY: Final = "SELECT max(priority) FROM messages WHERE queue = ?"
 NEXT_PRIORITY: Final = "SELECT max(priority) FROM messages WHERE queue = ? AND priority < ?"
 OFFERED: Final = (
-    f"SELECT {_MESSAGE} FROM messages WHERE queue = ? AND priority = ? AND due_at <= ? ORDER BY due_at, workflow_id, ref LIMIT ?"
+    f"SELECT {_MESSAGE} FROM messages WHERE queue = ? AND priority = ? AND due_at <= ?"
+    " ORDER BY due_at, workflow_id, length(ref), ref LIMIT ?"
 )
 MESSAGE_AT: Final = "SELECT min(due_at) FROM messages WHERE queue = ? AND priority = ?"
 NEXT_MESSAGE_AT: Final = "SELECT min(due_at) FROM messages"
