@@ -22,7 +22,7 @@ functions of a class when its first value comes. Tasks that are nested too deepl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from enum import Enum
 from functools import cache, partial
@@ -31,7 +31,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from conductorlite.model import attrs
-from conductorlite.model.canonical import canonical, digest, parse
+from conductorlite.model.canonical import Payload, canonical, digest, parse
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.scalars import (
     EXTRA,
@@ -68,6 +68,8 @@ __all__ = [
     "document_of",
     "fresh",
     "leaves",
+    "properties",
+    "rows",
     "several_from_json",
     "structured",
 ]
@@ -169,42 +171,36 @@ def structured(document: object, kind: Any) -> Any:
 
 
 def leaves(
-    error: BaseException, path: str, step: Callable[[str, Any], str], names: Callable[[Any], Mapping[str, str]]
+    error: BaseException, path: str, step: Callable[[str, Any], str], names: Callable[[Any], Mapping[str, str]] | None = None
 ) -> Iterator[tuple[str, BaseException]]:
     """Every leaf of the tree of errors of a converter, in the order of the fields, each with its path.
 
-    `step` writes a path one step on; `names` are the properties of the fields of a class.
+    `step` writes a path one step on; `names` are the properties of the fields of a class, where those are not the fields' names.
     """
     from cattrs.errors import AttributeValidationNote, BaseValidationError, IterableValidationNote
 
-    waiting = [(error, path, False)]
+    waiting = [(error, path)]
     while waiting:
-        error, path, lacks = waiting.pop()
+        error, path = waiting.pop()
         if not isinstance(error, BaseValidationError):
-            yield path, Wrong("is missing") if lacks else error
+            yield path, error
             continue
-        known = names(error.cl)
         for each in reversed(error.exceptions):
-            for note in getattr(each, "__notes__", ()):
-                if isinstance(note, IterableValidationNote):
-                    waiting.append((each, step(path, note.index), False))
-                    break
-                if isinstance(note, AttributeValidationNote):
-                    name = known.get(note.name, note.name)
-                    waiting.append((each, step(path, name), isinstance(each, KeyError) and each.args == (name,)))
-                    break
+            note = next((note for note in getattr(each, "__notes__", ()) if type(note) is not str), None)
+            if isinstance(note, IterableValidationNote):
+                waiting.append((each, step(path, note.index)))
+            elif isinstance(note, AttributeValidationNote):
+                name = note.name if names is None else names(error.cl)[note.name]
+                lacks = isinstance(each, KeyError) and each.args == (name,)
+                waiting.append((Wrong("is missing") if lacks else each, step(path, name)))
             else:
-                waiting.append((each, path, False))
-
-
-def _names(kind: Any) -> Mapping[str, str]:
-    return json_names(kind) if attrs.has(kind) else {}
+                waiting.append((each, path))
 
 
 def _problems(error: Exception) -> list[Problem]:
     found: list[Problem] = []
     deep = False
-    for path, each in leaves(error, "$", step_path, _names):
+    for path, each in leaves(error, "$", step_path, json_names):
         if isinstance(each, RecursionError):
             # Within MAX_NESTING this happens only to a caller who has used up most of the stack before.
             return [Problem(path="$", message="nested too deeply for what is left of the stack")]
@@ -259,6 +255,7 @@ def converter() -> Converter:
     made.register_structure_hook_factory(_has_text, _of_union)
     made.register_structure_hook_factory(attrs.has, _of_class)
     made.register_unstructure_hook_factory(attrs.has, _writer)
+    made.register_unstructure_hook(Payload, Payload.fresh)
     return made
 
 
@@ -273,7 +270,34 @@ def fresh(value: Any) -> Any:
         return {key: entry if type(entry) in _OWN_JSON else fresh(entry) for key, entry in value.items()}
     if issubclass(kind, list | tuple):
         return [entry if type(entry) in _OWN_JSON else fresh(entry) for entry in value]
-    return converter().unstructure(value) if attrs.has(kind) else value
+    return converter().unstructure(value) if attrs.has(kind) or kind is Payload else value
+
+
+def properties(thing: Any, fields: Iterable[str]) -> dict[str, Any]:
+    """Some fields of a thing as they are in Conductor's JSON, fresh, whatever they hold."""
+    kind: Any = type(thing)
+    names = json_names(kind)
+    return {names[field]: fresh(getattr(thing, field)) for field in fields}
+
+
+@cache
+def rows(kind: Any, without: frozenset[str]) -> tuple[Callable[[Any], dict[str, Any]], _Reader]:
+    """What writes rows of a class by the names of their fields, and what reads them.
+
+    What equals its default is left out, a payload is its text; what is not known is not read.
+    """
+    from cattrs.gen import make_dict_structure_fn_from_attrs, make_dict_unstructure_fn_from_attrs, override
+
+    attrs.resolve_types(kind)
+    fields = [field for field in attrs.fields(kind) if field.name not in without]
+    kept: dict[str, Any] = {
+        field.name: override(struct_hook=lambda text, _: Payload(text), unstruct_hook=lambda payload: payload and payload.text)
+        if is_of(field, Payload)
+        else override(unstruct_hook=fresh)
+        for field in fields
+    }
+    write = make_dict_unstructure_fn_from_attrs(fields, kind, converter(), _cattrs_omit_if_default=True, **kept)
+    return write, make_dict_structure_fn_from_attrs(fields, kind, converter(), _cattrs_detailed_validation=False, **kept)
 
 
 def _writer(kind: Any, made: Converter) -> Callable[[Any], dict[str, Any]]:
@@ -414,13 +438,13 @@ def _refused(kind: Any) -> _Reader:
 
 def _is_sequence(kind: Any) -> bool:
     found: Any = get_origin(kind)
-    return found is Sequence
+    return found in (Sequence, tuple)
 
 
 def _of_sequences(kind: Any, made: Converter) -> _Reader:
     from cattrs.cols import homogenous_tuple_structure_factory
 
-    several: Any = tuple[(*get_args(kind), ...)]  # type: ignore[misc]
+    several: Any = tuple[get_args(kind)[0], ...]  # type: ignore[misc]
     read = homogenous_tuple_structure_factory(several, made)
 
     def structure(value: Any, _: Any) -> Any:

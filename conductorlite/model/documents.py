@@ -19,18 +19,19 @@ which each line that something from outside led to says so (`HistoryEvent.cause`
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, get_args, get_origin
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload, canonical, parse, present
+from conductorlite.model.codec import fresh, properties, rows
 from conductorlite.model.decisions import EventKind
-from conductorlite.model.definitions import Semantics, WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import WorkflowDef, WorkflowTask
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, TaskLog, Workflow
 from conductorlite.model.mailbox import WorkflowMessage
-from conductorlite.model.scalars import whole_seconds
-from conductorlite.model.statuses import TaskStatus, WorkflowStatus, shown_status
+from conductorlite.model.scalars import Wrong, json_names, whole_seconds
+from conductorlite.model.statuses import shown_status
 
 __all__ = [
     "ARCHIVE_FORMAT",
@@ -51,38 +52,27 @@ __all__ = [
 ]
 
 
+#: Fields of an execution and of an attempt that are properties as they are.
+_WORKFLOW: Final = (
+    *("workflow_id", "name", "version", "status", "compensating", "created_at", "updated_at", "ended_at", "last_retried_at"),
+    *("created_by", "correlation_id", "parent_workflow_id", "parent_task_id", "event", "idempotency_key", "priority"),
+    *("rate_limited", "variables", "task_to_domain", "failed_refs", "failed_task_names"),
+)
+_TASK: Final = (
+    *("task_id", "ref", "task_type", "status", "workflow_id", "reason", "attempt", "retried", "retried_task_id"),
+    *("executed", "seq", "poll_count", "worker_id", "domain", "scheduled_at", "started_at", "updated_at", "ended_at"),
+)
+
+
 def workflow_to_json(workflow: Workflow) -> dict[str, Any]:
     """An execution as `Engine.get` returns it, with its tasks and its definition, as Conductor's `Workflow`."""
     nodes = _nodes_of(workflow)
     document = {
-        "workflowId": workflow.workflow_id,
-        "workflowName": workflow.name,
-        "workflowVersion": workflow.version,
-        "status": workflow.status.value,
-        "compensating": None if workflow.compensating is None else workflow.compensating.value,
-        "createTime": workflow.created_at,
+        **properties(workflow, _WORKFLOW),
+        **_sides(workflow, "input", "output"),
         "startTime": workflow.created_at,
-        "updateTime": workflow.updated_at,
-        "endTime": workflow.ended_at,
-        "lastRetriedTime": workflow.last_retried_at,
-        "createdBy": workflow.created_by,
-        "correlationId": workflow.correlation_id,
-        "parentWorkflowId": workflow.parent_workflow_id,
-        "parentWorkflowTaskId": workflow.parent_task_id,
-        "event": workflow.event,
-        "idempotencyKey": workflow.idempotency_key,
-        "priority": workflow.priority,
-        "rateLimitKey": None if workflow.rate_limit_key is None else workflow.rate_limit_key.partition(":")[2],
-        "rateLimited": workflow.rate_limited,
-        "input": _shown(workflow.input),
-        "output": _shown(workflow.output),
-        "externalInputPayloadStoragePath": _path(workflow.input),
-        "externalOutputPayloadStoragePath": _path(workflow.output),
-        "variables": workflow.variables.fresh(),
-        "taskToDomain": workflow.task_to_domain.fresh(),
         "reasonForIncompletion": workflow.conductor_reason or workflow.reason,
-        "failedReferenceTaskNames": list(workflow.failed_refs),
-        "failedTaskNames": list(workflow.failed_task_names),
+        "rateLimitKey": None if workflow.rate_limit_key is None else workflow.rate_limit_key.partition(":")[2],
         "tasks": [_task(task, workflow, nodes.get((task.grafts[-1:], task.base_ref))) for task in workflow.tasks],
         "workflowDefinition": None if workflow.definition is None else workflow.definition.to_json(),
     }
@@ -96,68 +86,53 @@ def task_to_json(task: Task, workflow: Workflow | None = None) -> dict[str, Any]
 
 
 def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> dict[str, Any]:
-    output = _shown(task.output)
-    given = _shown(task.input)
-    definition = None if node is None else node.task_definition
-    document: dict[str, Any] = {
-        "taskId": task.task_id,
-        "referenceTaskName": task.ref,
-        "taskType": task.task_type,
+    sides = _sides(task, "inputData", "outputData")
+    document = {
+        **properties(task, _TASK),
+        **sides,
         "taskDefName": task.name or task.task_type,
-        "status": (task.status if workflow is None else shown_status(task.status, workflow.semantics)).value,
-        "workflowInstanceId": task.workflow_id,
-        "workflowType": None if workflow is None else workflow.name,
-        "workflowPriority": None if workflow is None else workflow.priority,
-        "correlationId": None if workflow is None else workflow.correlation_id,
-        "inputData": given,
-        "outputData": output,
-        "externalInputPayloadStoragePath": _path(task.input),
-        "externalOutputPayloadStoragePath": _path(task.output),
-        "reasonForIncompletion": task.reason,
         "errorTypes": list(task.error_types) or None,
-        "retryCount": task.attempt,
-        "retried": task.retried,
-        "retriedTaskId": task.retried_task_id,
-        "executed": task.executed,
-        "seq": task.seq,
-        "pollCount": task.poll_count,
-        "workerId": task.worker_id,
-        "domain": task.domain,
-        "scheduledTime": task.scheduled_at,
-        "startTime": task.started_at,
-        "updateTime": task.updated_at,
-        "endTime": task.ended_at,
         "queueWaitTime": max(0, task.started_at - task.scheduled_at) if task.started_at else 0,
         "startDelayInSeconds": whole_seconds(task.start_delay_ms),
         "callbackAfterSeconds": whole_seconds(task.offered_after_ms),
         "callbackFromWorker": True,
         "iteration": task.iteration,
         "loopOverTask": task.iteration > 0,
-        "subWorkflowId": task.sub_workflow_id or _text(output, "subWorkflowId") or _text(given, "subWorkflowId"),
+        "subWorkflowId": task.sub_workflow_id or _child(sides["outputData"]) or _child(sides["inputData"]),
     }
+    if workflow is not None:
+        document |= {
+            "status": shown_status(task.status, workflow.semantics).value,
+            "workflowType": workflow.name,
+            "workflowPriority": workflow.priority,
+            "correlationId": workflow.correlation_id,
+        }
+    definition = None if node is None else node.task_definition
     if definition is not None:
-        document["taskDefinition"] = definition.to_json()
-        document["responseTimeoutSeconds"] = whole_seconds(definition.response_timeout_ms)
-        document["rateLimitPerFrequency"] = definition.rate_limit_per_frequency
-        document["rateLimitFrequencyInSeconds"] = whole_seconds(definition.rate_limit_frequency_ms)
-        document["executionNameSpace"] = definition.execution_name_space
-        document["isolationGroupId"] = definition.isolation_group_id
+        document |= {
+            **properties(definition, ("rate_limit_per_frequency", "execution_name_space", "isolation_group_id")),
+            "taskDefinition": definition.to_json(),
+            "responseTimeoutSeconds": whole_seconds(definition.response_timeout_ms),
+            "rateLimitFrequencyInSeconds": whole_seconds(definition.rate_limit_frequency_ms),
+        }
     if node is not None:
-        # As a definition of one task, so that there is one writer of definitions.
-        document["workflowTask"] = WorkflowDef(name="", tasks=[node]).to_json()["tasks"][0]
+        document["workflowTask"] = fresh(node)
     return present(document)
 
 
-def _shown(payload: Payload) -> Any:
-    return {} if payload.external is not None else payload.fresh()
+def _sides(row: Workflow | Task, given: str, put_out: str) -> dict[str, Any]:
+    """The input and the output of a row; of one that is in the payload storage an empty map, and the path."""
+    found: dict[str, Any] = {given: {}, put_out: {}}
+    for name, side, payload in ((given, "Input", row.input), (put_out, "Output", row.output)):
+        if payload.external is None:
+            found[name] = payload.fresh()
+        else:
+            found[f"external{side}PayloadStoragePath"] = payload.external.key
+    return found
 
 
-def _path(payload: Payload) -> str | None:
-    return None if payload.external is None else payload.external.key
-
-
-def _text(document: object, name: str) -> str | None:
-    value = document.get(name) if isinstance(document, Mapping) else None
+def _child(document: object) -> str | None:
+    value = document.get("subWorkflowId") if isinstance(document, Mapping) else None
     return value if isinstance(value, str) else None
 
 
@@ -187,34 +162,8 @@ def _nodes(definition: WorkflowDef | None) -> dict[str, WorkflowTask]:
 ARCHIVE_FORMAT: Final = "conductorlite/archive"
 ARCHIVE_VERSION: Final = 1
 
-R = TypeVar("R", Workflow, Task, HistoryEvent, TaskLog, WorkflowMessage)
-
-#: The rows that an archive holds.
-_ROWS: Final = (Workflow, Task, HistoryEvent, TaskLog, WorkflowMessage)
-
 #: Cells of a row that `Engine.get` fills.
 _FILLED: Final = frozenset({"tasks", "definition", "made"})
-
-
-def _statuses(kind: Callable[[str], object]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else kind(value)
-
-
-#: Types of fields as they are written. Not `field.type`: another library may have resolved that in this process.
-_TYPES: Final[Mapping[type, Mapping[str, Any]]] = {kind: kind.__annotations__ for kind in _ROWS}
-
-#: How a cell is made of JSON again, by the type of its field.
-_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "Payload": Payload,
-    "Payload | None": _statuses(Payload),
-    "TaskStatus": TaskStatus,
-    "WorkflowStatus": WorkflowStatus,
-    "WorkflowStatus | None": _statuses(WorkflowStatus),
-    "Semantics": Semantics,
-    "HistoryKind": HistoryKind,
-    "tuple[str, ...]": tuple,
-    "tuple[int, ...]": tuple,
-}
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -263,7 +212,7 @@ def unpacked(document: bytes) -> Unpacked:
             definitions=said["definitions"],
             messages=tuple(_row(WorkflowMessage, cells) for cells in said.get("messages", ())),
         )
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, Wrong) as error:
         raise StorageCorrupt(f"an archived execution cannot be read: {error}") from error
 
 
@@ -281,25 +230,19 @@ def task_to_cells(task: Task) -> dict[str, Any]:
 
 def task_from_cells(cells: Mapping[str, Any]) -> Task:
     """An attempt of what `task_to_cells` has written; raises ValueError, KeyError or TypeError for what cannot be one."""
-    return _row(Task, {**cells, **{name: Payload.of(cells[name], bounded=False).text for name in _DOCUMENTS if name in cells}})
+    made: Task = _row(
+        Task, {**cells, **{name: Payload.of(cells[name], bounded=False).text for name in _DOCUMENTS if name in cells}}
+    )
+    return made
 
 
-def _cells(row: Workflow | Task | HistoryEvent | TaskLog | WorkflowMessage) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for field in attrs.fields(type(row)):
-        value = getattr(row, field.name)
-        if field.name in _FILLED or (field.default is not attrs.NOTHING and value == field.default):
-            continue
-        if isinstance(value, Payload):
-            value = value.text
-        found[field.name] = list(value) if isinstance(value, tuple) else value
-    return found
+def _cells(row: Any) -> dict[str, Any]:
+    kind: Any = type(row)
+    return rows(kind, _FILLED)[0](row)
 
 
-def _row(kind: type[R], cells: Mapping[str, Any]) -> R:
-    types = _TYPES[kind]
-    known = {name: value for name, value in cells.items() if name in types}
-    return kind(**{name: _READ[types[name]](value) if types[name] in _READ else value for name, value in known.items()})
+def _row(kind: Any, cells: Any) -> Any:
+    return rows(kind, _FILLED)[1](cells, kind)
 
 
 #: What the document says it is.
@@ -309,46 +252,34 @@ EXPORT_FORMAT: Final = "conductorlite/execution"
 EXPORT_VERSION: Final = 1
 
 
-#: Name in the document, field of the row, type of the value; those with a default may be absent.
-EXPORT_ROW: Final[tuple[tuple[str, str, type], ...]] = (
-    ("workflowId", "workflow_id", str),
-    ("workflowName", "name", str),
-    ("workflowVersion", "version", int),
-    ("definitionHash", "definition_hash", str),
-    ("semantics", "semantics", str),
-    ("deciderVersion", "decider_version", int),
-    ("seed", "seed", str),
-    ("createTime", "created_at", int),
-    ("correlationId", "correlation_id", str),
-    ("priority", "priority", int),
-    ("createdBy", "created_by", str),
-    ("idempotencyKey", "idempotency_key", str),
-    ("taskToDomain", "task_to_domain", dict),
-    ("input", "input", dict),
-    ("parentWorkflowId", "parent_workflow_id", str),
-    ("parentWorkflowTaskId", "parent_task_id", str),
-    ("parentReferenceName", "parent_ref", str),
-    ("parentRetryCount", "parent_attempt", int),
-    ("parentGeneration", "parent_generation", int),
-    ("depth", "depth", int),
-    ("event", "event", str),
-    ("limitKeys", "outer_keys", list),
+def _table(kind: Any, *fields: str) -> tuple[tuple[str, str, type], ...]:
+    """Name in the document, field of the row, type of the value; those with a default may be absent."""
+    names = json_names(kind)
+    return tuple((names[field], field, _json_type(getattr(attrs.fields(kind), field).type)) for field in fields)
+
+
+def _json_type(hint: Any) -> type:
+    origin = get_origin(hint)
+    if origin is tuple:
+        return list
+    kind: type = hint if origin is None else get_args(hint)[0]
+    return dict if kind is Payload else str if issubclass(kind, str) else kind
+
+
+EXPORT_ROW: Final = _table(
+    Workflow,
+    *("workflow_id", "name", "version", "definition_hash", "semantics", "decider_version", "seed", "created_at", "correlation_id"),
+    *("priority", "created_by", "idempotency_key", "task_to_domain", "input", "parent_workflow_id", "parent_task_id", "parent_ref"),
+    *("parent_attempt", "parent_generation", "depth", "event", "outer_keys"),
 )
-EXPORT_LINE: Final[tuple[tuple[str, str, type], ...]] = (
-    ("n", "n", int),
-    ("at", "at", int),
-    ("kind", "kind", str),
-    ("status", "status", str),
-    ("ref", "ref", str),
-    ("attempt", "attempt", int),
-    ("number", "number", int),
-    ("reason", "reason", str),
+EXPORT_LINE: Final = (
+    *_table(HistoryEvent, "n", "at", "kind", "status", "ref", "attempt", "number", "reason"),
     ("cause", "cause", dict),
 )
 
 
 def export_to_json(
-    rows: Iterable[tuple[Workflow, Iterable[HistoryEvent]]],
+    given: Iterable[tuple[Workflow, Iterable[HistoryEvent]]],
     definitions: Mapping[str, str],
     steps: int,
     limit: int,
@@ -359,7 +290,14 @@ def export_to_json(
     `definitions` are texts by hash; `steps` and `limit` are the limits of one turn, `barriers` the hard barriers in KB by
     their names, those that are not as they are by default.
     """
-    executions = [{**_of_row(row), "history": [history_line_to_json(line) for line in lines]} for row, lines in rows]
+    fields = [field for _, field, _ in EXPORT_ROW]
+    executions = [
+        {
+            **{name: value for name, value in properties(row, fields).items() if value is not None and value != []},
+            "history": [history_line_to_json(line) for line in lines],
+        }
+        for row, lines in given
+    ]
     return {
         "format": EXPORT_FORMAT,
         "formatVersion": EXPORT_VERSION,
@@ -370,24 +308,10 @@ def export_to_json(
     }
 
 
-def _of_row(row: Workflow) -> dict[str, Any]:
-    values = ((name, getattr(row, field)) for name, field, _ in EXPORT_ROW)
-    return {
-        name: value.fresh() if isinstance(value, Payload) else str(value) if isinstance(value, str) else value
-        for name, value in ((name, list(value) if isinstance(value, tuple) else value) for name, value in values)
-        if value is not None and value != []
-    }
-
-
 def history_line_to_json(line: HistoryEvent) -> dict[str, Any]:
     """A line of a journal, in the words of the journal; what is None is left out."""
-    document = {name: getattr(line, field) for name, field, _ in EXPORT_LINE if getattr(line, field) is not None}
-    document |= {"kind": line.kind.value, "status": str(line.status)}
-    if line.cause is not None:
-        document["cause"] = parse(line.cause)
-    if line.payload is not None:
-        document["payload"] = line.payload.fresh()
-    return document
+    document = properties(line, ("n", "at", "kind", "status", "ref", "attempt", "number", "reason", "cause", "payload"))
+    return present(document if line.cause is None else {**document, "cause": parse(line.cause)})
 
 
 def definitions_in(line: HistoryEvent) -> list[str]:

@@ -14,6 +14,7 @@ from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
 from conductorlite.model.later import pattern
+from conductorlite.model.scalars import in_json
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import InNotebook, cut, plain_ms
 
@@ -268,8 +269,8 @@ class _Documents:
 class Task(_Documents):
     """One attempt at one node. Instants are epoch ms (0: not yet), spans ms; `input_data` and `output_data` are copies."""
 
-    workflow_id: str
-    ref: str
+    workflow_id: str = attrs.field(metadata=in_json("workflowInstanceId"))
+    ref: str = attrs.field(metadata=in_json("referenceTaskName"))
     base_ref: str
     task_id: str
     #: What workers poll for: the node's name for SIMPLE, else its type.
@@ -281,15 +282,15 @@ class Task(_Documents):
     #: Hashes of the definitions made at run time that hold its node (DYNAMIC, FORK_JOIN_DYNAMIC), outermost first.
     grafts: tuple[str, ...] = ()
     #: 0 for the first attempt: Conductor's retryCount.
-    attempt: int = 0
+    attempt: int = attrs.field(default=0, metadata=in_json("retryCount"))
     #: Attempt at which the present retry budget began: raised by the retry verb.
     first_attempt: int = 0
     generation: int = 0
     #: Place in the order of scheduling, from 1.
     seq: int = 0
-    input: Payload = EMPTY
-    output: Payload = EMPTY
-    reason: str | None = None
+    input: Payload = attrs.field(default=EMPTY, metadata=in_json("inputData"))
+    output: Payload = attrs.field(default=EMPTY, metadata=in_json("outputData"))
+    reason: str | None = attrs.field(default=None, metadata=in_json("reasonForIncompletion"))
     traceback: str | None = None
     #: Types of the exception that its worker raised and of those that it came from, as a traceback names them, outermost first.
     error_types: tuple[str, ...] = ()
@@ -307,14 +308,14 @@ class Task(_Documents):
     #: How often the process that had it died without giving it back.
     deaths: int = 0
     poll_count: int = 0
-    scheduled_at: int = 0
+    scheduled_at: int = attrs.field(default=0, metadata=in_json("scheduledTime"))
     first_scheduled_at: int = 0
     #: When a worker may receive it: after the start, retry or callback delay.
     due_at: int = 0
     #: First poll of this attempt.
-    started_at: int = 0
-    updated_at: int = 0
-    ended_at: int = 0
+    started_at: int = attrs.field(default=0, metadata=in_json("startTime"))
+    updated_at: int = attrs.field(default=0, metadata=in_json("updateTime"))
+    ended_at: int = attrs.field(default=0, metadata=in_json("endTime"))
     start_delay_ms: int = 0
     callback_after_ms: int = 0
     #: Superseded by a later attempt.
@@ -404,8 +405,8 @@ class Workflow(_Documents, InNotebook):
     """One execution. Instants are epoch ms (0: not yet). `tasks` is filled by `Engine.get`, in order of scheduling."""
 
     workflow_id: str
-    name: str
-    version: int
+    name: str = attrs.field(metadata=in_json("workflowName"))
+    version: int = attrs.field(metadata=in_json("workflowVersion"))
     #: Hash of the embedded definition: the workflow's with every task definition inside.
     definition_hash: str
     status: WorkflowStatus = WorkflowStatus.RUNNING
@@ -417,20 +418,20 @@ class Workflow(_Documents, InNotebook):
     #: Commits so far; a turn commits only if no other turn was committed meanwhile.
     fence: int = 0
     generation: int = 0
-    created_at: int = 0
+    created_at: int = attrs.field(default=0, metadata=in_json("createTime"))
     #: When its first task was scheduled: later than `created_at` for a start with a delay.
     started_at: int = 0
-    updated_at: int = 0
-    ended_at: int = 0
-    last_retried_at: int = 0
+    updated_at: int = attrs.field(default=0, metadata=in_json("updateTime"))
+    ended_at: int = attrs.field(default=0, metadata=in_json("endTime"))
+    last_retried_at: int = attrs.field(default=0, metadata=in_json("lastRetriedTime"))
     timeout_at: int | None = None
     correlation_id: str | None = None
     priority: int = 0
     parent_workflow_id: str | None = None
-    parent_task_id: str | None = None
+    parent_task_id: str | None = attrs.field(default=None, metadata=in_json("parentWorkflowTaskId"))
     #: The attempt of the parent's SUB_WORKFLOW task that this execution is: which is notified when it ends.
-    parent_ref: str | None = None
-    parent_attempt: int = 0
+    parent_ref: str | None = attrs.field(default=None, metadata=in_json("parentReferenceName"))
+    parent_attempt: int = attrs.field(default=0, metadata=in_json("parentRetryCount"))
     parent_generation: int = 0
     #: How many executions above this one have started it: a child of a child has 2.
     depth: int = 0
@@ -445,7 +446,7 @@ class Workflow(_Documents, InNotebook):
     #: Its first task is PENDING until it has a slot.
     rate_limited: bool = False
     #: Limits held by the executions above it: what it may not wait for.
-    outer_keys: tuple[str, ...] = ()
+    outer_keys: tuple[str, ...] = attrs.field(default=(), metadata=in_json("limitKeys"))
     #: Under which key it was started, once: unique among the executions of this name.
     idempotency_key: str | None = None
     input: Payload = EMPTY
@@ -455,7 +456,7 @@ class Workflow(_Documents, InNotebook):
     #: Why it ended, for a person: "charge failed: ValueError: …"; and in Conductor's words, where its clients read something else.
     reason: str | None = None
     conductor_reason: str | None = None
-    failed_refs: tuple[str, ...] = ()
+    failed_refs: tuple[str, ...] = attrs.field(default=(), metadata=in_json("failedReferenceTaskNames"))
     failed_task_names: tuple[str, ...] = ()
     failed_task_id: str | None = None
     #: Tasks scheduled so far.

@@ -12,7 +12,7 @@ from typing import Any
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, present
-from conductorlite.model.codec import Definition
+from conductorlite.model.codec import Definition, properties
 from conductorlite.model.scalars import NAMES, WRITTEN, in_json
 
 __all__ = [
@@ -178,15 +178,5 @@ class EventExecution:
 
     def to_json(self) -> dict[str, Any]:
         """This record as Conductor's `EventExecution`, fresh."""
-        return present(
-            {
-                "id": self.id,
-                "messageId": self.message_id,
-                "name": self.name,
-                "event": self.event,
-                "created": self.created,
-                "status": self.status.value,
-                "action": self.action,
-                "output": self.output_data,
-            }
-        )
+        fields = ("message_id", "name", "event", "created", "status", "action", "output")
+        return present({"id": self.id, **properties(self, fields)})

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse, present
-from conductorlite.model.codec import Definition
+from conductorlite.model.codec import Definition, fresh, structured
 from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.model.scalars import NAMES, WRITTEN, DurationMs, InstantMs, in_json
 from conductorlite.model.texts import Milliseconds, to_instant, to_ms
@@ -138,8 +138,8 @@ class ScheduledRun:
     """What became of one instant, `scheduled_time`; decided upon at `executed_time`."""
 
     scheduled_time: int
-    executed_time: int
-    outcome: ScheduleOutcome
+    executed_time: int = attrs.field(metadata=in_json("executionTime"))
+    outcome: ScheduleOutcome = attrs.field(metadata=in_json("state"))
     workflow_id: str | None = None
     reason: str | None = None
 
@@ -236,62 +236,19 @@ class Schedule:
                 "nextRunTime": self.next_run_time,
                 "running": list(self.running),
                 "buffered": list(self.buffered),
-                "backfills": [_backfill(each) for each in self.backfills],
-                "recent": [_run(each) for each in self.recent],
+                "backfills": fresh(self.backfills),
+                "recent": fresh(self.recent),
             }
         )
 
 
-def _run(run: ScheduledRun) -> dict[str, Any]:
-    return present(
-        {
-            "scheduledTime": run.scheduled_time,
-            "executionTime": run.executed_time,
-            "state": str(run.outcome),
-            "workflowId": run.workflow_id,
-            "reason": run.reason,
-        }
-    )
-
-
-def _backfill(backfill: Backfill) -> dict[str, Any]:
-    policy = backfill.overlap_policy
-    return {"after": backfill.after, "until": backfill.until, **({} if policy is None else {"overlapPolicy": str(policy)})}
-
-
 def progress_to_text(progress: Progress) -> str:
     """How far a schedule has come, as text for a store."""
-    return canonical(
-        {
-            **{field.name: getattr(progress, field.name) for field in attrs.fields(Progress)},
-            "running": list(progress.running),
-            "buffered": list(progress.buffered),
-            "backfills": [_backfill(each) for each in progress.backfills],
-            "recent": [_run(each) for each in progress.recent],
-        }
-    )
+    return canonical({field.name: fresh(getattr(progress, field.name)) for field in attrs.fields(Progress)})
 
 
 def progress_from_text(kept: str) -> Progress:
     """What `progress_to_text` has written."""
     document: dict[str, Any] = parse(kept)
-    backfills = [
-        Backfill(after=each["after"], until=each["until"], overlap_policy=_policy(each.get("overlapPolicy")))
-        for each in document.pop("backfills")
-    ]
-    recent = [
-        ScheduledRun(
-            scheduled_time=each["scheduledTime"],
-            executed_time=each["executionTime"],
-            outcome=ScheduleOutcome(each["state"]),
-            workflow_id=each.get("workflowId"),
-            reason=each.get("reason"),
-        )
-        for each in document.pop("recent")
-    ]
-    running, buffered = document.pop("running"), document.pop("buffered")
-    return Progress(**document, running=tuple(running), buffered=tuple(buffered), backfills=tuple(backfills), recent=tuple(recent))
-
-
-def _policy(name: str | None) -> OverlapPolicy | None:
-    return None if name is None else OverlapPolicy(name)
+    lists = {"running": Sequence[str], "buffered": Sequence[int], "backfills": Sequence[Backfill], "recent": Sequence[ScheduledRun]}
+    return Progress(**{**document, **{name: structured(document[name], kind) for name, kind in lists.items()}})

@@ -44,6 +44,7 @@ from typing import (
 )
 
 from conductorlite.model import attrs
+from conductorlite.model.codec import leaves
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.later import dataclasses, decimal, pattern
 from conductorlite.model.scalars import ENTRY_SIZE, MAX_DEPTH, MAX_SIZE, Wrong, encoded, shown
@@ -603,24 +604,18 @@ def _structured(kind: Any, value: Any, path: str) -> Any:
 
 
 def _problems(error: BaseException, root: str) -> list[str]:
-    """Every leaf of the tree of errors, in the order of the fields, each with its path."""
-    from cattrs.errors import BaseValidationError, StructureHandlerNotFoundError
+    """What is wrong, in the order of the fields, each with its path."""
+    from cattrs.errors import StructureHandlerNotFoundError
 
     found: list[str] = []
-    stack: list[tuple[BaseException, str]] = [(error, root)]
-    while stack:
-        error, path = stack.pop()
-        if isinstance(error, BaseValidationError):
-            stack.extend((child, path + _step(child)) for child in reversed(error.exceptions))
-        elif isinstance(error, KeyError) and error.args and _step(error) == _step_to(error.args[0]):
-            found.append(f"{path}: is missing")
-        elif isinstance(error, StructureHandlerNotFoundError):
-            found.append(f"{path}: {_name(error.type_)} cannot be made from JSON")
-        elif callable(listed := getattr(error, "errors", None)):
+    for path, each in leaves(error, root, lambda path, key: path + _step_to(key)):
+        if isinstance(each, StructureHandlerNotFoundError):
+            found.append(f"{path}: {_name(each.type_)} cannot be made from JSON")
+        elif callable(listed := getattr(each, "errors", None)):
             found += [_of_model(one, path) for one in listed()]
         else:
-            kind = "" if isinstance(error, Wrong | ValueError) else f"{type(error).__name__}: "
-            found.append(f"{path}: {kind}{error}")
+            kind = "" if isinstance(each, Wrong | ValueError) else f"{type(each).__name__}: "
+            found.append(f"{path}: {kind}{each}")
     return found
 
 
@@ -630,17 +625,6 @@ def _of_model(error: Mapping[str, Any], path: str) -> str:
     if error["type"] == "missing":
         return f"{path}: is missing"
     return f"{path}: {error['msg']}"
-
-
-def _step(error: BaseException) -> str:
-    from cattrs.errors import AttributeValidationNote, IterableValidationNote
-
-    for note in getattr(error, "__notes__", ()):
-        if isinstance(note, IterableValidationNote):
-            return _step_to(note.index)
-        if isinstance(note, AttributeValidationNote):
-            return _step_to(note.name)
-    return ""
 
 
 def _step_to(key: Any) -> str:

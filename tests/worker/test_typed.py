@@ -254,8 +254,8 @@ def test_pydantic_models() -> None:
     assert reason == "task 't': items[1].name: is missing; items[1].price: Input should be greater than 0"
 
 
-def test_plain_functions_never_import_cattrs() -> None:
-    """Functions without annotations, or with those of JSON itself, are checked without cattrs and without asyncio."""
+def test_plain_functions_never_need_the_converter() -> None:
+    """Functions without annotations, or with those of JSON itself, are checked without it and without asyncio."""
     program = """
 import sys
 import conductorlite as c
@@ -267,7 +267,8 @@ def work(a, b: str, c: int | None, d: dict, e: list, f: dict[str, object] = {}, 
 task = c.WorkflowTask(name="work", task_reference_name="t", input_parameters={"a": 1, "b": "x", "c": None, "d": {}, "e": []})
 with c.Engine(workers=workers, clock=c.VirtualClock()) as engine:
     assert engine.start(c.WorkflowDef(name="w", tasks=[task], output_parameters={"b": "${t.output.b}"})).result() == {"b": "x"}
-print([name for name in ("cattrs", "asyncio", "pydantic") if name in sys.modules])
+from conductorlite.model.typed import converter
+print([name for name in ("asyncio", "pydantic") if name in sys.modules], converter.cache_info().currsize)
 """.replace("f: dict[str, object] = {}, ", "")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert (done.stdout, done.stderr) == ("[] 0\n", "")
