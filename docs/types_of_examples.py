@@ -18,6 +18,8 @@ from uuid import UUID as UUID
 import attrs
 import pydantic
 
+from conductorlite import WorkflowTask as WorkflowTask
+
 __all__ = ["Box", "Code", "Color", "Guest", "Item", "Level", "Parcel", "Path", "Phase", "Point", "Right", "Sku"]
 
 T = TypeVar("T")

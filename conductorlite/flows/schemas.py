@@ -21,6 +21,7 @@ from conductorlite.model.executions import TaskResult
 from conductorlite.model.typed import (
     bare,
     field_kinds,
+    is_definition,
     is_named_tuple,
     is_record,
     is_union,
@@ -83,7 +84,7 @@ def is_whole(kind: Any) -> bool:
     if arms != (kind,):
         return all(map(is_whole, arms))
     origin = get_origin(kind) or kind
-    return kind in (Any, object, None, type(None)) or is_record(kind) or origin in (dict, Mapping)
+    return kind in (Any, object, None, type(None)) or is_record(kind) or is_definition(kind) or origin in (dict, Mapping)
 
 
 def read_output(kind: Any, output: Mapping[str, Any], where: str = "output", *, whole: bool | None = None) -> Any:
@@ -151,10 +152,12 @@ def answer_problem(kind: Any, before: Mapping[str, Any], output: Mapping[str, An
 
 
 def fields_of(kind: Any) -> list[str] | None:
-    """The fields of a record, which may be none too; None for a map."""
+    """The fields of a record, which may be none too; None for a map and for what is written as one."""
     kind = bare(kind)
     kind = returnable(kind)[0] if len(returnable(kind)) == 1 else kind
     kind = get_origin(kind) or kind
+    if is_definition(kind):
+        return None
     if attrs.has(kind):
         return [field.name for field in attrs.fields(kind)]
     if hasattr(kind, "model_fields"):

@@ -22,7 +22,7 @@ functions of a class when its first value comes. Tasks that are nested too deepl
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from enum import Enum
 from functools import cache, partial
@@ -67,7 +67,6 @@ __all__ = [
     "definition_text",
     "document_of",
     "fresh",
-    "leaves",
     "properties",
     "rows",
     "several_from_json",
@@ -170,34 +169,9 @@ def structured(document: object, kind: Any) -> Any:
 # ---------------------------------------------------------------------- what cattrs found wrong
 
 
-def leaves(
-    error: BaseException, path: str, step: Callable[[str, Any], str], names: Callable[[Any], Mapping[str, str]] | None = None
-) -> Iterator[tuple[str, BaseException]]:
-    """Every leaf of the tree of errors of a converter, in the order of the fields, each with its path.
-
-    `step` writes a path one step on; `names` are the properties of the fields of a class, where those are not the fields' names.
-    """
-    from cattrs.errors import AttributeValidationNote, BaseValidationError, IterableValidationNote
-
-    waiting = [(error, path)]
-    while waiting:
-        error, path = waiting.pop()
-        if not isinstance(error, BaseValidationError):
-            yield path, error
-            continue
-        for each in reversed(error.exceptions):
-            note = next((note for note in getattr(each, "__notes__", ()) if type(note) is not str), None)
-            if isinstance(note, IterableValidationNote):
-                waiting.append((each, step(path, note.index)))
-            elif isinstance(note, AttributeValidationNote):
-                name = note.name if names is None else names(error.cl)[note.name]
-                lacks = isinstance(each, KeyError) and each.args == (name,)
-                waiting.append((Wrong("is missing") if lacks else each, step(path, name)))
-            else:
-                waiting.append((each, path))
-
-
 def _problems(error: Exception) -> list[Problem]:
+    from conductorlite.model.typed import leaves
+
     found: list[Problem] = []
     deep = False
     for path, each in leaves(error, "$", step_path, json_names):
@@ -270,7 +244,7 @@ def fresh(value: Any) -> Any:
         return {key: entry if type(entry) in _OWN_JSON else fresh(entry) for key, entry in value.items()}
     if issubclass(kind, list | tuple):
         return [entry if type(entry) in _OWN_JSON else fresh(entry) for entry in value]
-    return converter().unstructure(value) if attrs.has(kind) or kind is Payload else value
+    return converter().unstructure(value) if attrs.has(kind) or issubclass(kind, Payload) else value
 
 
 def properties(thing: Any, fields: Iterable[str]) -> dict[str, Any]:
@@ -278,6 +252,10 @@ def properties(thing: Any, fields: Iterable[str]) -> dict[str, Any]:
     kind: Any = type(thing)
     names = json_names(kind)
     return {names[field]: fresh(getattr(thing, field)) for field in fields}
+
+
+def _payload_text(payload: Payload | None) -> str | None:
+    return None if payload is None else payload.text
 
 
 @cache
@@ -291,7 +269,7 @@ def rows(kind: Any, without: frozenset[str]) -> tuple[Callable[[Any], dict[str, 
     attrs.resolve_types(kind)
     fields = [field for field in attrs.fields(kind) if field.name not in without]
     kept: dict[str, Any] = {
-        field.name: override(struct_hook=lambda text, _: Payload(text), unstruct_hook=lambda payload: payload and payload.text)
+        field.name: override(struct_hook=lambda text, _: Payload(text), unstruct_hook=_payload_text)
         if is_of(field, Payload)
         else override(unstruct_hook=fresh)
         for field in fields

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 from conductorlite.model import attrs
 from conductorlite.model.codec import Definition
 from conductorlite.model.scalars import NAMES, WRITTEN, DurationMs, in_json
-from conductorlite.model.texts import brief, member_of, optional_ms, plain_ms
+from conductorlite.model.texts import member_of, optional_ms, plain_ms
 
 __all__ = [
     "DEFINITION_HASH",
@@ -272,7 +272,7 @@ class SubWorkflowParams:
 
 
 @attrs.frozen(kw_only=True, slots=True, repr=False)
-class WorkflowTask:
+class WorkflowTask(Definition):
     """One node of a workflow definition. `type` is a `TaskType` name, or any other text for a worker's own type."""
 
     name: str = attrs.field(metadata=NAMES)
@@ -317,9 +317,6 @@ class WorkflowTask:
 
     #: The codec counts how deep they are nested.
     HOLDS_ITS_LIKE: ClassVar = True
-
-    def __repr__(self) -> str:
-        return brief(self)
 
     @property
     def compensation(self) -> WorkflowTask | None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import types
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
 from enum import Enum, Flag
@@ -44,8 +44,7 @@ from typing import (
 )
 
 from conductorlite.model import attrs
-from conductorlite.model.codec import leaves
-from conductorlite.model.errors import InvalidInput
+from conductorlite.model.errors import InvalidDefinition, InvalidInput
 from conductorlite.model.later import dataclasses, decimal, pattern
 from conductorlite.model.scalars import ENTRY_SIZE, MAX_DEPTH, MAX_SIZE, Wrong, encoded, shown
 
@@ -58,9 +57,11 @@ __all__ = [
     "bare",
     "converter",
     "field_kinds",
+    "is_definition",
     "is_named_tuple",
     "is_record",
     "is_union",
+    "leaves",
     "plain",
     "reader",
     "refusal",
@@ -139,6 +140,11 @@ TABLE: Final = (
     Form(annotation="TypedDict", json="an object with its keys", example="{'city': 'Bern'}"),
     Form(annotation="generic record", json="an object with its fields", example="Box(1)"),
     Form(annotation="pydantic model", json="as it writes itself", example="Guest(name='Ada')"),
+    Form(
+        annotation="WorkflowDef, WorkflowTask, TaskDef …",
+        json="Conductor's JSON",
+        example="WorkflowTask(name='pay', task_reference_name='p')",
+    ),
     Form(annotation="Any, object, no annotation", json="as the value is", example="[1, None]"),
 )
 
@@ -171,9 +177,14 @@ def is_record(kind: Any) -> bool:
     """Whether a class has named fields: a dataclass, a TypedDict, a NamedTuple, an attrs class or a pydantic model."""
     kind = bare(kind)
     kind = get_origin(kind) or kind
-    if not isinstance(kind, type) or kind in _own:
+    if not isinstance(kind, type) or kind in _own or is_definition(kind):
         return False
     return attrs.has(kind) or dataclasses.is_dataclass(kind) or is_typeddict(kind) or is_named_tuple(kind) or _is_model(kind)
+
+
+def is_definition(kind: Any) -> bool:
+    """Whether a class is one of Conductor's definitions, whose form is Conductor's JSON."""
+    return attrs.has(kind) and kind.__module__.startswith("conductorlite.model.") and hasattr(kind, "from_json")
 
 
 def is_named_tuple(kind: Any) -> bool:
@@ -226,6 +237,8 @@ class _Writing:
         kind = type(value)
         if callable(getattr(kind, "model_dump", None)):
             return value.model_dump(mode="json", by_alias=True)
+        if is_definition(kind):
+            return self._map(value.to_json().items(), depth)
         if is_named_tuple(kind):
             names = kind._fields
         elif attrs.has(kind):
@@ -527,7 +540,7 @@ def _refusal(kind: Any, seen: set[Any]) -> str | None:
         return f"{_name(kind)} has no form in JSON"
     if origin in seen:
         return _any_refusal(args, seen)
-    if origin in _own or origin in _SCALARS or text_schema(origin) is not None or _is_model(origin):
+    if origin in _own or origin in _SCALARS or text_schema(origin) is not None or _is_model(origin) or is_definition(origin):
         return None
     seen = seen | {origin}
     if issubclass(origin, Enum):
@@ -611,12 +624,41 @@ def _problems(error: BaseException, root: str) -> list[str]:
     for path, each in leaves(error, root, lambda path, key: path + _step_to(key)):
         if isinstance(each, StructureHandlerNotFoundError):
             found.append(f"{path}: {_name(each.type_)} cannot be made from JSON")
+        elif isinstance(each, InvalidDefinition):
+            found += [f"{path}{problem.path.removeprefix('$')}: {problem.message}" for problem in each.problems]
         elif callable(listed := getattr(each, "errors", None)):
             found += [_of_model(one, path) for one in listed()]
         else:
             kind = "" if isinstance(each, Wrong | ValueError) else f"{type(each).__name__}: "
             found.append(f"{path}: {kind}{each}")
     return found
+
+
+def leaves(
+    error: BaseException, path: str, step: Callable[[str, Any], str], names: Callable[[Any], Mapping[str, str]] | None = None
+) -> Iterator[tuple[str, BaseException]]:
+    """Every leaf of the tree of errors of a converter, in the order of the fields, each with its path.
+
+    `step` writes a path one step on; `names` are the properties of the fields of a class, where those are not the fields' names.
+    """
+    from cattrs.errors import AttributeValidationNote, BaseValidationError, IterableValidationNote
+
+    waiting = [(error, path)]
+    while waiting:
+        error, path = waiting.pop()
+        if not isinstance(error, BaseValidationError):
+            yield path, error
+            continue
+        for each in reversed(error.exceptions):
+            note = next((note for note in getattr(each, "__notes__", ()) if type(note) is not str), None)
+            if isinstance(note, IterableValidationNote):
+                waiting.append((each, step(path, note.index)))
+            elif isinstance(note, AttributeValidationNote):
+                name = note.name if names is None else names(error.cl)[note.name]
+                lacks = isinstance(each, KeyError) and each.args == (name,)
+                waiting.append((Wrong("is missing") if lacks else each, step(path, name)))
+            else:
+                waiting.append((each, path))
 
 
 def _of_model(error: Mapping[str, Any], path: str) -> str:
@@ -633,7 +675,7 @@ def _step_to(key: Any) -> str:
 
 @cache
 def converter() -> Converter:
-    """The cattrs converter with which all values are read and written, for hooks of an application's own classes.
+    """The cattrs converter of typed values, for hooks of an application's own classes; definitions are Conductor's JSON to it, too.
 
     `converter().register_unstructure_hook(Money, str)` says how one is written, and `register_structure_hook(Money, read)`, where
     `read(value, kind)` raises ValueError for what is none, how it is read. Register both before functions are decorated whose
@@ -652,6 +694,7 @@ def converter() -> Converter:
             return super().register_unstructure_hook(cls, func)
 
     made = TypesConverter(detailed_validation=True)
+    made.register_unstructure_hook_func(is_definition, lambda value: value.to_json())
     register = made.register_structure_hook_func
 
     def entries(kinds: Iterable[Any], keyed: Iterable[tuple[Any, Any]], owner: Any) -> list[Any]:
@@ -682,6 +725,7 @@ def converter() -> Converter:
         return generated[kind](value, kind)
 
     register(is_record, record)
+    register(is_definition, lambda value, kind: kind.from_json(value))
     register(lambda kind: is_typeddict(_origin(kind)), partial(_typed_dict, made))
     register(lambda kind: is_named_tuple(_origin(kind)), partial(_named_tuple, made))
     register(_is_model, lambda value, kind: kind.model_validate_json(encoded(value)))

@@ -52,6 +52,7 @@ DOORS = {
     ("language/processes.py", "importlib"),
     ("model/clock.py", "pathlib"),
     ("model/codec.py", "cattrs"),
+    ("model/codec.py", "conductorlite"),
     ("model/codec.py", "pathlib"),
     ("model/definitions.py", "conductorlite"),
     ("model/handlers.py", "conductorlite"),

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import Phase as Stage
 from hypothesis import strategies as st
 
-from conductorlite import Engine, TaskStatus, VirtualClock, Workers, flow, task
+from conductorlite import Engine, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowTask, flow, task
 from conductorlite.flows import converter, human
 from conductorlite.flows.schemas import is_whole, schema_of
 from conductorlite.language.schemas import compile_schema
@@ -141,6 +141,7 @@ zones = st.sampled_from([UTC, timezone(timedelta(hours=-5)), timezone(timedelta(
 instants = st.datetimes(timezones=zones)
 whole = st.integers(-(2**70), 2**70)
 numbers = st.floats() | st.integers(-9, 9)
+nodes = st.builds(WorkflowTask, name=texts, task_reference_name=texts, optional=st.booleans())
 items = st.builds(Item, texts, whole, st.sampled_from(Phase) | st.none())
 parcels = st.recursive(
     st.builds(Parcel, items, instants | st.none()),
@@ -211,6 +212,11 @@ KINDS: dict[str, list[tuple[Any, st.SearchStrategy[Any], list[Any]]]] = {
         (Tagged[UUID], st.fixed_dictionaries({"tag": st.uuids()}), [{}, {"tag": 5}]),
     ],
     "pydantic model": [(Guest, st.builds(Guest, name=texts, born=st.dates() | st.none()), [{}, {"name": 5}, {"born": None}])],
+    "WorkflowDef, WorkflowTask, TaskDef …": [
+        (WorkflowTask, nodes, [{}, {"name": 5, "taskReferenceName": "t"}, [], None]),
+        (WorkflowDef, st.builds(WorkflowDef, name=texts, tasks=st.lists(nodes, max_size=2)), [{}, {"name": "w", "version": "x"}]),
+        (list[WorkflowTask], st.lists(nodes, max_size=2), [[{}], {}]),
+    ],
     "Any, object, no annotation": [(Any, st.none() | st.booleans() | texts | st.lists(whole, max_size=2), [])],
 }
 ROWS = [(row, *each) for row, several in KINDS.items() for each in several]
