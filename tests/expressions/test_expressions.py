@@ -232,6 +232,28 @@ def test_planted_mistakes_of_javascript_are_found(at: int, monkeypatch: pytest.M
         ("unpack(x, 2)", {"x": "ab"}, ["a", "b"]),
         ("unpack(x, 1, 1)", {"x": [1, 2, 3]}, [1, [2], 3]),
         ("any(1 / x for x in xs)", {"xs": [1, 0]}, True),
+        ("changed(x, '[]=', -1, 'c')", {"x": ["a", "b"]}, [None, ["a", "c"]]),
+        ("changed(x, '[]=', 'k', [1])", {"x": {"a": 1, "k": 2}}, [None, {"a": 1, "k": [1]}]),
+        ("changed(x, 'del', 0)", {"x": ["a", "b"]}, [None, ["b"]]),
+        ("changed(x, 'del', 'a')", {"x": {"a": 1, "k": 2}}, [None, {"k": 2}]),
+        ("changed(x, '+=', 'ab')", {"x": [1]}, [None, [1, "a", "b"]]),
+        ("changed(x, '+=', 2)", {"x": 1}, [None, 3]),
+        ("changed(x, 'append', 2)", {"x": [1]}, [None, [1, 2]]),
+        ("changed(x, 'extend', {'k': 1})", {"x": [1]}, [None, [1, "k"]]),
+        ("changed(x, 'insert', -1, 9)", {"x": [1, 2]}, [None, [1, 9, 2]]),
+        ("changed(x, 'insert', 7, 9)", {"x": [1, 2]}, [None, [1, 2, 9]]),
+        ("changed(x, 'pop')", {"x": [1, 2]}, [2, [1]]),
+        ("changed(x, 'pop', -2)", {"x": [1, 2]}, [1, [2]]),
+        ("changed(x, 'remove', 2)", {"x": [1, 2, 2]}, [None, [1, 2]]),
+        ("changed(x, 'reverse')", {"x": [1, 2]}, [None, [2, 1]]),
+        ("changed(x, 'clear')", {"x": [1, 2]}, [None, []]),
+        ("changed(x, 'clear')", {"x": {"a": 1}}, [None, {}]),
+        ("changed(x, 'pop', 'a')", {"x": {"a": 1, "b": 2}}, [1, {"b": 2}]),
+        ("changed(x, 'pop', 'z', 5)", {"x": {"a": 1}}, [5, {"a": 1}]),
+        ("changed(x, 'popitem')", {"x": {"a": 1, "b": 2}}, [["b", 2], {"a": 1}]),
+        ("changed(x, 'setdefault', 'b', [])", {"x": {"a": 1}}, [[], {"a": 1, "b": []}]),
+        ("changed(x, 'setdefault', 'a')", {"x": {"a": 1}}, [1, {"a": 1}]),
+        ("changed(x, 'update', {'a': 2, 'c': 3})", {"x": {"a": 1}}, [None, {"a": 2, "c": 3}]),
     ],
 )  # fmt: skip
 def test_what_people_write(text: str, values: dict[str, Any], expected: Any) -> None:
@@ -246,6 +268,36 @@ def test_what_people_write(text: str, values: dict[str, Any], expected: Any) -> 
     assert typed(evaluate(made.python, values)) == typed(expected)
     if is_portable(expected):
         assert answers_of_javascript([(made.javascript, values)]) == [["=", expected]]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "raised"),
+    [
+        ("changed(x, '[]=', 2, 0)", [1, 2], "IndexError: list assignment index out of range"),
+        ("changed(x, '[]=', 'a', 0)", [1], "TypeError: list indices must be integers or slices, not str"),
+        ("changed(x, '[]=', 0, 'b')", "a", "TypeError: 'str' object does not support item assignment"),
+        ("changed(x, 'del', 'a')", {}, "KeyError: 'a'"),
+        ("changed(x, 'del', 0)", "a", "TypeError: 'str' object doesn't support item deletion"),
+        ("changed(x, 'pop')", [], "IndexError: pop from empty list"),
+        ("changed(x, 'pop', 3)", [1], "IndexError: pop index out of range"),
+        ("changed(x, 'pop', 'a')", {}, "KeyError: 'a'"),
+        ("changed(x, 'popitem')", {}, "KeyError: 'popitem(): dictionary is empty'"),
+        ("changed(x, 'remove', 3)", [1], "ValueError: list.remove(x): x not in list"),
+        ("changed(x, 'append', 3)", {}, "AttributeError: 'dict' object has no attribute 'append'"),
+        ("changed(x, 'update', {})", [], "AttributeError: 'list' object has no attribute 'update'"),
+        ("changed(x, 'pop')", None, "AttributeError: 'NoneType' object has no attribute 'pop'"),
+        ("changed(x, '+=', 1)", "a", 'TypeError: can only concatenate str (not "int") to str'),
+    ],
+)
+def test_what_a_change_raises(text: str, value: Any, raised: str) -> None:
+    """What Python raises, and its JavaScript too; the value is not changed by it."""
+    made = render(node_of(text), ["x"])
+    with pytest.raises(ExpressionRaised) as found:
+        evaluate(made.python, {"x": value})
+    assert str(found.value) == raised
+    [[sign, said]] = answers_of_javascript([(made.javascript, {"x": value})])
+    assert sign != "="
+    assert str(said).split(":")[0] == raised.split(":")[0]
 
 
 def test_what_raises_says_what_python_says() -> None:

@@ -8,6 +8,7 @@ them out. What both have to agree in is an `Outcome`.
 from __future__ import annotations
 
 import ast
+import copy
 import itertools
 import linecache
 import random
@@ -128,7 +129,7 @@ class _Writer:
     def __init__(self, chance: random.Random, size: int) -> None:
         self.chance = chance
         self.left = size
-        self.names: dict[str, list[str]] = {"int": ["a", "b"], "str": ["s"], "list": ["xs"]}
+        self.names: dict[str, list[str]] = {"int": ["a", "b"], "str": ["s"], "list": ["xs"], "dict": ["d"]}
         self.lines: list[str] = []
         self.loops = 0
         #: Loops around that go over `xs`, to which nothing may be appended there.
@@ -153,6 +154,8 @@ class _Writer:
             return f"len({self.sequence(deeper, calls)})"
         if kind == 8:
             return f"({self.number(deeper, calls)} if {self.test(deeper, calls)} else {self.number(deeper, calls)})"
+        if kind == 9 and self.chance.random() < 0.3:
+            return self.chance.choice(self.names["dict"]) + self.pick("[s]", ".get(s, 3)", "[s + '']", ".get('b', 0)")
         if kind == 9:
             return f"{self.chance.choice(self.names['list'])}[{self.pick(0, -1, 1)}]"
         if kind == 10:
@@ -161,6 +164,8 @@ class _Writer:
             return f"({self.number(deeper, calls)} {self.pick('//', '%')} {self.number(deeper, calls)})"
         if kind == 12:
             return f"({self.number(deeper, calls)} {self.pick('or', 'and')} {self.number(deeper, calls)})"
+        if kind == 13 and self.chance.random() < 0.3:
+            return f"{self.pick('max', 'min')}({self.sequence(deeper, calls)}, default={self.number(deeper, calls)})"
         if kind == 13:
             return f"abs({self.number(deeper, calls)})"
         return f"({self.number(deeper, calls)} {self.pick('+', '-')} {self.number(deeper, calls)})"
@@ -200,7 +205,8 @@ class _Writer:
         if kind == 5:
             return f"[v {self.pick('+', '*', '-')} {self.number(deeper, False)} for v in {self.sequence(deeper, calls)}]"
         if kind == 6:
-            return f"sorted({self.sequence(deeper, calls)})"
+            key = self.pick("", ", key=lambda v: -v", ", key=lambda v: (v % 3, v)", ", key=str", ", reverse=True")
+            return f"sorted({self.sequence(deeper, calls)}{key})"
         if kind == 7:
             return f"({self.sequence(deeper, calls)})[{self.pick(':2', '1:', '::-1')}]"
         if kind == 8 and calls:
@@ -224,9 +230,55 @@ class _Writer:
             return f"{self.number(deeper, calls)} < {self.number(deeper, calls)} <= {self.number(deeper, calls)}"
         return str(self.pick(self.text, self.sequence, self.number)(deeper, calls))
 
+    def mapping(self) -> str:
+        form = self.chance.randrange(4)
+        if form == 0:
+            return f"{{'a': {self.number(1)}, {self.text(2)}: {self.number(1)}}}"
+        if form == 1:
+            return f"{{**{self.chance.choice(self.names['dict'])}, 'b': {self.number(1)}}}"
+        if form == 2:
+            return f"{{str(v): v for v in {self.sequence(1)}}}"
+        return self.chance.choice(self.names["dict"])
+
     def any(self) -> tuple[str, str]:
-        kind = self.pick("int", "int", "str", "list")
-        return kind, {"int": self.number, "str": self.text, "list": self.sequence}[kind]()
+        kind = self.pick("int", "int", "str", "list", "dict") if self.chance.random() < 0.5 else self.pick("int", "str", "list")
+        return kind, {"int": self.number, "str": self.text, "list": self.sequence, "dict": self.mapping}[kind]()
+
+    def change(self, indent: int) -> None:
+        """Changes a list or a dict."""
+        if self.chance.random() < 0.5:
+            name = self.chance.choice(self.names["dict"])
+            key = self.pick("'a'", "s", "'b'", "str(a)")
+            self.line(
+                self.pick(
+                    f"{name}[{key}] = {self.number(1)}",
+                    f"{name}[{key}] += {self.number(1)}",
+                    f"a = {name}.pop({key}, {self.number(2, False)})",
+                    f"b = {name}.setdefault({key}, {self.number(1)})",
+                    f"{name}.update({self.mapping()})",
+                    f"del {name}[{key}]",
+                    f"{name}.clear()",
+                ),
+                indent,
+            )
+            return
+        name = self.pick("xs", self.chance.choice(self.names["list"]))
+        self.line(
+            self.pick(
+                f"{name}[{self.pick(0, -1, 1, 'a')}] = {self.number(1)}",
+                f"{name}[{self.pick(0, -1)}] -= {self.number(1)}",
+                f"{name}.insert({self.pick(0, 1, -1, 'a')}, {self.number(1)})",
+                f"b = {name}.pop({self.pick('', '0', '-1')})",
+                f"{name}.pop()",
+                f"{name}.sort()",
+                f"{name}.reverse()",
+                f"{name}.extend({self.sequence(1)})",
+                f"{name} += {self.pick('(1, a)', self.sequence(1))}",
+                f"{name}.remove({self.pick('a', '1')})",
+                f"del {name}[{self.pick('0', '-1')}]",
+            ),
+            indent,
+        )
 
     # -------------------------------------------------------------- statements
 
@@ -263,8 +315,10 @@ class _Writer:
             first, second = self.chance.choice(self.names["int"]), self.chance.choice(self.names["int"])
             if first != second:
                 self.line(f"{first}, {second} = {self.number(1)}, {self.number(1)}", indent)
-        elif kind == 5 and not self.over_xs and self.chance.random() < 0.6:
+        elif kind == 5 and not self.over_xs and self.chance.random() < 0.4:
             self.line(f"xs.append({self.number(1)})", indent)
+        elif kind == 5 and not self.over_xs and self.chance.random() < 0.8:
+            self.change(indent)
         elif kind == 5 and self.chance.random() < 0.3:
             self.line(f"assert {self.test(1)}, {self.text(1)}", indent)
         elif kind == 5:
@@ -388,12 +442,13 @@ def program(seed: int, size: int = 9) -> Program:
         writer.statement(1, False)
     kept = [name for names in writer.names.values() for name in names]
     writer.line(f"return [{', '.join(kept)}]", 1)
-    text = "\n".join(["def program(a: int, b: int, s: str, xs: list[int]) -> Anything:", *writer.lines, ""])
+    text = "\n".join(["def program(a: int, b: int, s: str, xs: list[int], d: dict[str, int]) -> Anything:", *writer.lines, ""])
     arguments = {
         "a": chance.choice(NUMBERS),
         "b": chance.choice(NUMBERS),
         "s": chance.choice(TEXTS),
         "xs": [chance.choice(NUMBERS) for _ in range(chance.randrange(4))],
+        "d": {chance.choice(TEXTS): chance.choice(NUMBERS) for _ in range(chance.randrange(3))},
     }
     return Program(text, arguments)
 
@@ -443,13 +498,15 @@ def as_flow(made: Program, compiled: Flow[..., Any], store: Path | None = None) 
 
 
 def _copied(arguments: dict[str, Any]) -> dict[str, Any]:
-    return {key: list(value) if isinstance(value, list) else value for key, value in arguments.items()}
+    return copy.deepcopy(arguments)
 
 
 def _typed(value: Any) -> Any:
     """A value with the types of its parts: `1 == True == 1.0` are three."""
     if isinstance(value, list | tuple):
         return [_typed(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _typed(one) for key, one in value.items()}
     return type(value).__name__, value
 
 

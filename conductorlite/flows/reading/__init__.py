@@ -56,7 +56,7 @@ def read(build: Build, source: Source, function: Callable[..., Any], given: Mapp
     steps = Steps(build, source)
     body = source.function.body
     statements_of = body if isinstance(body, list) else []
-    local = frozenset((*given, *bound_names(statements_of)))
+    local = frozenset((*given, *bound_names(statements_of, changed=False)))
     expressions = Expressions(steps, Surroundings(function), local)
     expressions.calls = Calls(expressions)
     kinds = hints(function)

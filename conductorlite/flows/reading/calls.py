@@ -14,7 +14,7 @@ from conductorlite.flows.flow import Flow, human, inline, receive
 from conductorlite.flows.forms import each, join_branches, parallel
 from conductorlite.flows.reading.expressions import Expressions
 from conductorlite.flows.reading.names import FORMS, is_constructor
-from conductorlite.flows.reading.values import Later, Now, Value, later, path_of
+from conductorlite.flows.reading.values import Later, Now, Value, later, path_of, shares_in
 from conductorlite.flows.schemas import is_whole, returned
 from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model.definitions import TaskType
@@ -148,7 +148,7 @@ class Calls:
             made[key] = known.value
         self._placed(call, parallel, list(given), made)
         tree = ast.Tuple(elts=[self._of.leaf(value, call) for value in values], ctx=ast.Load())
-        return Later(ast.copy_location(tree, call), frozenset().union(*(one.shares for one in values if isinstance(one, Later))))
+        return Later(ast.copy_location(tree, call), shares_in(tree))
 
     def comprehension(self, made: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> Value:
         """A list of calls: all at once, in a fork."""
@@ -177,7 +177,7 @@ class Calls:
             except TypeError:
                 return None
         if isinstance(items.tree, ast.List | ast.Tuple) and not any(isinstance(one, ast.Starred) for one in items.tree.elts):
-            return [Now(one.value) if isinstance(one, ast.Constant) else Later(one, items.shares) for one in items.tree.elts]
+            return [Now(one.value) if isinstance(one, ast.Constant) else Later(one, shares_in(one)) for one in items.tree.elts]
         return None
 
     def _is_decided(self, part: ast.comprehension, item: Value) -> bool:

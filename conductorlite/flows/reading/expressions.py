@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, cast
 from conductorlite.flows.build import Block, Reference
 from conductorlite.flows.flow import Flow, now
 from conductorlite.flows.reading.names import BUILTINS, Surroundings, is_constructor, is_environment, is_pure, typed_argument
+from conductorlite.flows.reading.sharing import part_of
 from conductorlite.flows.reading.steps import Steps
 from conductorlite.flows.reading.values import (
     CaughtError,
@@ -28,9 +29,11 @@ from conductorlite.flows.reading.values import (
     Value,
     field_names,
     kind_of,
+    later,
     path_of,
     replaced,
-    roots_of,
+    shares_in,
+    shares_of,
     tree_of,
 )
 from conductorlite.flows.tasks import TaskFunction
@@ -226,7 +229,7 @@ class Expressions:
             if found is not None:
                 return found
         tree = _Closing(self, frozenset()).visit(node)
-        return Later(tree, roots_of(tree))
+        return Later(tree, shares_in(tree))
 
     def _refuse_environment(self, node: ast.expr) -> None:
         for one in ast.walk(node):
@@ -362,8 +365,10 @@ class Expressions:
     @staticmethod
     def leaf(value: Value, at: ast.AST) -> ast.expr:
         """A value as a part of another expression."""
-        made: ast.expr = copy.copy(value.tree) if isinstance(value, Later) else Known(value.value)
-        return ast.copy_location(made, at)
+        if isinstance(value, Now):
+            return ast.copy_location(Known(value.value), at)
+        tree = value.tree
+        return ast.copy_location(tree.having(value.shares, tree.name) if isinstance(tree, Slot) else copy.copy(tree), at)
 
     def branched(self, test: Later, at: ast.AST, yes: Callable[[], Value], no: Callable[[], Value]) -> Value:
         """One of two values with steps, each in its case of a SWITCH."""
@@ -386,7 +391,7 @@ class Expressions:
             raise self.steps.refuse(at, f"one of two values is no JSON, so they cannot be chosen between later: {error}") from None
         test = ast.Compare(left=chosen, ops=[ast.Eq()], comparators=[ast.copy_location(ast.Constant("true"), at)])
         tree = ast.copy_location(ast.IfExp(test=ast.copy_location(test, at), body=trees[0], orelse=trees[1]), at)
-        return Later(tree, frozenset().union(*(value.shares for value in (one, other) if isinstance(value, Later))))
+        return Later(tree, shares_of(one) | shares_of(other))
 
     def _short(self, node: ast.BoolOp) -> Value:
         """`and`, `or`: what is not reached schedules nothing."""
@@ -455,7 +460,7 @@ class Expressions:
         """Keep what a name has got in its variable."""
         build = self.steps.build
         one.kinds.add(type(value.value) if isinstance(value, Now) else value.kind)
-        one.shares |= value.shares if isinstance(value, Later) else frozenset()
+        one.shares |= shares_of(value)
         try:
             given = {one.key: build.written(self.steps.argument(value, target.id, target))}
         except InvalidInput as error:
@@ -478,12 +483,32 @@ class Expressions:
         tree = ast.Call(func=func, args=[value.tree, ast.copy_location(ast.Constant(size), target)], keywords=[])
         names = "_".join(one.id for one in target.elts if isinstance(one, ast.Name))
         whole = self.steps.computed(Later(ast.copy_location(tree, target), value.shares), names or "values", target)
-        return self.parts(whole, size)
+        return [*self.parts(whole, size)]
 
-    def parts(self, whole: Later, size: int) -> list[Value]:
+    def parts(self, whole: Later, size: int) -> list[Later]:
         """The first values of a list that is known to have them."""
         found = cast(Reference, path_of(whole.tree))
-        return [Later(Slot(found[place]), whole.shares | {found[place]._path}) for place in range(size)]
+        made = [later(found[place]) for place in range(size)]
+        return [Later(one.tree, one.shares | part_of(whole.shares)) for one in made]
+
+    def closed_tree(self, tree: ast.expr) -> ast.expr:
+        """A tree of values, with what is known now as constants."""
+
+        def constant(one: ast.AST) -> ast.AST | None:
+            if not isinstance(one, Known):
+                return None
+            try:
+                return tree_of(Now(one.value), one)
+            except InvalidInput as error:
+                raise self.steps.refuse(one, f"what is known when the flow is compiled is no JSON here: {error}") from None
+
+        return replaced(tree, constant)
+
+    @staticmethod
+    def of_kind(value: Later, kind: Any) -> Later:
+        """A reference of which the kind is known."""
+        found = cast(Reference, path_of(value.tree))
+        return Later(Slot(found, kind), value.shares)
 
     def kept(self, value: Value, name: str, at: ast.AST) -> Value:
         """A value as a name keeps it: computed once, where it is assigned."""
@@ -557,8 +582,7 @@ class _Closing(ast.NodeTransformer):
             return self._known(value, node)
         tree = copy.copy(value.tree)
         if isinstance(tree, Slot):
-            named = Slot(tree.reference, tree.kind, node.id, tree.unannotated)
-            return ast.copy_location(named, node)
+            return ast.copy_location(tree.having(value.shares, node.id), node)
         return ast.copy_location(tree, node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
@@ -607,8 +631,16 @@ class _Closing(ast.NodeTransformer):
         return None if is_pure(found) and not isinstance(found, type) else found
 
     def _called(self, node: ast.Call, func: ast.expr) -> ast.expr:
-        made = ast.Call(func=func, args=[self.visit(one) for one in node.args], keywords=[self.visit(one) for one in node.keywords])
-        return ast.copy_location(made, node)
+        words = [ast.copy_location(ast.keyword(arg=one.arg, value=self._keyword(one)), one) for one in node.keywords]
+        return ast.copy_location(ast.Call(func=func, args=[self.visit(one) for one in node.args], keywords=words), node)
+
+    def _keyword(self, word: ast.keyword) -> ast.expr:
+        """The value of a keyword; `key=` takes a function, which is no value."""
+        if word.arg == "key" and isinstance(word.value, ast.Lambda):
+            return self.visit_Lambda(word.value)
+        if word.arg == "key" and isinstance(word.value, ast.Name | ast.Attribute):
+            return word.value
+        return cast(ast.expr, self.visit(word.value))
 
     def _object_call(self, node: ast.Call, found: object) -> ast.expr:
         """A call of a record's class is a map of its fields; that of any other function is refused."""

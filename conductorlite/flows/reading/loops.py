@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol, cast
 
 from conductorlite.flows.build import Block, Reference, Step
+from conductorlite.flows.reading.changing import Changes
 from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
 from conductorlite.flows.reading.names import bound_names
+from conductorlite.flows.reading.sharing import SCALARS, part_of
 from conductorlite.flows.reading.steps import Steps
-from conductorlite.flows.reading.values import Later, Maybe, Now, Value, kind_of, later, path_of, same, tree_of
+from conductorlite.flows.reading.values import Later, Maybe, Now, Value, kind_of, later, path_of, same, shares_of, tree_of
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 
@@ -40,6 +42,9 @@ class Body(Protocol):
     def result(self) -> Value:
         """What the function has returned so far."""
 
+    #: What the statements change.
+    changes: Changes
+
     def block(self, body: Sequence[ast.stmt]) -> None:
         """Compile statements one after the other."""
 
@@ -58,6 +63,13 @@ class Loops:
         self._of = statements.of
         self._steps = statements.steps
         self._build = statements.steps.build
+
+    def loop(self, node: ast.For | ast.While) -> None:
+        """Compile a loop."""
+        if isinstance(node, ast.For):
+            self.over(node)
+        else:
+            self.while_(node)
 
     # ------------------------------------------------------------------ for
 
@@ -162,7 +174,7 @@ class Loops:
         with self._build.within(block):
             loop.enter(step)
             item = later(Reference(f"{step.ref}.output.loopItem", step), _item_kind(kind))
-            self._bind_item(node, Later(item.tree, item.shares | items.shares))
+            self._bind_item(node, Later(item.tree, item.shares | part_of(items.shares)))
             self._in.block(node.body)
             loop.leave()
         going = loop.going_on(None)
@@ -284,6 +296,7 @@ class _Loop:
     def open(self) -> None:
         """Before the loop: the step that sets its variables, filled in when the loop has been read."""
         self._before = dict(self._of.scope)
+        self._since = len(self._loops._in.changes.done)
         self._start = self._build.operator(TaskType.SET_VARIABLE, self._build.free(f"{self._base}_begins"), None)
 
     def key(self, name: str) -> str:
@@ -291,6 +304,13 @@ class _Loop:
         if name not in self._keys:
             self._keys[name] = self._build.variable(name)
         return self._keys[name]
+
+    @staticmethod
+    def _also(kept: Later, *values: Any) -> Later:
+        """A variable that may be one of several values."""
+        if kept.kind in SCALARS:
+            return kept
+        return Later(kept.tree, kept.shares.union(*map(shares_of, values)))
 
     def _kept(self, name: str, kind: Any = Any) -> Later:
         word = {EXIT: "left", RESULT: "result"}.get(name, name)
@@ -302,7 +322,7 @@ class _Loop:
         for name in self._assigned:
             found = self._of.scope.get(name)
             if found is not None and not isinstance(found, Maybe):
-                self._of.scope[name] = self._first[name] = self._kept(name, self._kind(name, found))
+                self._of.scope[name] = self._first[name] = self._also(self._kept(name, self._kind(name, found)), found)
         self._of.scope[EXIT] = Now("next")
 
     def _kind(self, name: str, value: Value) -> Any:
@@ -323,6 +343,8 @@ class _Loop:
         read = self._of.read
         self._of.read = self._read_outside | read
         self._exit = self._loops._in.exit
+        for name, first in self._first.items():
+            self._loops._in.changes.recheck(name, first, self._since)
         needed = [name for name in self._assigned if self._is_needed(name, read)]
         given: dict[str, Any] = {}
         for name in needed:
@@ -397,7 +419,7 @@ class _Loop:
             elif name in self._keys:
                 self._of.read.add(id(bound))
                 begin[self.key(name)] = self._argument(bound, name)
-                after[name] = self._kept(name)
+                after[name] = self._also(self._kept(name), bound, end.get(name))
         if self._flag:
             begin[self.key("left")] = "next"
         if self._returns:

@@ -31,7 +31,7 @@ from conductorlite.flows.tasks import Backoff, TaskFunction
 from conductorlite.model.typed import is_record
 
 __all__ = [
-    "BUILTINS", "FORMS", "Surroundings", "appended", "bound_names", "changes", "is_constructor", "is_environment",
+    "BUILTINS", "FORMS", "MUTATING", "Surroundings", "bound_names", "changes", "is_constructor", "is_environment",
     "is_pure", "typed_argument",
 ]  # fmt: skip
 
@@ -52,7 +52,7 @@ _CONSTRUCTORS: Final = (Backoff, dt.timedelta, dt.date, dt.datetime, dt.time, De
 _VALUES: Final = (
     str, bytes, int, float, bool, tuple, frozenset, list, dict, set, dt.timedelta, dt.date, dt.time, Decimal, range,
 )  # fmt: skip
-_MUTATING: Final = frozenset(
+MUTATING: Final = frozenset(
     {
         "add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort",
         "update",
@@ -97,8 +97,11 @@ class Surroundings:
         raise LookupError(ast.unparse(node))
 
 
-def bound_names(nodes: list[ast.stmt]) -> Iterator[str]:
-    """The names that statements assign, in the order of the text; those of functions and comprehensions in them left out."""
+def bound_names(nodes: list[ast.stmt], *, changed: bool = True) -> Iterator[str]:
+    """The names that statements assign, in the order of the text; those of functions and comprehensions in them left out.
+
+    With `changed` those too of which the value is changed, which gives them another one.
+    """
     waiting: list[ast.AST] = list(reversed(nodes))
     while waiting:
         one = waiting.pop()
@@ -106,8 +109,8 @@ def bound_names(nodes: list[ast.stmt]) -> Iterator[str]:
             yield one.id
         elif (isinstance(one, ast.ExceptHandler) and one.name) or (isinstance(one, ast.MatchAs | ast.MatchStar) and one.name):
             yield one.name
-        elif isinstance(one, ast.Expr) and (changed := appended(one)) is not None:
-            yield changed.id
+        elif changed and (name := _changed_name(one)) is not None:
+            yield name
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield one.name
             continue
@@ -124,20 +127,23 @@ def typed_argument(found: object, call: ast.Call) -> ast.expr | None:
     return None if place is None or len(call.args) <= place else call.args[place]
 
 
-def appended(node: ast.AST) -> ast.Name | None:
-    """The name of the list to which a statement appends."""
+def _changed_name(node: ast.AST) -> str | None:
+    """The name of the list or dict that a part of a statement changes."""
     match node:
-        case ast.Expr(
-            value=ast.Call(func=ast.Attribute(value=ast.Name() as name, attr="append" | "extend"), args=[_], keywords=[])
-        ):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in MUTATING:
             return name
+        case ast.Subscript(ctx=ast.Store() | ast.Del()):
+            base: ast.expr = node
+            while isinstance(base, ast.Subscript):
+                base = base.value
+            return base.id if isinstance(base, ast.Name) else None
     return None
 
 
 def changes(node: ast.Expr) -> ast.Attribute | None:
     """The method by which a statement changes a value."""
     call = node.value
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _MUTATING:
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in MUTATING:
         return call.func
     return None
 
@@ -166,4 +172,4 @@ def is_pure(found: object) -> bool:
         return isinstance(owner, TaskFunction | Flow)
     if isinstance(owner, type):
         return owner in (*_VALUES, dt.datetime) and name not in _CLOCKS
-    return isinstance(found, types.BuiltinMethodType) and type(owner) in _VALUES and name not in _MUTATING
+    return isinstance(found, types.BuiltinMethodType) and type(owner) in _VALUES and name not in MUTATING

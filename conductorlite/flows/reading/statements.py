@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from conductorlite.flows.build import Block
+from conductorlite.flows.reading.changing import Changes
 from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
 from conductorlite.flows.reading.loops import Loops, ways_of
-from conductorlite.flows.reading.names import appended, changes
+from conductorlite.flows.reading.names import changes
 from conductorlite.flows.reading.raising import asserted, raised
 from conductorlite.flows.reading.trying import Compiled, Tries
-from conductorlite.flows.reading.values import Later, Maybe, Now, Slot, Value, kind_of, path_of, same
+from conductorlite.flows.reading.values import Later, Maybe, Now, Slot, Value, path_of, same
 from conductorlite.flows.schemas import hints
 from conductorlite.model.errors import BuildError
 
@@ -31,7 +32,6 @@ _REFUSED: Final[dict[type[ast.AST], str]] = {
     ast.ImportFrom: "import outside of the flow",
     ast.Global: "a flow has no global variables: return the value, or give it to a task",
     ast.Nonlocal: "a flow has no variables of the function around it: return the value, or give it to a task",
-    ast.Delete: "a flow does not delete names; leave the name as it is",
     ast.AsyncFor: "`async for` is not part of a flow; write `for`",
     ast.AsyncWith: "`async with` is not part of a flow; do it in a @task",
     ast.With: "`with` is not part of a flow that is written in Python's statements; do it in a @task",
@@ -70,6 +70,7 @@ class Statements:
         self._hints = dict(hints(function))
         #: The statements around the present one that go round, the innermost last.
         self.around: list[ast.stmt] = []
+        self.changes = Changes(expressions, self._hints, lambda: self.around)
 
     @property
     def scope(self) -> dict[str, Value | Maybe]:
@@ -234,7 +235,9 @@ class Statements:
                 self._assign([target], value)
                 self._annotate(target, node.annotation)
             case ast.AugAssign():
-                self._augmented(node)
+                self.changes.augmented(node)
+            case ast.Delete():
+                self._delete(node)
             case ast.Return():
                 self._return(node)
             case Compiled():
@@ -243,12 +246,16 @@ class Statements:
                 self._raise(node)
             case ast.Break() | ast.Continue():
                 self.scope[EXIT] = Now("break" if isinstance(node, ast.Break) else "continue")
-            case ast.For():
-                self.loops.over(node)
-            case ast.While():
-                self.loops.while_(node)
+            case ast.For() | ast.While():
+                self.loops.loop(node)
             case _:
                 raise self.steps.refuse(node, f"`{type(node).__name__.lower()}` is not part of a flow; do it in a @task")
+
+    def _delete(self, node: ast.Delete) -> None:
+        for one in node.targets:
+            if not isinstance(one, ast.Subscript):
+                raise self.steps.refuse(node, "a flow does not delete names; leave the name as it is")
+            self.changes.item_deleted(one)
 
     def _raise(self, node: ast.Raise) -> None:
         if not self.tries.raises_again(node):
@@ -258,9 +265,7 @@ class Statements:
     def _expression(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return
-        name = appended(node)
-        if name is not None and name.id in self.of.local:
-            self._append(node, name)
+        if self.changes.called(node.value) is not None:
             return
         changed = changes(node)
         if changed is not None and not self.of.is_step(node.value):
@@ -268,29 +273,6 @@ class Statements:
         value = self.of.value(node.value)
         if isinstance(value, Later) and path_of(value.tree) is None and not isinstance(value.tree, ast.Tuple):
             self.steps.computed(value, "value", node.value)
-
-    def _append(self, node: ast.Expr, name: ast.Name) -> None:
-        """`x.append(v)` and `x.extend(vs)` give the name a longer list."""
-        before = self.of.load(name)
-        kind = type(before.value) if isinstance(before, Now) else before.kind
-        call = cast(ast.Call, node.value)
-        method = cast(ast.Attribute, call.func).attr
-        if kind is Any:
-            kind = self._hints.get(name.id, Any)
-        if kind is not list and getattr(kind, "__origin__", None) is not list:
-            raise self.steps.refuse(
-                node, f"{name.id!r} is not known to be a list here; say what it is, `{name.id}: list[str]`, or assign a new list"
-            )
-        self.unshared(name.id, before, node)
-        more: ast.expr = call.args[0]
-        if method == "append":
-            more = ast.List(elts=[more], ctx=ast.Load())
-        else:
-            more = ast.Call(func=ast.Name(id="list", ctx=ast.Load()), args=[more], keywords=[])
-        ast.fix_missing_locations(ast.copy_location(more, node))
-        made = ast.BinOp(left=ast.copy_location(ast.Name(id=name.id, ctx=ast.Load()), name), op=ast.Add(), right=more)
-        target = ast.copy_location(ast.Name(id=name.id, ctx=ast.Store()), name)
-        self._assign([target], ast.copy_location(made, node))
 
     def _refuse_change(self, node: ast.Expr, method: ast.Attribute) -> None:
         try:
@@ -304,12 +286,15 @@ class Statements:
     def _assign(self, targets: Sequence[ast.expr], node: ast.expr) -> None:
         names = [one.id for one in targets if isinstance(one, ast.Name)]
         self.steps.build.target = names[0] if len(targets) == 1 and names else None
-        value = self.of.value(node)
+        value = self.changes.called(node) or self.of.value(node)
         value = self.of.kept(value, names[0] if names else "value", node)
         for target in targets:
-            if isinstance(target, ast.Subscript | ast.Attribute):
-                raise self.steps.refuse(target, 'a part of a value cannot be assigned; make a new one: `{**order, "paid": True}`')
-            self.of.bind(target, value)
+            if isinstance(target, ast.Attribute):
+                raise self.steps.refuse(target, "a field cannot be assigned: have a task return a record that has the new value")
+            if isinstance(target, ast.Subscript):
+                self.changes.item_set(target, value)
+            else:
+                self.of.bind(target, value)
 
     def _annotate(self, target: ast.expr, annotation: ast.expr) -> None:
         """Take the kind of a value from its annotation, where nothing else says it."""
@@ -325,39 +310,11 @@ class Statements:
         tree = found.tree
         self.scope[target.id] = Later(Slot(tree.reference, kind, tree.name, tree.unannotated), found.shares)
 
-    def _augmented(self, node: ast.AugAssign) -> None:
-        if not isinstance(node.target, ast.Name):
-            raise self.steps.refuse(node.target, 'a part of a value cannot be assigned; make a new one: `{**order, "sum": total}`')
-        before = self.of.load(ast.copy_location(ast.Name(id=node.target.id, ctx=ast.Load()), node.target))
-        value = None if self.of.has_step(node.value) else self.of.closed(node.value)
-        if value is None or kind_of(self.of.leaf(value, node)) not in (int, float, bool):  # nothing but a list takes more of a list
-            self.unshared(node.target.id, before, node)
-        left = ast.copy_location(ast.Name(id=node.target.id, ctx=ast.Load()), node.target)
-        self._assign([node.target], ast.copy_location(ast.BinOp(left=left, op=node.op, right=node.value), node))
-
-    def unshared(self, name: str, value: Value, at: ast.AST) -> None:
-        """Refuse to change a list or a dict that another name has too."""
-        if isinstance(value, Now) and not isinstance(value.value, list | dict | set):
-            return
-        if isinstance(value, Later) and value.kind in (int, float, bool, str):
-            return
-        for loop in self.around:
-            if isinstance(loop, ast.For) and name in _gone_over(loop.iter):
-                raise self.steps.refuse(at, f"{name!r} would grow while the loop goes over it; loop over a copy: `list({name})`")
-        for other, held in self.scope.items():
-            if other == name or isinstance(held, Maybe):
-                continue
-            both = held is value or (isinstance(held, Now) and isinstance(value, Now) and held.value is value.value)
-            if both or (isinstance(held, Later) and isinstance(value, Later) and held.shares & value.shares):
-                raise self.steps.refuse(
-                    at, f"{name!r} may be a list that {other!r} has too, which would change with it; copy it: `list({name})`"
-                )
-
     def _return(self, node: ast.Return) -> None:
         value: Value = Now(None)
         if node.value is not None:
             self.steps.build.target = "result"
-            value = self.of.value(node.value)
+            value = self.changes.called(node.value) or self.of.value(node.value)
             value = self.of.kept(value, "result", node.value)
         self.scope[RESULT] = value
         self.scope[EXIT] = Now("return")
@@ -395,15 +352,6 @@ class Statements:
                     "a case of a flow is a value, several (`1 | 2`), or `_`; take a value apart by an assignment in the case",
                 )
         return ast.copy_location(made, pattern)
-
-
-def _gone_over(node: ast.expr) -> frozenset[str]:
-    """The names of lists that a loop reads while it goes."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("enumerate", "zip", "reversed"):
-        return frozenset().union(*map(_gone_over, node.args))
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        node = node.value
-    return frozenset((node.id,)) if isinstance(node, ast.Name) else frozenset()
 
 
 def _has_left(scope: dict[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from conductorlite.flows.reading.values import (
     nodes_of,
     path_of,
     replaced,
+    shares_of,
     slots_of,
     template_of,
 )
@@ -39,7 +40,7 @@ from conductorlite.model.typed import plain
 __all__ = ["Steps"]
 
 #: What stored expressions call beside Python's own functions.
-_INTERNAL: Final = frozenset({"fail", "reraise", "unpack"})
+_INTERNAL: Final = frozenset({"changed", "fail", "reraise", "unpack"})
 
 
 class Steps:
@@ -75,7 +76,7 @@ class Steps:
         tree = value.tree if isinstance(value, Later) else ast.copy_location(ast.Constant(value=plain(value.value)), at)
         expression, given = self._rendered(tree, at)
         step = self.build.operator(TaskType.INLINE, self.build.free(base), None, **inline_fields(expression, given))
-        shares = value.shares if isinstance(value, Later) else frozenset()
+        shares = shares_of(value)
         made = later(Reference(f"{step.ref}.output.result", step), kind_of(tree), base)
         return Later(made.tree, made.shares | shares)
 

@@ -22,7 +22,7 @@ from conductorlite.flows.reading.expressions import EXIT, RESULT, Tracked
 from conductorlite.flows.reading.loops import Body, ways_of
 from conductorlite.flows.reading.names import bound_names
 from conductorlite.flows.reading.raising import class_name_of
-from conductorlite.flows.reading.values import CaughtError, Later, Maybe, Now, Slot, Value, later, path_of, tree_of
+from conductorlite.flows.reading.values import CaughtError, Later, Maybe, Now, Slot, Value, later, path_of, shares_of, tree_of
 from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, TimeoutPolicy, WorkflowDef
@@ -291,7 +291,7 @@ class Tries:
         if one is not None:
             kinds = {*one.kinds, type(before.value) if isinstance(before, Now) else before.kind}
             value = later(Reference(f"{step.ref}.output.{_key(name)}", step), _common(kinds), name)
-            value = Later(value.tree, value.shares | one.shares | getattr(before, "shares", frozenset()))
+            value = Later(value.tree, value.shares | one.shares | shares_of(before))
             self._of.bind(ast.copy_location(ast.Name(id=name, ctx=ast.Store()), node), value)
         elif before is None or isinstance(before, Maybe):
             self._of.scope[name] = Maybe(

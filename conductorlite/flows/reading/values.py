@@ -10,9 +10,10 @@ import ast
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, get_args, get_origin
+from typing import Any, Final, TypeAlias, cast, get_args, get_origin
 
 from conductorlite.flows.build import Reference
+from conductorlite.flows.reading.sharing import SCALARS, known_shares, reference_shares, shares_of_tree
 from conductorlite.flows.schemas import fields_of, is_whole
 from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
@@ -32,8 +33,9 @@ __all__ = [
     "later",
     "nodes_of",
     "path_of",
-    "roots_of",
     "same",
+    "shares_in",
+    "shares_of",
     "slots_of",
     "template_of",
     "tree_of",
@@ -49,6 +51,7 @@ class Slot(ast.Name):
     def __init__(self, reference: Reference, kind: Any = Any, name: str | None = None, unannotated: str | None = None) -> None:
         super().__init__(id=name or "value", ctx=ast.Load())
         self.reference, self.kind, self.name, self.unannotated = reference, kind, name, unannotated
+        self.shares = frozenset() if kind in SCALARS else reference_shares(reference._path)
         self.lineno = self.end_lineno = 1
         self.col_offset = self.end_col_offset = 0
 
@@ -59,7 +62,13 @@ class Slot(ast.Name):
         return union and path.endswith(".output") and type(None) in get_args(self.kind) and is_whole(self.kind)
 
     def __copy__(self) -> Slot:
-        return Slot(self.reference, self.kind, self.name, self.unannotated)
+        return self.having(self.shares, self.name)
+
+    def having(self, shares: frozenset[str], name: str | None) -> Slot:
+        """The same leaf, with what is known of the value that a name has."""
+        made = Slot(self.reference, self.kind, name, self.unannotated)
+        made.shares = shares if self.kind not in SCALARS else frozenset()
+        return made
 
 
 class Known(ast.Name):
@@ -88,7 +97,7 @@ class Now:
 
 @attrs.frozen(slots=True, eq=False)
 class Later:
-    """A value that is known when the flow runs. `shares` are paths of lists and dicts that it may be a part of, or hold."""
+    """A value that is known when the flow runs. `shares` are the lists and dicts that it may be or hold, see `sharing`."""
 
     tree: ast.expr
     shares: frozenset[str] = frozenset()
@@ -110,13 +119,11 @@ Value: TypeAlias = Now | Later
 
 #: What functions of Python give, whatever they are given.
 _GIVES: Final[dict[str, Any]] = {"len": int, "list": list, "sorted": list, "str": str, "repr": str, "bool": bool}
-#: Kinds of values that nothing can change.
-_SCALARS: Final = (str, int, float, bool, type(None))
 
 
 def later(reference: Reference, kind: Any = Any, name: str | None = None, unannotated: str | None = None) -> Later:
     """What a reference will have."""
-    return Later(Slot(reference, kind, name, unannotated), frozenset() if kind in _SCALARS else frozenset({reference._path}))
+    return Later(Slot(reference, kind, name, unannotated), frozenset() if kind in SCALARS else reference_shares(reference._path))
 
 
 def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
@@ -163,6 +170,9 @@ def kind_of(tree: ast.expr) -> Any:
             return tree.kind
         case ast.Constant() | Known():
             return type(tree.value)
+        case ast.Subscript(value=ast.Call(func=ast.Name(id="changed"), args=[whole, *_]), slice=ast.Constant(value=1)):
+            kind = kind_of(whole)
+            return get_origin(kind) or kind
         case ast.Attribute(value=inner, attr=key) | ast.Subscript(value=inner, slice=ast.Constant(value=str() | int() as key)):
             return _key_kind(kind_of(inner), key)
         case ast.Compare() | ast.UnaryOp(op=ast.Not()):
@@ -275,7 +285,9 @@ def tree_of(value: Value, at: ast.AST) -> ast.expr:
         json.dumps(made, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InvalidInput(str(error)) from None
-    return _constant(made, at)
+    node: Any = _constant(made, at)
+    node.shares = known_shares(value.value)
+    return cast(ast.expr, node)
 
 
 def _constant(value: Any, at: ast.AST) -> ast.expr:
@@ -297,15 +309,20 @@ def same(one: object, other: object) -> bool:
         return True
     if isinstance(one, Now) and isinstance(other, Now):
         mine, there = one.value, other.value
-        return mine is there or (isinstance(mine, _SCALARS) and type(mine) is type(there) and mine == there)
+        return mine is there or (isinstance(mine, SCALARS) and type(mine) is type(there) and mine == there)
     if isinstance(one, Later) and isinstance(other, Later):
         found = path_of(one.tree)
         return found is not None and str(found) == str(path_of(other.tree))
     return False
 
 
-def roots_of(tree: ast.expr) -> frozenset[str]:
-    """The paths that a value may share a list or a dict with."""
-    if kind_of(tree) in _SCALARS:
-        return frozenset()
-    return frozenset(slot.reference._path for slot in slots_of(tree) if slot.kind not in _SCALARS)
+def shares_of(value: Value | Maybe | None) -> frozenset[str]:
+    """What a value may be and hold, see `sharing`."""
+    if isinstance(value, Now):
+        return known_shares(value.value)
+    return value.shares if isinstance(value, Later) else frozenset()
+
+
+def shares_in(tree: ast.expr) -> frozenset[str]:
+    """What the value of an expression may be and hold."""
+    return shares_of_tree(tree, kind_of)

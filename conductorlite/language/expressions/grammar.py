@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from conductorlite.model.errors import InvalidExpression
 
-__all__ = ["FUNCTIONS", "KEY_FUNCTIONS", "METHODS", "ExpressionRefused", "Place", "check", "kind_of", "name_of"]
+__all__ = ["CHANGES", "FUNCTIONS", "KEY_FUNCTIONS", "METHODS", "ExpressionRefused", "Place", "check", "kind_of", "name_of"]
 
 #: Deepest nesting of a text: closures call each other.
 _MAX_DEPTH: Final = 80
@@ -84,13 +84,14 @@ def _signatures(**given: tuple[int, int] | tuple[int, int, str]) -> Mapping[str,
     )
 
 
-#: The functions by name. `unpack`, `fail` and `reraise` are those of the compiler of flows.
+#: The functions by name. `changed`, `unpack`, `fail` and `reraise` are those of the compiler of flows.
 FUNCTIONS: Final = _signatures(
     abs=(1, 1),
     all=(1, 1),
     any=(1, 1),
     ascii=(1, 1),
     bool=(0, 1),
+    changed=(2, 4),
     dict=(0, 1, "*"),
     enumerate=(1, 2, "start"),
     fail=(2, 3),
@@ -166,6 +167,8 @@ METHODS: Final = _signatures(
 _CHANGING: Final = frozenset(
     {"append", "clear", "extend", "insert", "pop", "popitem", "remove", "reverse", "setdefault", "sort", "update"}
 )
+#: What `changed` does to a copy: a method, or a statement.
+CHANGES: Final = (_CHANGING - {"sort"}) | {"[]=", "del", "+="}
 #: What may be the `key=` of sorted, min and max beside a lambda: functions, and methods of str.
 KEY_FUNCTIONS: Final = frozenset({"abs", "bool", "float", "int", "len", "max", "min", "repr", "sorted", "str", "sum"})
 _KEY_METHODS: Final = frozenset({"casefold", "lower", "strip", "title", "upper"})
@@ -177,6 +180,7 @@ _GIVES: Final[Mapping[str, str]] = MappingProxyType(
         "any": "bool",
         "ascii": "str",
         "bool": "bool",
+        "changed": "list",
         "dict": "dict",
         "enumerate": "iterator",
         "float": "float",
@@ -494,7 +498,7 @@ class _Checker:
         if any(name in scope for scope in self._scopes) or (self._names is not None and name in self._names):
             raise ExpressionRefused(node, f"{name} is a value here, which cannot be called", "give the value another name")
         given = self._arguments(node, name, FUNCTIONS[name])
-        if name in ("unpack", "fail"):
+        if name in ("changed", "unpack", "fail"):
             _check_own(node, name)
         for at, argument in enumerate(node.args):
             self.visit(argument, self._argument_place(name, at, given, len(node.args)))
@@ -583,6 +587,8 @@ def _are_texts(node: ast.expr) -> bool:
 def _check_own(node: ast.Call, name: str) -> None:
     match name, node.args:
         case "fail", [ast.List(elts=[_, *_]) as types, _, *bases] if all(_are_texts(one) for one in (types, *bases)):
+            return
+        case "changed", [_, ast.Constant(value=str(method)), *_] if method in CHANGES:
             return
         case "unpack", [_, *counts] if all(isinstance(one, ast.Constant) and type(one.value) is int for one in counts):
             return

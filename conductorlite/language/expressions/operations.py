@@ -368,6 +368,39 @@ def _reraise(budget: Budget, error: Any, reason: Any) -> Any:
     raise Raised(tuple(error["types"]), text_of(budget, error["text"]), tuple(bases))
 
 
+#: Methods of `changed` by the type that has them.
+_CHANGES: Final[Mapping[type, frozenset[str]]] = {
+    list: frozenset({"append", "clear", "extend", "insert", "pop", "remove", "reverse"}),
+    dict: frozenset({"clear", "pop", "popitem", "setdefault", "update"}),
+}
+
+
+def _changed(budget: Budget, value: Any, method: str, *given: Any) -> list[Any]:
+    """What a method, or `x[k] = v`, `del x[k]`, `x += v`, gives, and the list or dict as it is afterwards: a copy is changed."""
+    kind = type(value)
+    if method == "+=":
+        return [None, _add(budget, value, _list(budget, given[0]) if kind is list else given[0])]
+    if method in ("[]=", "del"):
+        if kind is not list and kind is not dict:
+            said = "does not support item assignment" if method == "[]=" else "doesn't support item deletion"
+            raise TypeError(f"'{kind.__name__}' object {said}")
+    elif method not in _CHANGES.get(kind, ()):
+        raise AttributeError(f"'{kind.__name__}' object has no attribute '{method}'")
+    budget.entries(len(value))
+    made = value.copy()
+    if method == "[]=":
+        made[given[0]] = given[1]
+        return [None, made]
+    if method == "del":
+        del made[given[0]]
+        return [None, made]
+    if method == "remove":
+        budget.compared(value)
+    result = getattr(made, method)(*[budget.all_of(one) if method in ("extend", "update") else one for one in given])
+    budget.entries(len(made) - len(value))
+    return [result, made]
+
+
 def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda budget, *given, **options: function(*given, **options)
 
@@ -380,6 +413,7 @@ FUNCTIONS_CARRIED_OUT: Final[Mapping[str, Callable[..., Any]]] = MappingProxyTyp
         "any": lambda budget, items: any(budget.all_of(items)),
         "ascii": lambda budget, value: text_of(budget, value, ascii),
         "bool": _plain(bool),
+        "changed": _changed,
         "dict": _dict,
         "enumerate": _enumerate,
         "fail": _fail,

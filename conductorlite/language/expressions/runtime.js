@@ -279,6 +279,62 @@ function attr(v, name) {
   const e = type(v) === 'dict' ? v.kept['s' + name] : undefined;
   return e ? e[1] : lacks(v, name);
 }
+function changed(v, name, ...g) {
+  const t = type(v);
+  if (name === '+=') return [null, t === 'list' ? v.concat(items(g[0])) : add(v, g[0])];
+  if (t === 'list') return changedList(v.slice(), name, g);
+  if (t === 'dict') return changedDict(merge(made(), v), name, g);
+  if (name === '[]=') fail('TypeError', "'" + t + "' object does not support item assignment");
+  if (name === 'del') fail('TypeError', "'" + t + "' object doesn't support item deletion");
+  return lacks(v, name);
+}
+function place(i, n, said) {
+  const at = i < 0 ? +i + n : +i;
+  return at < 0 || at >= n ? fail('IndexError', said) : at;
+}
+function changedList(all, name, g) {
+  const n = all.length;
+  if (name === '[]=' || name === 'del') {
+    if (!isInt(g[0])) fail('TypeError', 'list indices must be integers or slices, not ' + type(g[0]));
+    const at = place(g[0], n, 'list assignment index out of range');
+    if (name === 'del') all.splice(at, 1); else all[at] = g[1];
+    return [null, all];
+  }
+  if (name === 'append') all.push(g[0]);
+  else if (name === 'extend') return [null, all.concat(items(g[0]))];
+  else if (name === 'insert') {
+    if (!isInt(g[0])) fail('TypeError', "'" + type(g[0]) + "' object cannot be interpreted as an integer");
+    all.splice(g[0] < 0 ? Math.max(0, +g[0] + n) : Math.min(+g[0], n), 0, g[1]);
+  } else if (name === 'pop') {
+    if (g.length && !isInt(g[0])) fail('TypeError', "'" + type(g[0]) + "' object cannot be interpreted as an integer");
+    if (!n) fail('IndexError', 'pop from empty list');
+    return [all.splice(place(g.length ? g[0] : -1, n, 'pop index out of range'), 1)[0], all];
+  } else if (name === 'remove') {
+    const at = all.findIndex((one) => eq(one, g[0]));
+    if (at < 0) fail('ValueError', 'list.remove(x): x not in list');
+    all.splice(at, 1);
+  } else if (name === 'reverse') all.reverse();
+  else if (name === 'clear') return [null, []];
+  else lacks(all, name);
+  return [null, all];
+}
+function changedDict(d, name, g) {
+  if (name === 'update') return [null, g.length ? merge(d, dict(g[0])) : d];
+  const k = g.length ? key(g[0]) : '', e = d.kept[k];
+  if (name === '[]=') return [null, put(d, g[0], g[1])];
+  if (name === 'setdefault') return e ? [e[1], d] : [g.length > 1 ? g[1] : null, put(d, g[0], g.length > 1 ? g[1] : null)];
+  if (name === 'clear') return [null, made()];
+  if (name === 'popitem') {
+    const last = pairs(d).pop();
+    if (!last) fail('KeyError', "'popitem(): dictionary is empty'");
+    delete d.kept[key(last[0])];
+    return [tuple(last), d];
+  }
+  if (name !== 'del' && name !== 'pop') lacks(d, name);
+  if (!e) return g.length > 1 ? [g[1], d] : fail('KeyError', repr(g[0]));
+  delete d.kept[k];
+  return [name === 'pop' ? e[1] : null, d];
+}
 function unpack(v, before, after) {
   if (isNum(v) || v === null) fail('TypeError', 'cannot unpack non-iterable ' + type(v) + ' object');
   const found = items(v), n = found.length;
