@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import ref
 
 from conductorlite.decide import DECIDER_VERSION
@@ -216,6 +216,12 @@ def _text(definition: WorkflowDef) -> str:
     return text
 
 
+class StartDomains(Protocol):
+    """What has the domains of executions that are started, by task type."""
+
+    start_domains: Mapping[str, str]
+
+
 class Control(Part):
     """What the verbs that start and change executions have in common."""
 
@@ -227,6 +233,8 @@ class Control(Part):
         self.new_id = config.ids or ascending_ids(turns.clock)
         #: Raises InvalidInput where a function says what the input of a definition, with its hash, has to be.
         self.check_input: Callable[[WorkflowDef, str, Payload], None] | None = None
+        #: Says to which domains the tasks go of what is started, where the start does not.
+        self.domains: StartDomains | None = None
 
     def start(
         self,
@@ -384,6 +392,8 @@ class Control(Part):
         if problem is not None:
             raise PayloadTooLarge(f"{embedded.name!r} cannot be started: {problem}")
         domains, observers = request.task_to_domain, self._turns.observers
+        if self.domains is not None and self.domains.start_domains:
+            domains = {**self.domains.start_domains, **checked_domains(domains)}
         row: Workflow = WorkflowRow(
             workflow_id=workflow_id,
             name=embedded.name,

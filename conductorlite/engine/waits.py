@@ -10,7 +10,7 @@ from conductorlite.decide.operators.worker import POLLED_LATELY_MS
 from conductorlite.decide.reports import ALONE_AFTER
 from conductorlite.engine.causes import SHOWN, listed
 from conductorlite.model import attrs
-from conductorlite.model.decisions import DEADLINES, Event, EventKind
+from conductorlite.model.decisions import DEADLINES, Event, EventKind, version_of
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import (
     HistoryEvent,
@@ -157,6 +157,12 @@ def versions(line: HistoryEvent) -> str:
     """Between which versions a MIGRATED line records a move."""
     said = {} if line.payload is None else line.payload.value
     return f"from version {said['from']['version']} to {said['to']['version']}"
+
+
+def _in_domain(domain: str | None) -> str:
+    """The domain, or the version, of the workers that a task waits for."""
+    version = version_of(domain)
+    return f" of version {version}" if version is not None else f" in domain {domain}" if domain else ""
 
 
 def _given_back(task: Task, history: Sequence[HistoryEvent]) -> str:
@@ -334,7 +340,7 @@ class Waits:
         return "as its worker asked" if task.poll_count else "after its start delay"
 
     def _offered(self, task: Task) -> _Wait:
-        queue = f"type {task.task_type}" + (f" in domain {task.domain}" if task.domain else "")
+        queue = f"type {task.task_type}" + _in_domain(task.domain)
         if task.due_at <= self.now:
             again = f", {self._attempt(task)}" if task.attempt > task.first_attempt else ""
             shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in SHIPPED_TYPES else ""
@@ -349,10 +355,22 @@ class Waits:
         if not task.domain or self.polls is None:
             return ""
         asked = [poll.last_poll_time for poll in self.polls if (poll.queue_name, poll.domain) == (task.task_type, task.domain)]
-        if not asked:
-            return ", for which nobody has ever polled"
-        late = max(asked) + POLLED_LATELY_MS < self.now
-        return f", for which somebody last polled {self._ago(max(asked))}" if late else ""
+        late = not asked or max(asked) + POLLED_LATELY_MS < self.now
+        said = f", for which somebody last polled {self._ago(max(asked))}" if asked else ", for which nobody has ever polled"
+        return f"{said}{self._other_versions(task)}" if late else ""
+
+    def _other_versions(self, task: Task) -> str:
+        """Which versions of workers poll, where the one that a task keeps to does not."""
+        if version_of(task.domain) is None or self.polls is None:
+            return ""
+        polled = (
+            one for one in self.polls if one.queue_name == task.task_type and one.last_poll_time + POLLED_LATELY_MS >= self.now
+        )
+        found = sorted({version_of(one.domain) or "" for one in polled})
+        if not found:
+            return ""
+        named = listed([f"version {one}" if one else "no version" for one in found])
+        return f"; workers of {named} poll, and take over none of this version"
 
     def _attempt_before(self, task: Task) -> Task | None:
         earlier = [t for t in self.workflow.tasks if t.ref == task.ref and t.attempt == task.attempt - 1]

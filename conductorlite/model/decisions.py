@@ -37,6 +37,8 @@ __all__ = [
     "name_at",
     "queue_name",
     "queue_prefix",
+    "version_domain",
+    "version_of",
 ]
 
 
@@ -142,6 +144,19 @@ def queue_name(task_type: str, domain: str | None = None, owner: str = "") -> st
     if domain:
         task_type = f"{domain}:{task_type}"
     return queue_prefix(owner) + task_type if owner else task_type
+
+
+_VERSION: Final = "version-"
+
+
+def version_domain(version: str) -> str:
+    """The domain of the workers of a version, to which the tasks go of executions that were started on it."""
+    return _VERSION + version
+
+
+def version_of(domain: str | None) -> str | None:
+    """The version of workers that a domain stands for; None for another domain."""
+    return domain.removeprefix(_VERSION) if domain and domain.startswith(_VERSION) else None
 
 
 @attrs.frozen(kw_only=True, slots=True)

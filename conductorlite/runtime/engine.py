@@ -247,6 +247,7 @@ class Engine(Verbs, InNotebook):
             self._register_flows()
         self._news = self.driver.missing.news
         self.core.control.check_input = self.workers.check_input
+        self.core.control.domains = self.workers
         self.core.reports.check_answer = self.workers.answer_problem
         if config.give_back:
             self.core.holding.look()

@@ -26,7 +26,7 @@ from conductorlite.engine.registry import Notice
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model import attrs
 from conductorlite.model.clock import elapsed_of
-from conductorlite.model.decisions import ADDRESS, Event, EventKind, Message, queue_prefix
+from conductorlite.model.decisions import ADDRESS, Event, EventKind, Message, queue_prefix, version_of
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.model.executions import Reason, Task, Workflow, in_words
@@ -94,7 +94,14 @@ class WarnOnce:
             if kind in self._logged:
                 return
             self._logged.add(kind)
-        log_definition(name, unserved(kind, self._workers.task_types))
+        domain, _, task_type = kind.rpartition(":")
+        version, here = version_of(domain), self._workers.version
+        if version is None:
+            text = unserved(kind, self._workers.task_types)
+        else:
+            ours = f"of version {here}" if here else "of no version"
+            text = f"no worker of version {version} here for {task_type!r}: those here are {ours} and do not take it over"
+        log_definition(name, text)
 
     def log(self, *, driving: bool = False) -> None:
         """Log what has not been; with `driving` also for an engine without workers."""

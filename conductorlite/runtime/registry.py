@@ -7,6 +7,7 @@ What an engine starts beside definitions: flows, which are made above it.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,8 +22,8 @@ from conductorlite.engine.config import interceptors as checked_interceptors
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
-from conductorlite.model.decisions import queue_name
-from conductorlite.model.definitions import RetryLogic, TaskDef, TimeoutPolicy, WorkflowDef
+from conductorlite.model.decisions import queue_name, version_domain
+from conductorlite.model.definitions import RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef
 from conductorlite.model.errors import AlreadyExists, InvalidInput, Severity
 from conductorlite.model.executions import TaskResult, Workflow
 from conductorlite.model.later import functions, inspect
@@ -63,6 +64,12 @@ _VARARGS: Final = 0x04
 _VARKEYWORDS: Final = 0x08
 _COROUTINE: Final = 0x80
 _GENERATOR: Final = 0x220
+
+#: A version of workers.
+_VERSION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+
+#: Types that have neither domain nor version: their tasks are the same for every worker.
+_UNVERSIONED: Final = frozenset(TaskType) - {TaskType.SIMPLE, TaskType.DYNAMIC, TaskType.USER_DEFINED}
 
 #: Says why a map does not fit what a person was asked for, given what the task has put out before; None when it does.
 AnswerProblem: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], str | None]
@@ -466,6 +473,11 @@ class Workers:
     automatic extension of leases for all of them; a response timeout then means "took too long" instead of "is dead".
     `drain` is how long a stopping engine waits for running functions before it abandons their threads. `interceptors` are around
     each call of the set's functions: see `EngineConfig`.
+
+    With a `version` (1 to 64 letters, digits, `.`, `_`, `-`) the functions carry out the tasks of executions that an engine with
+    this set has started, and of those of the versions that they `takes_over`; None among these stands for executions without a
+    version. Functions with a domain of their own, and those of system types such as HTTP, have no version. A set that includes
+    one with a version has that version: InvalidInput for another one.
     """
 
     def __init__(
@@ -476,9 +488,22 @@ class Workers:
         heartbeat: bool = True,
         drain: Span = "30s",
         interceptors: Iterable[Interceptor] = (),
+        version: str | None = None,
+        takes_over: Iterable[str | None] = (),
     ) -> None:
         if concurrency is not None and concurrency < 1:
             raise InvalidInput(f"concurrency {concurrency} is below 1")
+        if isinstance(takes_over, str):
+            raise InvalidInput(f"takes_over is a list of versions, such as [{takes_over!r}]")
+        self.takes_over = tuple(takes_over)
+        for one in (version, *self.takes_over):
+            if one is not None and (not isinstance(one, str) or not _VERSION.fullmatch(one)):
+                raise InvalidInput(f"a version of workers is a text of 1 to 64 letters, digits, '.', '_' or '-', not {one!r:.80}")
+        if self.takes_over and version is None:
+            raise InvalidInput("takes_over says which versions this one takes over: say the version too, Workers(version=…)")
+        self.version = version
+        #: What an execution is started with, so that it keeps to this version.
+        self.start_domains: Mapping[str, str] = {} if version is None else {"*": version_domain(version)}
         self.concurrency = concurrency
         self.worker_id = worker_id
         self.heartbeat = heartbeat
@@ -575,7 +600,7 @@ class Workers:
 
     def _put(self, workers: Iterable[Worker], *, once: bool) -> None:
         with _CHANGING.held():
-            for worker in workers:
+            for worker in (one for given in workers for one in self._of_versions(given)):
                 known = self.by_queue.get(worker.queue)
                 if known is not None and (once or known != worker):
                     places = f"{defined_at(known.function)} and {defined_at(worker.function)}"
@@ -592,17 +617,39 @@ class Workers:
         for other in others:
             if isinstance(other, type) or not hasattr(other, "workers"):
                 raise InvalidInput(_no_workers(other))
+        for other in others:
+            self._agree(other.workers)
         self._take(others)
         for other in others:
             for flow in other.flows.values() if isinstance(other, Workers) else [other] if hasattr(other, "starting") else ():
                 self._keep(flow)
         return self
 
+    def _agree(self, other: Workers) -> None:
+        """Have the version of another set; the functions that are here already have it then, too."""
+        if other.version is None or (other.version, other.takes_over) == (self.version, self.takes_over):
+            return
+        if self.version is not None:
+            raise InvalidInput(f"workers of version {self.version} cannot include workers of version {other.version}")
+        with _CHANGING.held():
+            self.version, self.takes_over, self.start_domains = other.version, other.takes_over, other.start_domains
+            self.by_queue = {one.queue: one for worker in self.by_queue.values() for one in self._of_versions(worker)}
+
+    def _of_versions(self, worker: Worker) -> Iterator[Worker]:
+        """A worker for each version that it carries out the tasks of."""
+        if self.version is None or worker.domain or worker.task_type in _UNVERSIONED:
+            yield worker
+            return
+        for version in dict.fromkeys((self.version, *self.takes_over)):
+            yield worker if version is None else attrs.evolve(worker, domain=version_domain(version))
+
     def _take(self, others: Sequence[HasWorkers]) -> None:
         for other in others:
             if not other.workers.answers.items() <= self.answers.items():
                 self.answers = {**self.answers, **other.workers.answers}
         new = [worker for other in others for worker in other.workers if self.by_queue.get(worker.queue) != worker]
+        if self.version is not None:
+            new = [one for worker in new for one in self._of_versions(worker) if self.by_queue.get(one.queue) != one]
         if new:
             self._put(new, once=False)
 
