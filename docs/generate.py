@@ -72,33 +72,32 @@ def types_page() -> str:
             "# Types",
             "",
             _NOTE,
-            "What enters and leaves is typed at run time as it is for type checkers, by one table: parameters and results of",
-            "worker functions and tasks, arguments and results of flows, what a person answers (`human`), and every value that is",
-            "given to a verb, such as the input of a start or the output of a signal. In between it is JSON.",
+            "This page lists how Python values become JSON and back. The table applies to parameters and results of worker",
+            "functions and tasks, arguments and results of flows, a person's answer (`human`), and every value you pass to a verb.",
             "",
             "| annotation | in JSON | example | its JSON |",
             "|---|---|---|---|",
             *rows,
             "",
-            "A value comes back equal and of the same type. `None` beside a type (`int | None`) allows null. Of a union, that type",
-            "counts first which takes the JSON value unchanged, and then the first that loses nothing of it: a text stays a text",
-            "where the union has `str`. Keys of a `dict` are texts in JSON: of `str`, numbers, `bool`, dates, `UUID`, enums.",
+            "A value comes back equal and of the same type. `int | None` allows null. In a union, the type that accepts the JSON",
+            "value unchanged wins, then the first that loses nothing: a text stays a text if the union has `str`. Keys of a `dict`",
+            "become texts: of `str`, numbers, `bool`, dates, `UUID`, enums.",
             "",
             "## What is refused, and where",
             "",
-            "| what | where it is refused |",
+            "| what | when it is refused |",
             "|---|---|",
-            "| an annotation that JSON cannot carry (`complex`, a class without fields, `set[list[int]]`) | when it is decorated |",
-            "| an annotation that cannot be resolved: a name imported under `if TYPE_CHECKING:` only | when it is decorated |",
-            "| an argument of a flow that is not of its type, or is missing | at the start; nothing is stored |",
-            "| an input of a task that is not of its type | by the task, which fails for good; the function is not called |",
-            "| an answer of a person that is not of the type, or has an entry too many | where it is sent; the step waits on |",
+            "| an annotation that JSON cannot carry (`complex`, a class without fields, `set[list[int]]`) | at the decorator |",
+            "| an unresolvable annotation: a name imported only under `if TYPE_CHECKING:` | at the decorator |",
+            "| a missing argument of a flow, or one of the wrong type | at the start; nothing is stored |",
+            "| an input of a task with the wrong type | when the task runs: it fails permanently, and the function is not called |",
+            "| a person's answer with the wrong type or an unknown entry | when it is sent; the step keeps waiting |",
             "",
-            "Each is an `InvalidInput` that names the field with its path (`order.items[2].price`).",
+            "Each error is an `InvalidInput` that names the field's path (`order.items[2].price`).",
             "",
             "## A class of your own",
             "",
-            "Say how it is written and read, with hooks of [cattrs](https://catt.rs), before a function is annotated with it:",
+            "Register hooks of [cattrs](https://catt.rs) before you annotate a function with your class:",
             "",
             "```python",
             "from conductorlite import task",
@@ -137,7 +136,7 @@ def statuses() -> str:
             "# Statuses",
             "",
             _NOTE,
-            "The tables are those of `conductorlite.model.executions`: the engine consults them at every change, and",
+            "This page lists which status can follow which. The engine consults these tables at every change, and",
             "`Engine.admin.check` replays the journal of an execution against them.",
             "",
             "## Tasks",
@@ -148,10 +147,10 @@ def statuses() -> str:
             "",
             *_table(TaskStatus, TASK_TRANSITIONS, TASK_VERB_TRANSITIONS, _TASK_MEANING),
             "",
-            "PENDING is Orkes' word. An execution with `Semantics.OSS` shows such a task as SCHEDULED, in JSON and in",
-            "expressions; see [Limit what runs](../how-to/limit-what-runs.md).",
+            "PENDING is Orkes' status. With `Semantics.OSS`, such a task is shown as SCHEDULED in JSON and in expressions; see",
+            "[Limit what runs](../how-to/limit-what-runs.md).",
             "",
-            "COMPLETED_WITH_ERRORS is what a failure becomes when the task is `optional`.",
+            "The failure of an `optional` task becomes COMPLETED_WITH_ERRORS.",
             "",
             "## Workflows",
             "",
@@ -159,32 +158,32 @@ def statuses() -> str:
             "",
             *_table(WorkflowStatus, WORKFLOW_TRANSITIONS, WORKFLOW_VERB_TRANSITIONS, _WORKFLOW_MEANING),
             "",
-            "*By a verb* are the moves that only `retry`, `restart` and `rerun` make: they reopen an execution that has",
-            "ended, and in it JOINs, loops and sub-workflow tasks, in place. A workflow that is *parked* keeps its",
-            "status; see [guarantees](../explanation/guarantees.md).",
+            "Only `retry`, `restart` and `rerun` make the transitions *by a verb*: they reopen an ended execution, with its",
+            "JOINs, loops and sub-workflow tasks, in place. A *parked* workflow keeps its status; see",
+            "[Guarantees](../explanation/guarantees.md).",
             "",
         ]
     )
 
 
 _TASK_MEANING: Final[Mapping[str, str]] = {
-    "PENDING": "over the limit of its definition, or of its execution: not offered before it has a slot",
-    "SCHEDULED": "offered to workers, from `due_at` on",
-    "IN_PROGRESS": "held by a worker under a lease; or an operator (WAIT, HUMAN, JOIN, DO_WHILE, SUB_WORKFLOW …) that is not over",
-    "COMPLETED": "ended well",
-    "COMPLETED_WITH_ERRORS": "failed for good, but optional: the workflow goes on",
-    "FAILED": "failed; retried while the budget lasts",
-    "FAILED_WITH_TERMINAL_ERROR": "failed; never retried by itself",
-    "TIMED_OUT": "a deadline passed; retried while the budget lasts, unless the policy is TIME_OUT_WF",
+    "PENDING": "waits for a slot of a limit; not offered to workers",
+    "SCHEDULED": "offered to workers from `due_at` on",
+    "IN_PROGRESS": "held by a worker under a lease, or an open operator (WAIT, HUMAN, JOIN, DO_WHILE, SUB_WORKFLOW …)",
+    "COMPLETED": "succeeded",
+    "COMPLETED_WITH_ERRORS": "failed permanently, but optional: the workflow continues",
+    "FAILED": "failed; retried while retries are left",
+    "FAILED_WITH_TERMINAL_ERROR": "failed; not retried automatically",
+    "TIMED_OUT": "a deadline passed; retried while retries are left, unless the policy is TIME_OUT_WF",
     "CANCELED": "ended because its workflow ended, or by a report",
-    "SKIPPED": "passed over: by `skip_task`, or with the fork that was",
+    "SKIPPED": "skipped by `skip_task`, or with its fork",
 }
 
 _WORKFLOW_MEANING: Final[Mapping[str, str]] = {
     "RUNNING": "tasks are scheduled as others end",
-    "PAUSED": "reports are taken, nothing new is scheduled",
-    "COMPLETED": "every task is over, or a TERMINATE said so",
-    "FAILED": "a task failed for good, or a TERMINATE said so",
+    "PAUSED": "reports are accepted, nothing new is scheduled",
+    "COMPLETED": "every task has ended, or a TERMINATE completed it",
+    "FAILED": "a task failed permanently, or a TERMINATE failed it",
     "TIMED_OUT": "the workflow's own timeout, or a task's with the policy TIME_OUT_WF",
     "TERMINATED": "ended by `terminate`, a TERMINATE, the end of its parent, or a task that was CANCELED by a report",
 }
@@ -226,7 +225,8 @@ def errors_page() -> str:
         "# Errors",
         "",
         _NOTE,
-        "`except ConductorliteError` catches all of them. Each [verb](verbs.md) says which it raises and when.",
+        "This page lists every exception of `conductorlite.errors`. `except ConductorliteError` catches all of them. Each",
+        "[verb](verbs.md) lists those it raises.",
         "",
         "```text",
         tree.rstrip(),
@@ -452,14 +452,15 @@ def definitions_page() -> str:
         "# Definitions",
         "",
         _NOTE,
-        "A definition is a frozen attrs object, or Conductor's JSON: `WorkflowDef.from_json` reads text, bytes, a",
-        "mapping or a path, `to_json` writes it back, and nothing is lost on the way. Times are seconds in JSON and",
-        "milliseconds in Python. `None` means *not given*. **kept** means: stored and written back, without effect.",
+        "This page lists every field of a definition and its effect. A definition is a frozen attrs object, or Conductor's",
+        "JSON: `WorkflowDef.from_json` reads text, bytes, a mapping or a path, and `to_json` writes it back without loss. Times",
+        "are seconds in JSON and milliseconds in Python. `None` means *not given*. **kept** means stored and written back,",
+        "without effect.",
         "",
         f"The engine carries out {', '.join(sorted(OPERATOR_TYPES))}",
-        "itself ([task types](task-types.md)). A task of another type is offered to workers: SIMPLE under its name, the",
-        "rest under their type; workers for HTTP, EVENT and KAFKA_PUBLISH are there to be",
-        "[included](../how-to/call-http-and-publish-events.md).",
+        "itself ([task types](task-types.md)). Workers carry out all other types: SIMPLE under its name, the rest under their",
+        "type. Include the workers for HTTP, EVENT and KAFKA_PUBLISH",
+        "([Call HTTP services](../how-to/call-http-and-publish-events.md)).",
         "",
     ]
     for name, effects in EFFECTS.items():
@@ -511,10 +512,11 @@ def verbs() -> str:
         "# Verbs",
         "",
         _NOTE,
-        "`Instant` is epoch milliseconds, a `datetime` with a time zone or ISO 8601 text with an offset; `Span` is a `timedelta`",
+        "This page lists every operation of the engine. `Instant` is epoch milliseconds, a `datetime` with a time zone or ISO 8601",
+        "text with an offset. `Span` is a `timedelta`",
         'or text such as `"90s"`, `"5m"`, `"1d 2h"`. Every verb may raise a [StorageError](errors.md#storageerror).',
         "",
-        f"The everyday verbs are below. The others: {', '.join(others)}.",
+        f"The everyday verbs are below. Others: {', '.join(others)}.",
         "",
         "## Engine",
         "",
@@ -525,7 +527,7 @@ def verbs() -> str:
     pages = [*map(_service_page, _nouns()), *map(_class_page, _CLASSES)]
     text = "\n".join([*lines, *pages])
     signatures = " ".join(re.findall(r"```text\n(.*?)```", text, re.DOTALL))
-    lines += ["## Where the names are", "", "What stands in the signatures and is not in `conductorlite` itself:", ""]
+    lines += ["## Where the names are", "", "Import these names of the signatures from their modules:", ""]
     lines += [f"- `{name}`: `{module}`" for name, module in _homes(signatures)]
     return "\n".join(lines)
 
@@ -631,9 +633,8 @@ def verbs_by_status() -> str:
             "# Verbs by status",
             "",
             _NOTE,
-            "What each [verb](verbs.md) does to an execution, by where that stands. A test performs every cell of the table on",
-            "every store. Names in capitals are [exceptions](errors.md); after one nothing has changed and nothing is left in the",
-            "inbox.",
+            "This table shows the effect of each [verb](verbs.md) on an execution in each status. A test performs every cell on",
+            "every store. Names in capitals are [exceptions](errors.md); after one, nothing has changed.",
             "",
             f"| verb | {' | '.join(statuses)} |",
             "|---" * (len(statuses) + 1) + "|",
@@ -647,9 +648,9 @@ def verbs_by_status() -> str:
             "",
             *(f"- *{word}*: {meaning}." for word, meaning in table["WORDS"].items()),
             "",
-            "`skip_task` is about a task that the flow has not come to; `signal`, without a task, about the HUMAN that waits;",
-            "`update_task`, `extend_lease` and `log` are about a task that a worker has held since before. While an execution is",
-            "parked nothing in it times out. `terminate` ends it, `resume` lets it try again from the last good turn.",
+            "`skip_task` skips a task that the flow has not reached; `signal`, without a task, completes the waiting HUMAN;",
+            "`update_task`, `extend_lease` and `log` concern a task that a worker already holds. While an execution is parked,",
+            "nothing in it times out. `terminate` ends it, `resume` tries again from the last good turn.",
             "",
         ]
     )
@@ -683,21 +684,40 @@ def schemas_page() -> str:
             "# JSON Schemas",
             "",
             _NOTE,
-            "Of every document there is a JSON Schema (2020-12), with what each field does as its description:",
+            "Use these JSON Schemas (2020-12) to check documents in an editor. The description of each field is its effect.",
             "",
             *(f"- [{name}.json](schemas/{name}.json): {what}" for name, what in _SCHEMAS.items()),
             "",
-            'They take what `from_json` reads, leniency included (`"5"` for 5), and refuse what it refuses for its type or',
-            "because something is missing; a test changes documents by chance and compares the two. What depends on more than",
-            "one place, such as a JOIN that waits for a task that is not there, is found by `conductorlite lint`.",
+            'They accept what `from_json` reads, including `"5"` for 5, and refuse wrong types and missing fields; a test compares',
+            "both on random documents. Use `conductorlite lint` for mistakes that depend on several places, such as a JOIN that",
+            "waits for a missing task.",
             "",
-            'They are in the package too: `importlib.resources.files("conductorlite") / "schemas" / "workflow-def.json"`.',
+            "## In an editor",
             "",
-            "In Visual Studio Code, with the files beside your definitions:",
+            "The schemas are in the package. Copy them beside your definitions:",
+            "",
+            "```python",
+            "import shutil",
+            "from importlib.resources import as_file, files",
+            "",
+            'with as_file(files("conductorlite") / "schemas") as folder:',
+            '    shutil.copytree(folder, "schemas", dirs_exist_ok=True)',
+            "```",
+            "",
+            "In Visual Studio Code, add this to `.vscode/settings.json`:",
             "",
             "```json",
-            '{"json.schemas": [{"fileMatch": ["workflows/*.json"], "url": "./schemas/workflow-def.json"}]}',
+            "{",
+            '  "json.schemas": [',
+            '    {"fileMatch": ["*.workflow.json"], "url": "./schemas/workflow-def.json"},',
+            '    {"fileMatch": ["*.task.json"], "url": "./schemas/task-def.json"},',
+            '    {"fileMatch": ["*.handler.json"], "url": "./schemas/event-handler.json"},',
+            '    {"fileMatch": ["*.schedule.json"], "url": "./schemas/schedule.json"}',
+            "  ]",
+            "}",
             "```",
+            "",
+            "In PyCharm, add them under *Settings, Languages & Frameworks, Schemas and DTDs, JSON Schema Mappings*.",
             "",
         ]
     )
@@ -719,6 +739,13 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
 
 #: The schemas once more, for programs that have the package and not its documentation.
 IN_PACKAGE: Final = {f"{name}.json": partial(_schema, name) for name in _SCHEMAS}
+
+
+def llms() -> Iterator[tuple[str, str]]:
+    """Names and texts of the files for language models; they are not kept in the repository."""
+    made = runpy.run_path(str(Path(__file__).parent / "llms.py"))
+    yield "llms.txt", made["index"]()
+    yield "llms-full.txt", made["full"]()
 
 
 def home_picture() -> str:
@@ -743,6 +770,8 @@ def main() -> None:
     PACKAGE_SCHEMAS.mkdir(exist_ok=True)
     for name, write in IN_PACKAGE.items():
         (PACKAGE_SCHEMAS / name).write_text(write(), encoding="utf-8")
+    for name, text in llms():
+        (FOLDER.parent / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

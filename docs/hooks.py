@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,3 +49,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def on_page_content(content: str, **_: Any) -> str:
     """Take back the escape of a bar in a table's code, as GitHub does."""
     return _CELL.sub(lambda cell: cell[0].replace("\\|", "|"), content)
+
+
+def on_post_build(config: Any) -> None:
+    """Write the files for language models: an index of the built pages, and the text of all pages."""
+    made = runpy.run_path(str(_DOCS / "llms.py"))
+    site = Path(config["site_dir"])
+    (site / "llms.txt").write_text(made["index"](".html"), encoding="utf-8")
+    (site / "llms-full.txt").write_text(made["full"](), encoding="utf-8")

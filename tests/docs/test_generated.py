@@ -39,6 +39,16 @@ def test_a_schema_is_in_the_package(name: str) -> None:
     assert found.read_text(encoding="utf-8") == (DOCS / "reference" / "schemas" / name).read_text(encoding="utf-8")
 
 
+def test_the_index_for_language_models() -> None:
+    """It links to every page, and the other file has the text of every page."""
+    made = runpy.run_path(str(DOCS / "llms.py"))
+    text, full = made["index"](), made["full"]()
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - {"index.md"}
+    assert {page for page in pages if f"]({page})" not in text} == set()
+    assert {page for page in pages if f"<!-- docs/{page} -->" not in full} == set()
+    assert "](how-to/start-once.html)" in made["index"](".html")
+
+
 def test_the_picture_of_the_home_page_is_its_code() -> None:
     """Drawn from the flow that stands above it."""
     assert (DOCS / "assets" / "trip.svg").read_text(encoding="utf-8") == GENERATOR.home_picture()

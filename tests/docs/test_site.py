@@ -36,6 +36,9 @@ def test_the_site_has_every_page(site: Path) -> None:
     built = {page.relative_to(site) for page in site.rglob("*.html")} - {Path("404.html")}
     assert built == pages | {Path("explanation/house.html")}
     assert not list(site.rglob("*.py"))
+    links = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+    assert [link for link in links if not (site / link).exists()] == []
+    assert (site / "llms-full.txt").stat().st_size > 400_000
 
 
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
