@@ -61,7 +61,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import (
     AccessDenied,
     AlreadyExists,

@@ -13,8 +13,9 @@ from enum import Enum
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
+import attrs
+
 from conductorlite import EventHandler, SchemaDef, TaskDef, WorkflowDef, WorkflowSchedule
-from conductorlite.model import attrs
 from conductorlite.model.documents import EXPORT_FORMAT, EXPORT_LINE, EXPORT_ROW, EXPORT_VERSION
 from conductorlite.model.scalars import EXTRA, DurationMs, InstantMs, is_of, json_names, property_of
 

@@ -7,8 +7,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import attrs
+
 from conductorlite.ext.cassandra.partitions import REMOVED, Asked, Cell, Head, Turn
-from conductorlite.model.attrs import changed
 from conductorlite.model.errors import StorageUnavailable
 
 
@@ -35,7 +36,7 @@ class MemoryPartitions:
     def heads(self, workflow_ids: Sequence[str], *, items: bool = False) -> Mapping[str, Head]:
         self._counted("heads", len(workflow_ids))
         found = {one: self.head_rows[one] for one in workflow_ids if one in self.head_rows}
-        return found if items else {one: changed(head, item="") for one, head in found.items()}
+        return found if items else {one: attrs.evolve(head, item="") for one, head in found.items()}
 
     def read(self, asked: Sequence[Asked]) -> Sequence[Sequence[Cell]]:
         self._counted("read", len(asked))

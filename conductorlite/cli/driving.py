@@ -16,6 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 
 from conductorlite.cli.execution import drive_to_end, driven
@@ -34,7 +35,6 @@ from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.holders import leave_all
 from conductorlite.ext import EnvironmentSecrets
 from conductorlite.language.templates import apply_workflow_input_template
-from conductorlite.model import attrs
 from conductorlite.model.clock import Deadline, SystemClock
 from conductorlite.model.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.model.documents import workflow_to_json

@@ -12,9 +12,10 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import attrs
+
 from conductorlite.cli.output import Screen, console_of, instant, one_line
 from conductorlite.cli.shared import Exit
-from conductorlite.model import attrs
 from conductorlite.model.clock import Deadline
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import NoThread

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, exit_code, load_attribute, read_definition, read_workers
-from conductorlite.model import attrs
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem, Severity
 from conductorlite.model.scalars import camel_case

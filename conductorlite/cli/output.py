@@ -12,9 +12,9 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TextIO
 
+import attrs
 import click
 
-from conductorlite.model import attrs
 from conductorlite.model.later import module
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+import attrs
 import click
 from click.core import ParameterSource
 
 from conductorlite.cli.output import Screen, one_line
 from conductorlite.errors import ResultTimeout, WorkflowFailed
-from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.definitions import Semantics, TaskDef, WorkflowDef
 from conductorlite.model.errors import (

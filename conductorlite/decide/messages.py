@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.reports import due_attempt, take_report
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Outcome
 from conductorlite.model.executions import HistoryKind, Task, Workflow, printed_ref
@@ -172,7 +173,7 @@ def _batch_size(value: object) -> int:
 def _take(changeset: Changeset, task: Task, messages: Iterable[WorkflowMessage]) -> None:
     """Note that a task has received messages."""
     for message in messages:
-        changeset.mailbox.put(changed(message, receiver=task.ref, received_at=changeset.moment.now))
+        changeset.mailbox.put(attrs.evolve(message, receiver=task.ref, received_at=changeset.moment.now))
         changeset.change(unreceived=changeset.workflow.unreceived - 1)
 
 
@@ -180,7 +181,7 @@ def give_back(changeset: Changeset, refs: Collection[str]) -> None:
     """Keep again what tasks have received that are taken back; they, or others, receive it again in its order."""
     for message in changeset.mailbox.everything() if changeset.workflow.message_seq else ():
         if message.receiver in refs:
-            changeset.mailbox.put(changed(message, receiver=None, received_at=None))
+            changeset.mailbox.put(attrs.evolve(message, receiver=None, received_at=None))
             changeset.change(unreceived=changeset.workflow.unreceived + 1)
 
 
@@ -196,7 +197,7 @@ def rename_receivers(changeset: Changeset, renamed: Mapping[str, str], refs: Map
             if base in refs:
                 changes["topic"] = signal_topic(printed_ref(refs[base], at))
         if changes:
-            changeset.mailbox.put(changed(message, **changes))
+            changeset.mailbox.put(attrs.evolve(message, **changes))
 
 
 def _is_to_come(node: Node, wanted: tuple[int, ...], rounds: tuple[int, ...] | None, begun: Mapping[str, Task]) -> bool:

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import ExpressionContext
 from conductorlite.language.templates import compile_template
 from conductorlite.language.values import to_text
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
 from conductorlite.model.executions import CANCELED, TIMED_OUT, Task
@@ -239,12 +240,12 @@ def _whole(changeset: Changeset, status: WorkflowStatus, output: Payload) -> dic
         "definition": changeset.plan.definition,
     }
     return {
-        **workflow_to_json(changed(row, **changes)),
+        **workflow_to_json(attrs.evolve(row, **changes)),
         "failedTaskId": changeset.workflow.failed_task_id,
         "input": changeset.documents.value(row.input),
         "output": changeset.documents.value(output),
         "tasks": [
-            {**task_to_json(changed(task, input=EMPTY, output=EMPTY)), "inputData": given, "outputData": put_out}
+            {**task_to_json(attrs.evolve(task, input=EMPTY, output=EMPTY)), "inputData": given, "outputData": put_out}
             for task, given, put_out in zip(tasks, inputs, outputs, strict=True)
         ],
     }

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Concatenate, Final, ParamSpec
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig, checked_name
 from conductorlite.engine.control import Control
 from conductorlite.engine.index_feed import IndexHealth
@@ -19,7 +21,6 @@ from conductorlite.engine.retention import Retention, below, definitions_of, fir
 from conductorlite.engine.search import Search
 from conductorlite.engine.turn_types import execution_pages, messages_to, missing, pages, stored_pages, unarchived
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
 from conductorlite.model.decisions import Message, queue_prefix
 from conductorlite.model.documents import export_to_json
 from conductorlite.model.errors import (

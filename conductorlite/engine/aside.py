@@ -14,9 +14,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import attrs
+
 from conductorlite.engine.logs import log_driver
 from conductorlite.language.haste import Haste, at_leisure
-from conductorlite.model import attrs
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.errors import EngineClosed, InvariantBroken, NoThread, StorageError, TakesLong
 from conductorlite.model.texts import error_text

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from conductorlite.engine.groups import beside
 from conductorlite.engine.polling import Asker
 from conductorlite.engine.reports import Report, Reports
 from conductorlite.engine.turn_types import Taking, TurnResult
 from conductorlite.language.haste import Haste
-from conductorlite.model import attrs
 from conductorlite.model.errors import ConductorliteError, ExecutionArchived, ExecutionNotFound, TaskNotFound
 from conductorlite.model.executions import Task, TaskResult
 

@@ -14,11 +14,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
+import attrs
+
 from conductorlite.engine.driven_time import Driven
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import pages
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import VirtualClock, elapsed_of, machine_boot
 from conductorlite.model.decisions import Event, EventKind, name_at

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
+
 from conductorlite.engine.keys import replaced, start_event, strategy_of
 from conductorlite.engine.lookups import Lookups
 from conductorlite.engine.payloads import TurnMemo
 from conductorlite.engine.residents import Residents
 from conductorlite.engine.turn_types import Asked
-from conductorlite.model import attrs
 from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Decision, EventKind
 from conductorlite.model.errors import FencedOut

@@ -21,9 +21,10 @@ from itertools import pairwise
 from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
+import attrs
+
 from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import ConductorliteError, EngineClosed, InvalidInput, WouldDeadlock
 from conductorlite.model.later import functions, pattern

@@ -10,6 +10,8 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from weakref import ref
 
+import attrs
+
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.decide.verbs import pending_of
 from conductorlite.engine.config import EngineConfig, Part, intercepted
@@ -20,8 +22,6 @@ from conductorlite.engine.starts import Starts
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, TurnResult, missing, new_event
 from conductorlite.engine.turns import Turns
 from conductorlite.language.templates import apply_workflow_input_template
-from conductorlite.model import attrs
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock
 from conductorlite.model.codec import definition_text
@@ -329,7 +329,7 @@ class Control(Part):
             except (InvalidInput, PayloadTooLarge) as error:
                 raise type(error)(f"inputs[{number}]: {error}") from error
             # The definitions are stored with the first one.
-            starts.append(changed(begins, definitions={}) if starts and begins.definitions else begins)
+            starts.append(attrs.evolve(begins, definitions={}) if starts and begins.definitions else begins)
         if starts:
             self._starts.start_together(starts)
             self._turns.lookups.registry.now_stored(starts[0].definitions)

@@ -6,6 +6,8 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
+import attrs
+
 from conductorlite.decide import DECIDER_VERSION, decide
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.keys import replaced, start_event, strategy_of
@@ -15,7 +17,6 @@ from conductorlite.engine.reader import StoreReader
 from conductorlite.engine.residents import Resident
 from conductorlite.engine.turn_types import LASTING, Asked, Deadly, Taking, missing
 from conductorlite.language.templates import apply_workflow_input_template
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.definitions import Semantics

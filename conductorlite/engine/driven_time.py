@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+import attrs
+
 from conductorlite.decide.changeset.events import counted
-from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import SchemaTooNew, StorageCorrupt, StorageError

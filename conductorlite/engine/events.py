@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import unreachable
 from conductorlite.engine.decisions import DEATHS
@@ -30,7 +32,6 @@ from conductorlite.engine.turns import Turns
 from conductorlite.language.conditions import compile_condition, is_true
 from conductorlite.language.templates import compile_template, expanded
 from conductorlite.language.values import MappingSource, to_text
-from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload, canonical, parse
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Event, EventKind

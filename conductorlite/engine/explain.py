@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import attrs
+
 from conductorlite.engine.causes import SHOWN, listed, nulls, output_nulls
 from conductorlite.engine.waits import (
     REOPENED_BY,
@@ -20,7 +22,6 @@ from conductorlite.engine.waits import (
     named,
     versions,
 )
-from conductorlite.model import attrs
 from conductorlite.model.definitions import LOOP_DELIMITER, TaskType, WorkflowDef, WorkflowTask, WorkflowTimeoutPolicy
 from conductorlite.model.executions import (
     Explanation,

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.engine.causes import listed
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import Control, raise_refusal, rerun_data
@@ -18,8 +20,6 @@ from conductorlite.engine.queries import Queries
 from conductorlite.engine.starts import Starts
 from conductorlite.engine.turn_types import Start, new_event
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import DEADLINES, Decision, Event, EventKind, name_at
 from conductorlite.model.definitions import WorkflowDef
@@ -167,7 +167,7 @@ class Forks(Part):
         ]
         tasks = [{name: cell for name, cell in task_to_cells(task).items() if name not in _OWN} for task in origin.tasks]
         data = {"origin": about, "variables": origin.variables.value, "tasks": tasks, "messages": received}
-        event = changed(new_event(row.workflow_id, EventKind.FORK, row.created_at), data=Payload.of(data, bounded=False))
+        event = attrs.evolve(new_event(row.workflow_id, EventKind.FORK, row.created_at), data=Payload.of(data, bounded=False))
         return [event, new_event(row.workflow_id, EventKind.RERUN, row.created_at, verb)]
 
     def _decided(self, origin: Workflow, events: list[Event], begins: Start) -> Decision:
@@ -190,11 +190,11 @@ class Forks(Part):
             plan = self._turns.lookups.plans.plan(view, begins.workflow)
         decision = self._decided(origin, self._events(origin, messages, begins, verb), begins)
         rows = [task for task in decision.inserted if not task.retried]
-        running = changed(decision.workflow, status=WorkflowStatus.RUNNING)
+        running = attrs.evolve(decision.workflow, status=WorkflowStatus.RUNNING)
         move = plan_between(running, rows, plan, target.plan)
         if move.blocked:
             raise Conflict(f"{origin.workflow_id}: {'; '.join(move.reasons)}")
-        row = changed(begins.workflow, definition_hash=target.digest, version=target.version)
+        row = attrs.evolve(begins.workflow, definition_hash=target.digest, version=target.version)
         return Start(workflow=row, definitions=self._turns.lookups.registry.not_stored(target))
 
 

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Final, TypeVar
 
+import attrs
+
 from conductorlite.engine.logs import log_store
-from conductorlite.model import attrs
 from conductorlite.model.clock import Clock, Deadline
 from conductorlite.model.errors import (
     ConductorliteError,

@@ -11,7 +11,8 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.decisions import DEADLINES, TIMERS, Event, EventKind, Message, queue_name
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref

@@ -13,8 +13,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.engine.registry import Registry
-from conductorlite.model import attrs
 from conductorlite.model.codec import definition_text, document_of
 from conductorlite.model.definitions import SchemaDef, Semantics, TaskDef, WorkflowDef
 from conductorlite.model.errors import (

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import attrs
+
 from conductorlite.engine.clock_watch import ClockWatch
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.control import Control
@@ -18,7 +20,6 @@ from conductorlite.engine.reports import Reports
 from conductorlite.engine.starts import Starts
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
 from conductorlite.model.decisions import name_at
 from conductorlite.model.errors import TaskNotFound
 from conductorlite.model.executions import PollData, Task, TaskLog, Workflow, frozen_task

@@ -10,8 +10,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.language.schedules import crons_of, latest, next_after
-from conductorlite.model import attrs
 from conductorlite.model.schedules import Backfill, OverlapPolicy, Progress, ScheduledRun, ScheduleOutcome, WorkflowSchedule
 
 __all__ = ["ScheduleStep", "id_of", "input_of", "noted", "started", "step", "waits_for_an_end", "wakes_at"]

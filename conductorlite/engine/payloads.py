@@ -22,12 +22,13 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.reader import Barriers
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.residents import Known
 from conductorlite.engine.turn_types import ExtraWrite, Start, Taking, stored_pages
 from conductorlite.language.haste import Haste
-from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload, Payload, parse, size_of
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import ConductorliteError, InvalidInput, PayloadLost, PayloadTooLarge, PayloadUnavailable

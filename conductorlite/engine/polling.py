@@ -26,6 +26,8 @@ from functools import lru_cache
 from itertools import cycle
 from typing import Final
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.groups import Groups, RunGroup
 from conductorlite.engine.holders import Holding
@@ -34,7 +36,6 @@ from conductorlite.engine.logs import log_store
 from conductorlite.engine.reports import Reports, Secrecy
 from conductorlite.engine.turn_types import Asked, ExtraWrite, Taking, TurnResult, new_event
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import EventKind, Message, Outcome, queue_name
 from conductorlite.model.errors import (

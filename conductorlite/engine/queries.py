@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from conductorlite.engine.config import Part, Service
 from conductorlite.engine.turn_types import archived_workflow, messages_to, missing, pages, status_of, unarchived
-from conductorlite.model import attrs
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Event, queue_name
@@ -276,7 +276,7 @@ def _payloads(row: Workflow) -> tuple[Payload, ...]:
 
 
 def _whole(row: Workflow, texts: Mapping[str, Payload]) -> Workflow:
-    return changed(
+    return attrs.evolve(
         row,
         input=_filled(row.input, texts),
         output=_filled(row.output, texts),

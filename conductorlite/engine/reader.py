@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import attrs
+
 from conductorlite.engine.keys import last_polls
 from conductorlite.engine.lookups import Lookups
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
@@ -19,7 +21,6 @@ from conductorlite.engine.residents import Resident
 from conductorlite.engine.turn_types import messages_to
 from conductorlite.language.printing import collect_lines, note_lines
 from conductorlite.language.values import Json
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Embedding, Event, Message

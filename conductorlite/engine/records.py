@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.decide.transitions import attempt_id
 from conductorlite.engine.invariants import ExecutionAudit, Finding
 from conductorlite.engine.parking import BROKEN_TURNS
-from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.canonical import digest as digest_of
 from conductorlite.model.decisions import DEADLINES, FIELDS, TIMERS, EventKind, queue_name

@@ -14,8 +14,9 @@ from operator import is_not
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
+import attrs
+
 from conductorlite.engine.turn_types import Joined
-from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.canonical import digest as digest_of
 from conductorlite.model.codec import definition_text

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
+
 from conductorlite.engine.invariants import ExecutionAudit, Finding, could_go, recounted, slots_taken, timers_amiss
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import DEADLINES, FIELDS, TIMERS, Decision, Event, EventKind, Message, Outgoing, queue_name
 from conductorlite.model.executions import Task

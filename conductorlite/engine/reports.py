@@ -15,6 +15,8 @@ from functools import partial
 from itertools import chain, islice, repeat
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import refuse_parked
 from conductorlite.engine.groups import Groups, RunGroup
@@ -24,7 +26,6 @@ from conductorlite.engine.turn_types import Asked, Taking, TurnResult
 from conductorlite.engine.turns import Turns
 from conductorlite.language.haste import Haste
 from conductorlite.language.secrets import Scrubber, filled_in, secret_names, secret_value
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Document, Payload, Revealed, canonical
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome
 from conductorlite.model.definitions import Semantics, TaskType

@@ -17,8 +17,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
 from typing import Final, Protocol
 
+import attrs
+
 from conductorlite.engine.turn_types import Joined, Taking
-from conductorlite.model import attrs
 from conductorlite.model.canonical import INLINE_LIMIT
 from conductorlite.model.decisions import Decision, Message
 from conductorlite.model.errors import FencedOut

@@ -14,11 +14,12 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig, Service
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.turn_types import execution_pages, missing, stored_pages
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
 from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.definitions import DEFINITION_HASH, WorkflowDef

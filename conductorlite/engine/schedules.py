@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from itertools import chain, islice
 from typing import Final
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig, Part, Service
 from conductorlite.engine.control import Control
 from conductorlite.engine.logs import log_schedule
@@ -20,7 +22,6 @@ from conductorlite.engine.schedule_records import RECORDS, page_of_records, remo
 from conductorlite.engine.turn_types import ExtraWrite, stored_pages
 from conductorlite.engine.turns import Turns
 from conductorlite.language.schedules import following, next_after, problems
-from conductorlite.model import attrs
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Event, EventKind, address_of
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest

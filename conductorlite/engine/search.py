@@ -25,13 +25,14 @@ from heapq import merge
 from itertools import chain, groupby, islice
 from typing import Final, TypeVar
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.index_feed import COUNTED, Feeder, IndexHealth, OwnFeeder, Progress, external_feeds, searched
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.logs import log_store
 from conductorlite.engine.turn_types import pages, stored_pages
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.documents import unpacked
 from conductorlite.model.errors import (

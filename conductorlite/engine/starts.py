@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+import attrs
+
 from conductorlite.engine.payloads import PayloadsRequired, TurnMemo
 from conductorlite.engine.turn_types import LASTING, Start, Taking, TurnResult, new_event, refuse_rejected
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
 from conductorlite.model.clock import readings
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import AlreadyExists, ConductorliteError, FencedOut, InvariantBroken

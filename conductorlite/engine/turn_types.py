@@ -18,9 +18,10 @@ from functools import partial
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+import attrs
+
 from conductorlite.engine.logs import FailureLog
 from conductorlite.language.haste import Haste
-from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply
 from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef

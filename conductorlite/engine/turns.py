@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.decide.prefetch import prefetch
 from conductorlite.engine.aside import Aside, Job, may_be_put_aside
@@ -49,7 +51,6 @@ from conductorlite.engine.turn_types import (
     refuse_rejected,
 )
 from conductorlite.language.haste import Haste, in_haste
-from conductorlite.model import attrs
 from conductorlite.model.clock import Clock, readings
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.errors import (

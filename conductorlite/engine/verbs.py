@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Final, overload
 
+import attrs
+
 from conductorlite.engine.clock_watch import ClockWatch
 from conductorlite.engine.config import OF_AN_ENGINE, EngineConfig, one_process, refuse_forked, refuse_handlers
 from conductorlite.engine.control import Control, blocking_task, open_task, receiver_below, refuse_parked, rerun_data
@@ -29,7 +31,6 @@ from conductorlite.engine.starts import Starts
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.turn_types import Listener, missing, status_of
 from conductorlite.engine.turns import Turns
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload
 from conductorlite.model.clock import Clock, Deadline, SystemClock
 from conductorlite.model.decisions import EventKind, Outcome, queue_name
@@ -410,7 +411,7 @@ class Verbs:
             if message is None:
                 raise missing(view, workflow_id)
             texts = self.core.queries.texts(view, workflow_id, [message.value])
-        return changed(message, value=texts.get(message.value.digest, message.value))
+        return attrs.evolve(message, value=texts.get(message.value.digest, message.value))
 
     def _keep_signal(
         self, row: Workflow, ref: str, status: TaskStatus, output: Mapping[str, Any] | None, reason: str | None

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+import attrs
+
 from conductorlite.decide.operators.worker import POLLED_LATELY_MS
 from conductorlite.decide.reports import ALONE_AFTER
 from conductorlite.engine.causes import SHOWN, listed
-from conductorlite.model import attrs
 from conductorlite.model.decisions import DEADLINES, Event, EventKind, version_of
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import (

@@ -16,8 +16,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import attrs
+
 from conductorlite.ext.conductor_worker import Polling, Server, storage_place
-from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.definitions import TaskDef, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Severity

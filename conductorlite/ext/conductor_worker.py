@@ -20,7 +20,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import Payload, canonical, parse
 from conductorlite.model.clock import SystemClock
 from conductorlite.model.definitions import LOOP_DELIMITER

@@ -21,7 +21,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidInput, MissingExtra, TaskFailedTerminally
 from conductorlite.model.executions import TaskResult

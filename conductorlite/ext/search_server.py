@@ -24,9 +24,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, final
 
+import attrs
+
 from conductorlite.engine.logs import log_store
 from conductorlite.ext.search_queries import FORM, MAPPING, document_of, filters, order, source_of
-from conductorlite.model import attrs
 from conductorlite.model.errors import (
     AccessDenied,
     EngineClosed,

@@ -15,7 +15,8 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidInput, SinkError, TaskFailedTerminally
 from conductorlite.model.executions import TaskResult

@@ -25,7 +25,8 @@ from contextvars import ContextVar
 from types import CodeType, FrameType
 from typing import Any, Final, NoReturn, TypeAlias
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
 from conductorlite.model.texts import did_you_mean

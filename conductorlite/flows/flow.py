@@ -12,6 +12,8 @@ from functools import partial, update_wrapper
 from math import inf
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
+import attrs
+
 from conductorlite.flows.build import Build, More, Reference, building, called_as, current, needed
 from conductorlite.flows.schemas import (
     answer_problem,
@@ -25,7 +27,6 @@ from conductorlite.flows.schemas import (
 )
 from conductorlite.flows.tasks import Backoff, Options, TaskFunction, retry_fields, start_options
 from conductorlite.language.durations import parse_duration, parse_until, until_text
-from conductorlite.model import attrs
 from conductorlite.model.definitions import (
     StartWorkflowRequest,
     SubWorkflowParams,

@@ -7,11 +7,12 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final, TypeVar, cast, overload
 
+import attrs
+
 from conductorlite.flows.build import Block, Build, Comparison, More, Reference, Step, current, names_of
 from conductorlite.flows.flow import Flow
 from conductorlite.flows.schemas import is_whole, returned
 from conductorlite.flows.tasks import TaskFunction
-from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
 from conductorlite.plan.tree import walk

@@ -16,8 +16,9 @@ from itertools import chain, count
 from math import inf
 from typing import Any, Final, Protocol
 
+import attrs
+
 from conductorlite.flows.build import Reference
-from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.texts import to_span
 from conductorlite.model.threads import cached_property

@@ -14,7 +14,8 @@ from inspect import signature as signature_of
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints, is_typeddict
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import SchemaDef
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import TaskResult

@@ -12,10 +12,11 @@ from collections.abc import Set as AbstractSet
 from functools import cache, update_wrapper
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast, overload
 
+import attrs
+
 from conductorlite.decide.operators.dynamic import MOST_BRANCHES
 from conductorlite.flows.build import Build, Reference, building, called_as
 from conductorlite.flows.schemas import fields_of, hints, input_schema, is_whole, output_schema, read_output, returned
-from conductorlite.model import attrs
 from conductorlite.model.definitions import IdempotencyStrategy, RetryLogic, TimeoutPolicy, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidInput
 from conductorlite.model.pickling import Shared, find_object, function_name

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
+import attrs
+
 from conductorlite.flows.build import Block, Build, Reference, Step, needed
 from conductorlite.flows.flow import event, human, inline, join, set_variables, start, sub, terminate, wait
 from conductorlite.flows.literals import WIDTH, Call, Code, Group, Names, Plain, Stub, Text, quoted, span
-from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, ConductorliteError
 

@@ -15,12 +15,13 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.flows.build import names_of
 from conductorlite.flows.flow import node
 from conductorlite.flows.forms import match, over, parallel, repeat, when
 from conductorlite.flows.literals import PUBLIC, WIDTH, Code, Group, Names, Plain, Stub, Text, inner_definitions, quoted, span
 from conductorlite.flows.writer import FlowWriter, Local, Written
-from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError, InvalidDefinition, Problem
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import ge, gt, le, lt
 from typing import Final
 
+import attrs
+
 from conductorlite.language.haste import pace
 from conductorlite.language.regexes import BoundedPattern
 from conductorlite.language.values import Json, java_double
-from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed
 from conductorlite.model.later import decimal, pattern
 

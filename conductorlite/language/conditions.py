@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
+import attrs
+
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut, patience
 from conductorlite.language.values import AtOnce, Json
-from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.later import pattern
 

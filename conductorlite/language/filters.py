@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Protocol
 
+import attrs
+
 from conductorlite.language.comparisons import OPERATORS, Budget, Refused, to_decimal
 from conductorlite.language.regexes import BoundedPattern, bounded_pattern
 from conductorlite.language.values import Json
-from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.later import pattern
 

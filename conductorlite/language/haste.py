@@ -11,7 +11,8 @@ from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import TakesLong
 from conductorlite.model.threads import Waiter, carried
 

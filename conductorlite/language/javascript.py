@@ -14,12 +14,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.language.operators import exact_operators
 from conductorlite.language.printing import without_lines
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
 from conductorlite.language.subset import compile_subset
 from conductorlite.language.values import AtOnce, Json, Outside, may_hold_wide, name_wide_numbers
-from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.later import pattern
 

@@ -11,9 +11,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.language.processes import Limits, ScriptCut, TextCut, installed, run_script
 from conductorlite.language.values import Json, may_hold_wide, name_wide_numbers, wide_numbers
-from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
 from conductorlite.model.later import pattern
 

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from conductorlite.language.paths import Call, Indexes, Keys, Slice, Wild, split_path
 from conductorlite.language.values import MISSING, double, to_text
-from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.later import module, pattern
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.later import functions, pattern
 

@@ -17,8 +17,9 @@ from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+import attrs
+
 from conductorlite.language.haste import LATER_S, SOON_S, Hurry, hurry
-from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, NoHelper, NoThread, TakesLong
 from conductorlite.model.later import module, pattern
 from conductorlite.model.threads import Waiter, carried, started

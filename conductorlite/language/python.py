@@ -23,10 +23,11 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from conductorlite.language.printing import note_lines, without_lines
 from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted, in_thread, remembered
 from conductorlite.language.values import Json
-from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
 from conductorlite.model.later import pattern
 from conductorlite.model.threads import Mutex

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
 from conductorlite.model.later import pattern
 

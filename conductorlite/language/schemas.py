@@ -16,8 +16,9 @@ from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.language.regexes import BoundedPattern, bounded_pattern
-from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import SchemaDef
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra

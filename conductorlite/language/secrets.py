@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final
 
+import attrs
+
 from conductorlite.language.jsonpath import compile_path
 from conductorlite.language.values import Json, to_text
-from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidExpression
 

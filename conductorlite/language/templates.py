@@ -16,11 +16,12 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Final, TypeAlias
 
+import attrs
+
 from conductorlite.language.jsonpath import NOTHING, Path, Reads, compile_path, reads_of_path, reads_of_prefix
 from conductorlite.language.paths import MAX_PATH
 from conductorlite.language.secrets import SECRETS, SecretSite
 from conductorlite.language.values import MISSING, Json, Source, json_text, to_text
-from conductorlite.model import attrs
 from conductorlite.model.canonical import parse
 from conductorlite.model.errors import InvalidExpression, InvalidInput
 from conductorlite.model.later import pattern

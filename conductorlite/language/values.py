@@ -12,7 +12,8 @@ from enum import Enum
 from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.later import pattern
 from conductorlite.model.scalars import shown
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import InvalidInput, StorageCorrupt
 from conductorlite.model.later import functions, hashlib
 from conductorlite.model.scalars import ENTRY_SIZE, MAX_DEPTH, MAX_SIZE, chunks, encoded

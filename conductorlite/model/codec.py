@@ -30,7 +30,8 @@ from os import PathLike
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Union, get_args, get_origin
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import Payload, canonical, digest, parse
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.scalars import (

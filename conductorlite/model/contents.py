@@ -9,7 +9,8 @@ from itertools import chain
 from operator import attrgetter, is_
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import WorkflowDef
 
 __all__ = ["Contents"]

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.model.executions import HistoryEvent, Task, TaskLog, Workflow
 from conductorlite.model.limits import LimitChange

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, ClassVar, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.codec import Definition
 from conductorlite.model.scalars import NAMES, WRITTEN, DurationMs, in_json
 from conductorlite.model.texts import member_of, optional_ms, plain_ms

@@ -22,7 +22,8 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, get_args, get_origin
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import Payload, canonical, parse, present
 from conductorlite.model.codec import fresh, properties, rows
 from conductorlite.model.decisions import EventKind

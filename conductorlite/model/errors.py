@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.pickling import Portable
 
 __all__ = [

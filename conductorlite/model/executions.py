@@ -10,7 +10,8 @@ from enum import StrEnum
 from operator import attrgetter, is_
 from typing import Any, Final, Literal
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
 from conductorlite.model.later import pattern

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import EMPTY, Payload, present
 from conductorlite.model.codec import Definition, properties
 from conductorlite.model.scalars import NAMES, WRITTEN, in_json

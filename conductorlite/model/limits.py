@@ -22,7 +22,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
 
 __all__ = [
     "FORGOTTEN",

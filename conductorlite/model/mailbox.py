@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import Payload
 
 if TYPE_CHECKING:

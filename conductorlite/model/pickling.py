@@ -1,6 +1,6 @@
 """How objects cross to another process: errors by their fields, functions by name, handles not at all.
 
-Values (definitions, rows, results) are pickled as classes of `model.attrs` are. An error is made again without its `__init__`,
+Values (definitions, rows, results) are pickled as classes of attrs are. An error is made again without its `__init__`,
 which may take other arguments than the error's text. A function that a decorator has replaced is found below what replaced it.
 """
 

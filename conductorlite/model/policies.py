@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import RetryLogic, Semantics, TaskDef, TaskType, TimeoutPolicy, WorkflowTask
 from conductorlite.model.later import hashlib
 from conductorlite.model.limits import NO_LIMIT, Terms

@@ -15,7 +15,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, Final, NamedTuple, NewType, TypeVar, get_args
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.later import decimal
 
 __all__ = [

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import canonical, parse, present
 from conductorlite.model.codec import Definition, fresh, structured
 from conductorlite.model.definitions import StartWorkflowRequest

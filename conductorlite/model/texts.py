@@ -19,7 +19,8 @@ from enum import StrEnum
 from importlib import import_module
 from typing import Any, Final, TypeVar
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.later import pattern
 

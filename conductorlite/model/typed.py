@@ -43,7 +43,8 @@ from typing import (
     is_typeddict,
 )
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import InvalidDefinition, InvalidInput
 from conductorlite.model.later import dataclasses, decimal, pattern
 from conductorlite.model.scalars import ENTRY_SIZE, MAX_DEPTH, MAX_SIZE, Wrong, encoded, shown

@@ -13,7 +13,8 @@ from functools import cache
 from itertools import chain, groupby
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.texts import span_in_words

@@ -19,7 +19,8 @@ from itertools import islice
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import Payload
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.executions import Task, Workflow

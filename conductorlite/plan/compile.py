@@ -22,11 +22,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from conductorlite.language.conditions import Condition, broken_condition, compile_condition
 from conductorlite.language.jsonpath import NOTHING, Reads
 from conductorlite.language.templates import InputTemplate, Template, compile_input, compile_template
 from conductorlite.language.values import Json
-from conductorlite.model import attrs
 from conductorlite.model.canonical import parse
 from conductorlite.model.codec import structured
 from conductorlite.model.definitions import PYTHON_KEY, SchemaDef, Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask

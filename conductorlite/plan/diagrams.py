@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.later import pattern

@@ -6,7 +6,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import json_names
 from conductorlite.plan.tree import Branch, TreePosition, positions

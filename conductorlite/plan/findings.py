@@ -18,7 +18,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import LOOP_DELIMITER, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidExpression, InvalidInput, MissingExtra, Problem, Severity
 from conductorlite.model.later import pattern

@@ -20,7 +20,8 @@ from collections import ChainMap, Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from typing import Final, TypeVar
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import WorkflowStatus

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.language.durations import parse_duration
 from conductorlite.language.jsonpath import Reads
 from conductorlite.language.templates import compile_template
-from conductorlite.model import attrs
 from conductorlite.model.definitions import (
     Semantics,
     TaskDef,

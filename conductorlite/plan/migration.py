@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import LOOP_DELIMITER, TaskType, WorkflowDef
 from conductorlite.model.executions import Task, Workflow, printed_ref
 from conductorlite.model.mailbox import SIGNAL, WorkflowMessage, topic_of

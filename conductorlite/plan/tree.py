@@ -11,7 +11,8 @@ from math import inf
 from operator import is_not
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import PYTHON_KEY, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.scalars import MAX_NESTING, step_path
 

@@ -18,9 +18,10 @@ from operator import attrgetter
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Union, get_args, get_origin
 
+import attrs
+
 from conductorlite.language.conditions import EVALUATORS, compile_condition
 from conductorlite.language.templates import compile_template
-from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy, SchemaDef, TaskDef, TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem

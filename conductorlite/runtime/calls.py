@@ -16,13 +16,14 @@ from itertools import islice, pairwise
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from conductorlite.engine.config import intercepted
 from conductorlite.engine.logs import about_task
 from conductorlite.engine.reports import RAW_LENGTH, TYPE_LENGTH, TYPES, kept_result
 from conductorlite.engine.transactions import OwnTransaction
 from conductorlite.engine.turn_types import Caller, callers
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Document, Payload
 from conductorlite.model.errors import ConductorliteError, InvalidInput, TaskFailedTerminally
 from conductorlite.model.executions import Task, TaskResult

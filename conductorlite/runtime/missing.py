@@ -19,12 +19,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.events import counted
 from conductorlite.engine.keys import Polls
 from conductorlite.engine.logs import log_definition, log_waiting
 from conductorlite.engine.registry import Notice
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model import attrs
 from conductorlite.model.clock import elapsed_of
 from conductorlite.model.decisions import ADDRESS, Event, EventKind, Message, queue_prefix, version_of
 from conductorlite.model.definitions import WorkflowDef

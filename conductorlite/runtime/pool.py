@@ -24,7 +24,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import ClockError, NoThread
 from conductorlite.model.executions import Task, TaskResult
 from conductorlite.model.threads import Mutex, Waiter, started

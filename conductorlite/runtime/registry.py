@@ -17,10 +17,11 @@ from types import FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar, get_type_hints, overload
 from weakref import WeakKeyDictionary
 
+import attrs
+
 from conductorlite.engine.config import Interceptor
 from conductorlite.engine.config import interceptors as checked_interceptors
 from conductorlite.engine.transactions import OwnTransaction
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import queue_name, version_domain
 from conductorlite.model.definitions import RetryLogic, TaskDef, TaskType, TimeoutPolicy, WorkflowDef

@@ -23,10 +23,11 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Final
 
+import attrs
+
 from conductorlite.engine.holders import leave_all
 from conductorlite.engine.logs import log_driver
 from conductorlite.engine.turn_types import LASTING
-from conductorlite.model import attrs
 from conductorlite.model.clock import Clock
 from conductorlite.model.errors import (
     NoThread,

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
+import attrs
+
 import conductorlite.server.rest.definitions as definitions
 import conductorlite.server.rest.executions as executions
 import conductorlite.server.rest.tasks as tasks
-from conductorlite.model import attrs
 from conductorlite.model.errors import (
     AlreadyExists,
     ConductorliteError,

@@ -28,7 +28,8 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.texts import escape_for_log, format_traceback
 

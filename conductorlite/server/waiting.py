@@ -19,10 +19,11 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 
+import attrs
+
 from conductorlite.engine.bulk import Exchange, exchange
 from conductorlite.engine.polling import Asker
 from conductorlite.language.haste import Haste
-from conductorlite.model import attrs
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.errors import EngineClosed, StorageError
 from conductorlite.model.executions import HistoryEvent, Task, TaskResult, Workflow

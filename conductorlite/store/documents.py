@@ -19,8 +19,9 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final
 
+import attrs
+
 from conductorlite.language.values import double
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.errors import InvalidQuery
 from conductorlite.model.executions import Task, Workflow

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import EngineClosed, InvalidInput, LockUnavailable
 from conductorlite.model.threads import Mutex
 from conductorlite.store.ports import Backend, IndexDAO, Lock

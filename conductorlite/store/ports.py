@@ -10,7 +10,8 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.decisions import Decision
 from conductorlite.store.documents import Document
 from conductorlite.store.tables import ExternalStorageLocation, Life, Parameters, Rows, StoredPayload

@@ -20,7 +20,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import InvalidInput, InvalidQuery
 from conductorlite.model.later import pattern
 from conductorlite.model.texts import did_you_mean, to_instant

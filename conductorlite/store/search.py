@@ -12,7 +12,8 @@ from functools import cache
 from operator import ge, gt, le, lt
 from typing import Any, Final, Generic, TypeVar
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import InvalidInput, InvalidQuery
 from conductorlite.model.texts import InNotebook, did_you_mean, printable
 from conductorlite.store.documents import Cell, Document, Field, Kind, Phrase, Subject, contains, free_text

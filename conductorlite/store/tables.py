@@ -7,7 +7,8 @@ from enum import IntEnum, StrEnum
 from typing import Any, Final, TypeVar
 from zlib import crc32
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.decisions import Outgoing
 from conductorlite.model.statuses import WorkflowStatus
 

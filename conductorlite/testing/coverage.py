@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.engine.turns import Turns
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import Conflict, TaskNotFound

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload, parse
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, EventKind, Message

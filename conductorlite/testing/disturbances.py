@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+import attrs
+
 from conductorlite.engine.turn_types import Asked, TurnResult
-from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.errors import ConductorliteError, InvalidInput

@@ -16,7 +16,8 @@ from contextlib import closing
 from inspect import iscoroutinefunction
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.definitions import TaskDef, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import InvalidInput

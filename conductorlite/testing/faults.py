@@ -18,8 +18,9 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig
-from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, InvalidInput, MissingCapability, StorageError
 from conductorlite.store.ports import (

@@ -17,8 +17,9 @@ from math import exp, log
 from statistics import NormalDist
 from typing import Any, Final, TypeVar
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig
-from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import TaskDef, WorkflowDef

@@ -28,7 +28,8 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.threads import Block
 from conductorlite.runtime.engine import Engine

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.plan.validate import validate

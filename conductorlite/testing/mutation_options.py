@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import attrs
 import pytest
 from _pytest.runner import runtestprotocol
 
 from conductorlite.engine.registry import Embedded, Registry
 from conductorlite.engine.turns import Turns
 from conductorlite.flows import Flow
-from conductorlite.model import attrs
 from conductorlite.model.clock import SystemClock
 from conductorlite.model.codec import definition_text
 from conductorlite.model.decisions import Decision

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import Payload, canonical, digest, parse
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import Semantics, WorkflowDef

@@ -12,11 +12,12 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.reader import Barriers, Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.engine.turn_types import Start
 from conductorlite.engine.turns import Turns
-from conductorlite.model import attrs
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.documents import history_line_to_json

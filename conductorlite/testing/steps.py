@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
+import attrs
+
 from conductorlite.engine.lookups import Cut
 from conductorlite.engine.registry import Registry
-from conductorlite.model import attrs
 from conductorlite.model.canonical import parse
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Admission, Embedding, Event

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import (
     RetryLogic,
     TaskDef,

@@ -8,8 +8,9 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import attrs
+
 from conductorlite.engine.config import EngineConfig
-from conductorlite.model import attrs
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, EventKind
 from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef

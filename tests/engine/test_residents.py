@@ -14,6 +14,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from engine_kit import T0, flow, simple
 
@@ -30,7 +31,6 @@ from conductorlite import (
     WorkflowTask,
 )
 from conductorlite.errors import ExecutionNotFound, StaleLease
-from conductorlite.model.attrs import changed
 from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import PollData
 from conductorlite.store.memory.backend import MemoryBackend
@@ -297,7 +297,7 @@ def test_a_refusal_is_answered_from_the_store(another: Open) -> None:
     assert again.lease != held.lease
     assert report(one, again).status is TaskStatus.COMPLETED
     with pytest.raises(StaleLease):
-        report(one, changed(take(two, "t3"), lease=held.lease))
+        report(one, attrs.evolve(take(two, "t3"), lease=held.lease))
 
 
 @pytest.mark.parametrize("verb", ["pause", "terminate"])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import attrs
 from engine_kit import T0, flow, simple
 
 from conductorlite import Engine, TaskResult, TaskStatus, VirtualClock
 from conductorlite.engine.holders import Holding
 from conductorlite.engine.turn_types import Asked, Taking, TurnResult
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY
 from conductorlite.model.decisions import Message
 from conductorlite.testing.faults import lay_empty_store
@@ -91,7 +91,7 @@ def test_what_comes_first_is_not_passed_over_for_a_share(tmp_path: Path) -> None
         found = offered(one)
         first, _ = holding(one, two)
         own = first.own(found, 10)
-        urgent = changed(next(message for message in found if message not in own), priority=7)
+        urgent = attrs.evolve(next(message for message in found if message not in own), priority=7)
         assert first.own([urgent, *own], 10) == [urgent, *own]
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.events import Events
 from conductorlite.decide.changeset.journal import Journal
 from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.changeset.work_list import WorkList
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Admission, Event, EventKind
 from conductorlite.model.errors import InvariantBroken

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.admissions import Admissions
 from conductorlite.decide.changeset.deadlines import date_row, date_timers
 from conductorlite.decide.changeset.documents import SMALL, Documents
@@ -31,7 +33,6 @@ from conductorlite.decide.transitions import (
     retry_attempt,
     start_workflow,
 )
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome, Outgoing, Renamed, Reply
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
@@ -442,7 +443,7 @@ class Changeset:
         node = self.rows.placed(task)
         if task.status is TaskStatus.SCHEDULED and not (node is not None and node.operator):
             self.queues.remove(task)
-            self.queues.offer(changed(task, ref=new_ref, base_ref=new_base_ref))
+            self.queues.offer(attrs.evolve(task, ref=new_ref, base_ref=new_base_ref))
         if task.limit_key is not None and not task.status.terminal:
             self.limits.rename(task.limit_key, task.task_id, new_ref)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.moment import Moment
 from conductorlite.decide.changeset.reader import Reader
 from conductorlite.decide.changeset.rows import Rows
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import FIELDS, Event, EventKind, Outcome, Reply
 from conductorlite.model.executions import Task
@@ -154,17 +155,17 @@ class Events:
 
     def hold(self, event: Event) -> None:
         """Put a due event back until the workflow is resumed."""
-        self.timers[event.event_id] = changed(event, held=True, stored=False)
+        self.timers[event.event_id] = attrs.evolve(event, held=True, stored=False)
 
     def send_on(self, event: Event, event_id: str, **changes: Any) -> None:
         """Put an event of the own inbox back with changes, under another id if need be; its instant stays."""
         if event_id != event.event_id:
             self.cancel(event.event_id)
-        self.timers[event_id] = changed(event, event_id=event_id, stored=False, **changes)
+        self.timers[event_id] = attrs.evolve(event, event_id=event_id, stored=False, **changes)
 
     def release_held(self) -> None:
         """Date every held event now, those that were held in this turn too: they came due while it was still paused."""
         self.releases_held = True
         for event_id, event in self.timers.items():
             if event.held:
-                self.timers[event_id] = changed(event, held=False, due_at=max(event.due_at, self._moment.clock))
+                self.timers[event_id] = attrs.evolve(event, held=False, due_at=max(event.due_at, self._moment.clock))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
+
 from conductorlite.decide.changeset.moment import Moment
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import Payload, parse
 from conductorlite.model.executions import HistoryEvent, HistoryKind
 from conductorlite.model.scalars import encoded
@@ -74,7 +75,7 @@ class Journal:
             self.noted[name] = entries
             return
         last = self.lines[-1]
-        self.lines[-1] = changed(last, cause=encoded({**parse(last.cause or "{}"), name: entries}))
+        self.lines[-1] = attrs.evolve(last, cause=encoded({**parse(last.cause or "{}"), name: entries}))
 
     def use(self, digest: str) -> None:
         """Record that a definition was found at run time."""

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+import attrs
+
 from conductorlite.language.values import Json
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload, size_of
 from conductorlite.model.decisions import Decision, Embedding, Event
 from conductorlite.model.errors import InvalidInput

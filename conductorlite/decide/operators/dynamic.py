@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.join import create_collecting_join
 from conductorlite.language.values import to_text
-from conductorlite.model import attrs
 from conductorlite.model.definitions import NAMED_BY_INPUT, SubWorkflowParams, TaskType, WorkflowDef
 from conductorlite.model.executions import Task, printed_ref
 from conductorlite.model.statuses import TaskStatus

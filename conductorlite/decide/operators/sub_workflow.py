@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import ExpressionContext, rendered
 from conductorlite.decide.operators.worker import start_deadlines
 from conductorlite.language.values import to_text
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, EventKind
 from conductorlite.model.definitions import (

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, final
 
+import attrs
+
 from conductorlite.engine.logs import log_store
 from conductorlite.ext.cassandra.changes import SplitWrites
 from conductorlite.ext.cassandra.delivery import bring_up, carry_out, put_back
@@ -26,7 +28,6 @@ from conductorlite.ext.cassandra.partitions import (
     thin,
 )
 from conductorlite.ext.cassandra.rows import Memory, SplitReads
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import (
@@ -165,13 +166,13 @@ class SplitBackend:
     def _keep_on(self, tx: WritingTransaction, listed: Workflow, head: Head) -> None:
         """Have an execution go on whose removal a process has begun that died: one that lives lets nobody write its row."""
         tx.apply(marked(thin(Decision(workflow=listed)), head.fence))
-        kept = changed(head, turn=os.urandom(16).hex(), item=item_text(()))
+        kept = attrs.evolve(head, turn=os.urandom(16).hex(), item=item_text(()))
         if not all(self._partitions.take([Turn(workflow_id=listed.workflow_id, expected=head.fence, head=kept)])):
             raise FencedOut(f"{listed.workflow_id}: another turn was first")
 
     def _undone(self, workflow_id: str, head: Head) -> None:
         """Forget an execution that the queue store does not have."""
-        mark = changed(head, fence=head.fence + 1, turn=REMOVED, item="")
+        mark = attrs.evolve(head, fence=head.fence + 1, turn=REMOVED, item="")
         self._partitions.take([Turn(workflow_id=workflow_id, expected=head.fence, head=mark)])
         self._partitions.forget(workflow_id, head.fence)
 
@@ -419,7 +420,7 @@ class _Split(Block[Any]):
     def _take_all(self, tx: SplitWrites) -> None:
         backend = self._backend
         marks = [
-            Turn(workflow_id=one, expected=head.fence, head=changed(head, fence=head.fence + 1, turn=REMOVED, item=""))
+            Turn(workflow_id=one, expected=head.fence, head=attrs.evolve(head, fence=head.fence + 1, turn=REMOVED, item=""))
             for one, head in tx.removed.items()
         ]
         if marks and not all(backend._partitions.take(marks)):

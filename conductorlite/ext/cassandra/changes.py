@@ -9,6 +9,8 @@ from inspect import signature
 from operator import attrgetter
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.ext.cassandra.delivery import said
 from conductorlite.ext.cassandra.partitions import (
     Asked,
@@ -29,8 +31,6 @@ from conductorlite.ext.cassandra.partitions import (
     workflow_from,
 )
 from conductorlite.ext.cassandra.rows import NEVER, Memory, SplitReads, held_queue, task_key
-from conductorlite.model import attrs
-from conductorlite.model.attrs import changed
 from conductorlite.model.decisions import Decision, EventKind, Message
 from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.model.executions import HistoryEvent, Task
@@ -159,8 +159,8 @@ class SplitWrites(SplitReads):
             raise InvariantBroken(f"{workflow_id}: rows contradict the store: {made.problem}")
         small = thin(decision)
         outgoing = small.outgoing
-        small = changed(
-            small, outgoing=changed(outgoing, removed=(*outgoing.removed, *made.freed), put=(*outgoing.put, *made.held))
+        small = attrs.evolve(
+            small, outgoing=attrs.evolve(outgoing, removed=(*outgoing.removed, *made.freed), put=(*outgoing.put, *made.held))
         )
         self._view.apply(marked(small, workflow.fence + 1))
         if decision.dropped or decision.renamed:
@@ -205,7 +205,7 @@ class SplitWrites(SplitReads):
                 self._extras.append((last, verb, given))
             else:
                 items, number = self.pending[last[0]].items, last[1]
-                items[number] = changed(items[number], beside=(*items[number].beside, text))
+                items[number] = attrs.evolve(items[number], beside=(*items[number].beside, text))
 
     def _asked(self) -> Iterator[tuple[tuple[str, int] | None, str, tuple[Any, ...]]]:
         """What was asked of the queue store, in order; with the item of a decision, unless its execution was removed after it."""
@@ -283,7 +283,7 @@ class SplitWrites(SplitReads):
         return Turn(
             workflow_id=workflow_id,
             expected=None if pending.before is None else pending.before.fence,
-            head=changed(pending.head, item=item_text(pending.items), turn=os.urandom(16).hex()),
+            head=attrs.evolve(pending.head, item=item_text(pending.items), turn=os.urandom(16).hex()),
             cells=tuple(pending.cells.values()),
         )
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.engine.holders import give_back_event
 from conductorlite.engine.invariants import slots_taken
 from conductorlite.ext.cassandra.partitions import (
@@ -23,7 +25,6 @@ from conductorlite.ext.cassandra.partitions import (
     workflow_from,
 )
 from conductorlite.ext.cassandra.rows import HELD
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Decision, Message, Outgoing, queue_prefix
 from conductorlite.model.errors import FencedOut
@@ -48,12 +49,12 @@ def carry_out(tx: WritingTransaction, item: Item) -> bool:
         if delivered(listed) >= item.fence:
             return False
         if listed.fence != row.fence:  # the queue store alone has raised it: parked, or given to another engine
-            row = changed(row, fence=listed.fence, parked=listed.parked, broken_turns=listed.broken_turns)
+            row = attrs.evolve(row, fence=listed.fence, parked=listed.parked, broken_turns=listed.broken_turns)
         if listed.owner != row.owner:
-            decision = changed(decision, outgoing=_moved(decision.outgoing, row.owner, listed.owner))
-            row = changed(row, owner=listed.owner)
-        decision = changed(decision, created=False)
-    _apply_merged(tx, changed(decision, workflow=row))
+            decision = attrs.evolve(decision, outgoing=_moved(decision.outgoing, row.owner, listed.owner))
+            row = attrs.evolve(row, owner=listed.owner)
+        decision = attrs.evolve(decision, created=False)
+    _apply_merged(tx, attrs.evolve(decision, workflow=row))
     for verb, given in item.beside:
         _BESIDE[verb](tx, *given)
     return True
@@ -67,7 +68,7 @@ def _moved(outgoing: Outgoing, old: str, new: str) -> Outgoing:
         named = not message.queue.startswith(HELD) and message.queue.startswith(before)
         return after + message.queue.removeprefix(before) if named else message.queue
 
-    return changed(outgoing, put=tuple(changed(message, queue=queue(message)) for message in outgoing.put))
+    return attrs.evolve(outgoing, put=tuple(attrs.evolve(message, queue=queue(message)) for message in outgoing.put))
 
 
 # -- what is written beside a decision -----------------------------------------------------------------------------------
@@ -112,8 +113,8 @@ def bring_up(
     known = 0 if listed is None else delivered(listed)
     if listed is None and items[0].decision.created and not again:
         first = items[0]
-        row = changed(first.decision.workflow, fence=first.fence - 1)
-        items[0] = changed(first, decision=changed(first.decision, workflow=row))
+        row = attrs.evolve(first.decision.workflow, fence=first.fence - 1)
+        items[0] = attrs.evolve(first, decision=attrs.evolve(first.decision, workflow=row))
     elif listed is None or known + len(items) < head.fence:
         _restore(tx, partitions, head, items)
     for item in items if listed is not None or not again else ():
@@ -135,7 +136,7 @@ def _restore(tx: WritingTransaction, partitions: Partitions, head: Head, items: 
     holder = None if row.idempotency_key is None else tx.key_holder(row.name, row.idempotency_key)
     other = None if holder is None else tx.workflow(holder)
     if other is not None and other.created_at > row.created_at:
-        row, holder = changed(row, idempotency_key=None), None
+        row, holder = attrs.evolve(row, idempotency_key=None), None
     shards = range(SHARDS + 1) if wide else (0,)
     asked = [Asked(workflow_id=workflow_id, shard=shard, entity=name) for name in ("far", "sent", "slot") for shard in shards]
     cells = [cell for found in partitions.read(asked) for cell in found if cell.text]
@@ -143,7 +144,7 @@ def _restore(tx: WritingTransaction, partitions: Partitions, head: Head, items: 
     children = partitions.heads([cell.key for cell in cells if cell.entity == "sent"])
     sent = [json.loads(cell.text or "") for cell in cells if cell.entity == "sent" and cell.key not in children]
     decision = Decision(
-        workflow=changed(row, fence=head.fence - 1),
+        workflow=attrs.evolve(row, fence=head.fence - 1),
         created=True,
         replaces=holder,
         externals=tuple(ExternalPayload(digest=digest, size=size, key=key) for digest, size, key in far),
@@ -166,7 +167,7 @@ def _apply_merged(tx: WritingTransaction, decision: Decision) -> None:
     try:
         tx.apply(decision)
     except FencedOut:
-        tx.apply(changed(decision, limits=tuple(_merged(tx, change) for change in decision.limits)))
+        tx.apply(attrs.evolve(decision, limits=tuple(_merged(tx, change) for change in decision.limits)))
 
 
 def _merged(tx: WritingTransaction, change: LimitChange) -> LimitChange:
@@ -176,7 +177,7 @@ def _merged(tx: WritingTransaction, change: LimitChange) -> LimitChange:
     put = {member.holder: member for member in change.put}
     stay = [member for member in tx.members(key) if member.holder not in change.gone and member.holder not in put]
     in_use, reserved = slots_taken([*stay, *put.values()])
-    limit = changed(
+    limit = attrs.evolve(
         stored,
         in_use=in_use,
         reserved=reserved,
@@ -185,7 +186,7 @@ def _merged(tx: WritingTransaction, change: LimitChange) -> LimitChange:
         span_ms=max(stored.span_ms, change.limit.span_ms),
         number=max(stored.number, change.limit.number),
     )
-    return changed(change, limit=limit)
+    return attrs.evolve(change, limit=limit)
 
 
 def put_back(tx: WritingTransaction, verb: str, said: list[Any]) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 from zlib import crc32
 
-from conductorlite.model import attrs
-from conductorlite.model.attrs import changed
+import attrs
+
 from conductorlite.model.canonical import EMPTY, ExternalPayload, Payload
 from conductorlite.model.decisions import Decision, Outgoing
 from conductorlite.model.executions import Task, Workflow
@@ -201,12 +201,12 @@ def delivered(listed: Workflow) -> int:
 
 def marked(decision: Decision, fence: int) -> Decision:
     """A thin decision whose row says which turn it was: the row's own fence is raised by the queue store alone, too."""
-    return changed(decision, workflow=changed(decision.workflow, variables=Payload.of({"turn": fence})))
+    return attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, variables=Payload.of({"turn": fence})))
 
 
 def thin(decision: Decision) -> Decision:
     """The part of a decision that the queue store is given."""
-    row = changed(decision.workflow, input=EMPTY, output=EMPTY, variables=EMPTY, task_to_domain=EMPTY)
+    row = attrs.evolve(decision.workflow, input=EMPTY, output=EMPTY, variables=EMPTY, task_to_domain=EMPTY)
     return Decision(
         workflow=row,
         created=decision.created,

@@ -8,6 +8,8 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.engine.turn_types import pages
 from conductorlite.ext.cassandra.partitions import (
     REMOVED,
@@ -21,8 +23,6 @@ from conductorlite.ext.cassandra.partitions import (
     task_from,
     workflow_from,
 )
-from conductorlite.model import attrs
-from conductorlite.model.attrs import changed
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Message
 from conductorlite.model.executions import HistoryEvent, Task, Workflow
@@ -158,8 +158,8 @@ class SplitReads:
         if listed is None or delivered(listed) < head.fence:
             self._behind.add(workflow_id)
         if listed is None:
-            return changed(row, fence=0)
-        return changed(row, fence=listed.fence, owner=listed.owner, parked=listed.parked, broken_turns=listed.broken_turns)
+            return attrs.evolve(row, fence=0)
+        return attrs.evolve(row, fence=listed.fence, owner=listed.owner, parked=listed.parked, broken_turns=listed.broken_turns)
 
     def _shards(self, workflow_id: str) -> bool | None:
         """Whether an execution is wide; None when there is none."""

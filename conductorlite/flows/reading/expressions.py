@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, cast
 
+import attrs
+
 from conductorlite.flows.build import Block, Reference
 from conductorlite.flows.flow import Flow, now
 from conductorlite.flows.reading.names import BUILTINS, Surroundings, is_constructor, is_environment, is_pure, typed_argument
@@ -37,7 +39,6 @@ from conductorlite.flows.reading.values import (
     tree_of,
 )
 from conductorlite.flows.tasks import TaskFunction
-from conductorlite.model import attrs
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.texts import did_you_mean

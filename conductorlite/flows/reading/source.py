@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import BuildError
 
 __all__ = ["FunctionNode", "Source", "source_of"]

@@ -15,6 +15,8 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
+import attrs
+
 from conductorlite.flows.build import Block, Reference, Step
 from conductorlite.flows.flow import Flow, human, receive, wait
 from conductorlite.flows.forms import enclosed
@@ -24,7 +26,6 @@ from conductorlite.flows.reading.names import bound_names
 from conductorlite.flows.reading.raising import class_name_of
 from conductorlite.flows.reading.values import CaughtError, Later, Maybe, Now, Slot, Value, later, path_of, shares_of, tree_of
 from conductorlite.flows.tasks import TaskFunction
-from conductorlite.model import attrs
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, TimeoutPolicy, WorkflowDef
 from conductorlite.model.errors import InvalidInput
 from conductorlite.plan.tree import walk

@@ -12,10 +12,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias, cast, get_args, get_origin
 
+import attrs
+
 from conductorlite.flows.build import Reference
 from conductorlite.flows.reading.sharing import SCALARS, known_shares, reference_shares, shares_of_tree
 from conductorlite.flows.schemas import fields_of, is_whole
-from conductorlite.model import attrs
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.typed import bare, field_kinds, is_record, is_union, plain
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
+import attrs
+
 from conductorlite.language.expressions.expression import CompiledExpression, compile_expression, javascript_of
 from conductorlite.language.expressions.fields import GENERATOR
 from conductorlite.language.expressions.keys import input_key
 from conductorlite.language.values import SAFE_LIMIT, AtOnce, Json
-from conductorlite.model import attrs
 from conductorlite.model.definitions import PYTHON_KEY
 from conductorlite.model.errors import InvalidExpression
 from conductorlite.model.scalars import shown

@@ -12,13 +12,14 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 from conductorlite.language.expressions.budget import Budget, BudgetSpent
 from conductorlite.language.expressions.closures import Run, compile_closure
 from conductorlite.language.expressions.grammar import check, kind_of
 from conductorlite.language.expressions.operations import Raised
 from conductorlite.language.expressions.texts import parsed, text_of_node
 from conductorlite.language.values import Json
-from conductorlite.model import attrs
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, TakesLong
 from conductorlite.model.later import functions
 from conductorlite.model.texts import REASON_LENGTH, printable

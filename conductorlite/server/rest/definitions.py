@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.codec import several_from_json
 from conductorlite.model.definitions import TaskDef, WorkflowDef
 from conductorlite.model.errors import DefinitionNotFound, InvalidDefinition

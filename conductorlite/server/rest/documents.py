@@ -15,7 +15,8 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import Semantics, TaskDef, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.documents import task_to_json, workflow_to_json
 from conductorlite.model.errors import InvalidInput

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.codec import structured
 from conductorlite.model.definitions import StartWorkflowRequest, TaskType

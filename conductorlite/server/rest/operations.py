@@ -18,7 +18,8 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec, Union, get_args, get_origin, get_type_hints
 from urllib.parse import parse_qsl, unquote
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.codec import document_of
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, ScheduleNotFound
 from conductorlite.model.scalars import camel_case, json_names

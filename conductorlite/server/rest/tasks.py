@@ -7,9 +7,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any, Final
 
+import attrs
+
 from conductorlite.engine.control import blocking_task
 from conductorlite.engine.polling import Asker
-from conductorlite.model import attrs
 from conductorlite.model.canonical import present
 from conductorlite.model.codec import structured
 from conductorlite.model.decisions import queue_name

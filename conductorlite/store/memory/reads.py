@@ -11,7 +11,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Event, Message, MessageKey, queue_prefix
 from conductorlite.model.errors import FencedOut

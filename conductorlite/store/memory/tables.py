@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvariantBroken

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.model import attrs
-from conductorlite.model.attrs import changed
+import attrs
+
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing, Renamed
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
 from conductorlite.model.executions import PollData, Task, TaskLog, Workflow, stored_task, stored_workflow
@@ -132,7 +132,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         if stored is not None and stored.ended_at and self._store.feeds:
             self._pend(workflow_id)
         if decision.created and self._store.counters["removed"]:
-            thin = changed(thin, fence=thin.fence + self._store.counters["removed"])
+            thin = attrs.evolve(thin, fence=thin.fence + self._store.counters["removed"])
         # A turn never changes whose an execution is.
         self._put_workflow(stored, thin if stored is None or stored.owner == thin.owner else attrs.evolve(thin, owner=stored.owner))
 
@@ -201,7 +201,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
             store.drop(execution.mail_keys, (old.topic, old.key))
         if old is not None and old.receiver is None:
             store.discard(execution.unreceived[old.topic], (number,))
-        store.put(execution.mailbox, number, changed(message, value=message.value.stored()))
+        store.put(execution.mailbox, number, attrs.evolve(message, value=message.value.stored()))
         store.put(execution.mail_keys, place, number)
         if message.receiver is None:
             store.add(_ordered(execution.unreceived, message.topic), (number,))
@@ -295,7 +295,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
     def _release_held(self, execution: Execution, at: int) -> None:
         for event_id in list(execution.held):
             event = execution.inbox[event_id]
-            self._put_event(changed(event, due_at=max(event.due_at, at), held=False))
+            self._put_event(attrs.evolve(event, due_at=max(event.due_at, at), held=False))
 
     def _drop_event(self, execution: Execution, event_id: str) -> None:
         event = execution.inbox.get(event_id)
@@ -327,7 +327,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         if old is not None:
             self._unlist(execution, old)
         if not event.stored or event.owner != owner:
-            event = changed(event, stored=True, owner=owner)
+            event = attrs.evolve(event, stored=True, owner=owner)
         store.note((inbox, event_id, MISSING if old is None else old))
         inbox[event_id] = event
         if event.held:
@@ -411,7 +411,7 @@ class MemoryWrites(MemoryReads, LimitWrites, TableWrites):
         if reason is not None:
             for event in list(self._of(workflow_id).inbox.values()):
                 if not event.held:
-                    self._put_event(changed(event, held=True))
+                    self._put_event(attrs.evolve(event, held=True))
 
     def release(self, workflow_id: str, now: int) -> None:
         self.park(workflow_id, 0, None)

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision, Event, Message, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, StorageCorrupt

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.errors import (
     ConductorliteError,
     EngineClosed,

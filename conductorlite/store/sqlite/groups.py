@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.decisions import Decision, MessageKey
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.changes import Known, Others, SQLiteWrites

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.decisions import queue_prefix
 from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Task

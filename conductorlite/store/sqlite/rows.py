@@ -20,7 +20,8 @@ from functools import lru_cache, wraps
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.definitions import Semantics

@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.store.sqlite.rows import (
     EVENT_COLUMNS,
     MAILBOX_COLUMNS,

@@ -17,7 +17,8 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event
 from conductorlite.model.errors import FencedOut, InvalidInput, InvariantBroken, StorageCorrupt

@@ -7,7 +7,8 @@ import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing
 from conductorlite.model.errors import InvariantBroken, KeyTaken

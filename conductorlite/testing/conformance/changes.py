@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import attrs
 import pytest
 
-from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Renamed
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.store.ports import Backend, ReadingTransaction

@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import attrs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus

@@ -8,9 +8,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Final, TypeVar, get_args, get_origin
 
+import attrs
 import pytest
 
-from conductorlite.model import attrs
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Outgoing, Renamed
 from conductorlite.model.definitions import Semantics

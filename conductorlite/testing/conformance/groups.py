@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Any, TypeVar
 
+import attrs
 import pytest
 
-from conductorlite.model import attrs
 from conductorlite.model.canonical import digest
 from conductorlite.model.decisions import Decision, EventKind, Outgoing
 from conductorlite.model.errors import FencedOut, InvariantBroken

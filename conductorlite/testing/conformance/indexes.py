@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import final
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductorlite.model import attrs
 from conductorlite.model.canonical import Payload
 from conductorlite.model.errors import EngineClosed, StorageCorrupt
 from conductorlite.model.threads import Mutex

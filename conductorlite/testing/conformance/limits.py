@@ -8,11 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Outgoing
 from conductorlite.model.errors import FencedOut
 from conductorlite.model.executions import Workflow

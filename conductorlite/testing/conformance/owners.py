@@ -16,9 +16,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import attrs
 import pytest
 
-from conductorlite.model import attrs
 from conductorlite.model.decisions import Decision, Outgoing
 from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.model.executions import Task

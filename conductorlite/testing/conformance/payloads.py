@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
+import attrs
 import pytest
 
-from conductorlite.model import attrs
 from conductorlite.model.canonical import ExternalPayload
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import FencedOut, InvalidInput, PayloadLost

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.decisions import Message
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import Task

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import EMPTY
 from conductorlite.model.decisions import DEADLINES, TIMERS, Event, Message
 from conductorlite.model.executions import Task, Workflow

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidInput

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.store.memory.rows import Store
 

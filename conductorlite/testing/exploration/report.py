@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from keyword import iskeyword
 from typing import Any, Final
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.pickling import Portable
 from conductorlite.model.texts import span_in_words
 

@@ -14,10 +14,11 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Final
 
+import attrs
+
 from conductorlite.decide.changeset.reader import Bounds
 from conductorlite.engine.config import EngineConfig
 from conductorlite.ext.sinks import event_worker
-from conductorlite.model import attrs
 from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.definitions import TaskType

@@ -21,7 +21,8 @@ from functools import partial
 from itertools import count
 from typing import Any, Final, NamedTuple
 
-from conductorlite.model import attrs
+import attrs
+
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidInput, InvariantBroken
 from conductorlite.model.policies import derive_id
