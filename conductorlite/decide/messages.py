@@ -24,7 +24,7 @@ from conductorlite.model.executions import HistoryKind, Task, Workflow, printed_
 from conductorlite.model.later import functions
 from conductorlite.model.mailbox import DEFAULT_TOPIC, MAX_BATCH, MAX_MESSAGES, WorkflowMessage, signal_topic, topic_of
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.model.texts import instant_text
+from conductorlite.model.texts import did_you_mean, instant_text
 from conductorlite.plan.compile import Node, Plan, split_ref
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def why_unreachable(
     if workflow.compensating is not None:
         return "the workflow is being compensated, and comes to no further task of its flow"
     begun = {row.ref: row for row in rows}
-    why = f"the definition has no task {ref!r}"
+    why = f"the definition has no task {ref!r}{did_you_mean(ref, plan_of(()).nodes)}"
     for grafts in dict.fromkeys([(), *(row.grafts for row in rows if row.live)]):
         plan = plan_of(grafts)
         base, at = split_ref(plan, ref)

@@ -6,7 +6,7 @@ is not looked at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -38,7 +38,8 @@ def wrong_argument(method: Callable[..., Any], face: object, given: Sequence[Any
         if type(value) is int and "int" in names and not -_LARGEST <= value <= _LARGEST:
             return f"{name} is {printable(value, 80)}, which is out of range"
         if not _is_of(value, names, method.__globals__):
-            return f"{name} is {printable(repr(value), 80)}, and not {' or '.join(_WORDS.get(one, one) for one in names)}"
+            wanted = " or ".join(_WORDS.get(one, one) for one in names)
+            return f"{name} is {printable(repr(value), 80)}, and not {wanted}{_of_a_flow(value, names)}"
     return None
 
 
@@ -55,3 +56,13 @@ def _reads_text(name: str, known: Mapping[str, object]) -> bool:
     """Whether a text may stand for a value of a type: for a member of an enumeration, and for what is not known here."""
     kind = known.get(name)
     return name not in _WORDS and (not isinstance(kind, type) or issubclass(kind, Enum))
+
+
+def _of_a_flow(value: Any, names: Collection[str]) -> str:
+    """What to write where a flow was given in place of something that it has."""
+    value = value[0] if isinstance(value, tuple) and value else value
+    if not hasattr(value, "starting"):
+        return ""
+    if "WorkflowSchedule" in names:
+        return f": {value.name}.schedule(…) makes one"
+    return ": give its `.definition`, or the flow to the engine, Engine(workers=[…])" if "WorkflowDef" in names else ""

@@ -46,6 +46,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import Workflow
 from conductorlite.model.handlers import EventHandler
 from conductorlite.model.scalars import MAX_NESTING
+from conductorlite.model.texts import did_you_mean
 from conductorlite.model.threads import Cache
 from conductorlite.plan.compile import Plan, compile_plan, known_plan
 from conductorlite.plan.tree import CHOOSES, OPERATOR_TYPES, TreePosition, changed_branches, holds_tasks
@@ -181,6 +182,8 @@ class Registry:
 
     def register(self, definitions: Sequence[WorkflowDef | TaskDef], *, overwrite: bool) -> None:
         """Register definitions, all or none; raises InvalidDefinition and AlreadyExists."""
+        if any(hasattr(definition, "starting") for definition in definitions):
+            raise TypeError("a flow is no definition")  # the face says which argument it is
         found = [self._examined(definition) for definition in definitions]
         problems = [problem for of_one, _ in found for problem in of_one if problem.severity == "error"]
         if problems:
@@ -417,6 +420,11 @@ def registered(view: ReadingTransaction, name: str, version: int | None) -> str:
     """The text of a registered definition, the highest version by default; raises DefinitionNotFound."""
     text = view.workflow_def(name, version)
     if text is None:
+        known = view.workflow_defs()
+        if any(one == name for one, _ in known):
+            versions = ", ".join(str(number) for one, number in known if one == name)
+            raise DefinitionNotFound(f"no workflow {name!r} version {version} is registered; there is version {versions}")
         which = f"workflow {name!r}" if version is None else f"workflow {name!r} version {version}"
-        raise DefinitionNotFound(f"no {which} is registered")
+        said = did_you_mean(name, sorted({one for one, _ in known}))
+        raise DefinitionNotFound(f"no {which} is registered{said or '; register it, or give the engine its flow: workers=[…]'}")
     return text

@@ -16,7 +16,7 @@ import attrs
 
 from conductorlite.engine.config import EngineConfig, Part, Service
 from conductorlite.engine.control import Control
-from conductorlite.engine.logs import log_schedule
+from conductorlite.engine.logs import log_definition, log_schedule
 from conductorlite.engine.occurrences import ScheduleStep, id_of, input_of, noted, started, step, waits_for_an_end, wakes_at
 from conductorlite.engine.schedule_records import RECORDS, page_of_records, remove_records, write_records
 from conductorlite.engine.turn_types import ExtraWrite, stored_pages
@@ -52,7 +52,7 @@ from conductorlite.model.schedules import (
     progress_from_text,
     progress_to_text,
 )
-from conductorlite.model.texts import Instant, as_text, member_of, to_instant
+from conductorlite.model.texts import Instant, as_text, did_you_mean, member_of, to_instant
 from conductorlite.model.threads import Cache
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ScheduleRow
@@ -223,6 +223,12 @@ class Schedules(Service):
         for _ in range(_TRIES):
             with self._backend.reading() as view:
                 row = view.schedule(schedule.name)
+                request = schedule.start_workflow_request
+                is_absent = request.workflow_def is None and view.workflow_def(request.name, None) is None
+                known = view.workflow_defs() if is_absent else ()
+            if is_absent:
+                said = did_you_mean(request.name, sorted({name for name, _ in known}))
+                log_definition(schedule.name, f"the schedule starts workflow {request.name!r}, which is not registered yet{said}")
             if row is not None and row.text == text:
                 return _status(row)
             now = self._clock.now()

@@ -44,7 +44,7 @@ from conductorlite.model.threads import cached_property
 from conductorlite.model.typed import Reader, plain, reader, refusal
 from conductorlite.plan.findings import is_expression
 from conductorlite.plan.tree import walk
-from conductorlite.runtime.registry import AnswerProblem, Workers, own_name, refuse_uncarried
+from conductorlite.runtime.registry import AnswerProblem, Workers, defined_at, own_name, refuse_decorated, refuse_uncarried
 
 if TYPE_CHECKING:
     from conductorlite.model.schedules import WorkflowSchedule
@@ -122,7 +122,7 @@ class Flow(Shared, Generic[P, R]):
         with needed(build):
             output, wrapped = self._output(build, self._result(build, given))
         if not build.block.tasks and "tasks" not in self._fields:
-            raise BuildError(f"{name}: calls no task")
+            raise BuildError(f"{name}: calls no task: call functions decorated with @task in {defined_at(self.function)}")
         defaults = {key: plain(one.default) for key, one in parameters.items() if one.default is not one.empty}
         made = {
             "input_parameters": tuple(parameters),
@@ -222,7 +222,12 @@ class Flow(Shared, Generic[P, R]):
 
     def starting(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The arguments with which `Engine.start` starts the definition; raises BuildError for wrong ones."""
-        given = plain(called_as(self.definition.name, self._signature, args, kwargs))
+        name = self.definition.name
+        for option in kwargs.keys() & start_options() - self._signature.parameters.keys():
+            raise BuildError(
+                f"{name}: there is no argument {option!r}; an option of the start is said before: {name}.options({option}=…)"
+            )
+        given = plain(called_as(name, self._signature, args, kwargs))
         return {"workflow": self.definition, "input": given, **self._starting}
 
     def check(self, given: Mapping[str, Any]) -> None:
@@ -234,7 +239,8 @@ class Flow(Shared, Generic[P, R]):
         for name, one in self._signature.parameters.items():
             value, required = given.get(name), one.default is one.empty
             if name not in given and required:
-                problems.append(f"{name}: is missing")
+                others = [key for key in given if key not in self._signature.parameters]
+                problems.append(f"{name}: is missing{f'; there is no parameter {others[0]!r}' if others else ''}")
             elif name in self._readers and (value is not None or required):
                 try:
                     self._readers[name](value, name)
@@ -245,7 +251,11 @@ class Flow(Shared, Generic[P, R]):
 
     def read(self, output: Mapping[str, Any]) -> R:
         """An execution's output as what the function returns; raises InvalidInput that names each field which does not fit."""
-        return cast(R, read_output(self._returns, output, whole=self.gives_whole))
+        try:
+            return cast(R, read_output(self._returns, output, whole=self.gives_whole))
+        except InvalidInput as error:
+            where = f"what {defined_at(self.function)} returned is not of its annotation"
+            raise InvalidInput(f"flow {self._fields['name']!r}: {error}: {where}") from None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Add the flow to the flow that is being built, as a SUB_WORKFLOW; raises BuildError outside of one."""
@@ -438,11 +448,13 @@ def flow(
     known = {field.name for field in attrs.fields(WorkflowDef)}
     for field in fields:
         if field not in known:
-            raise InvalidInput(f"flow: there is no option {field!r}{did_you_mean(field, known)}")
+            said = did_you_mean(field, ("name", "version", "timeout", "check", "by_calls", *known))
+            raise InvalidInput(f"flow: there is no option {field!r}{said}")
     if timeout is not None:
         fields["timeout_ms"] = to_span(timeout)
 
     def made(function: Callable[..., Any]) -> Flow[..., Any]:
+        refuse_decorated(function, "@flow")
         own: dict[str, Any] = {"name": own_name(function) if name is None else name, "version": version}
         text = inspect.getdoc(function)
         if text and "description" not in fields:

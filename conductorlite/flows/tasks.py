@@ -23,7 +23,7 @@ from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Span, did_you_mean, to_span
 from conductorlite.model.typed import plain
 from conductorlite.runtime.engine import Engine, Run
-from conductorlite.runtime.registry import Workers, own_name, signature
+from conductorlite.runtime.registry import Workers, own_name, refuse_decorated, signature
 
 if TYPE_CHECKING:
     from conductorlite.runtime.aio import AsyncEngine, AsyncRun
@@ -155,6 +155,9 @@ class TaskFunction(Shared, Generic[P, R]):
         self._options = options or Options()
         self._signature = _of_inputs(function)
         self._takes = signature(function)
+        for one in self._signature.parameters.values():
+            if one.kind is one.VAR_POSITIONAL:
+                raise InvalidInput(f"task {task_type!r}: {one} cannot be an input of a task: its inputs have names")
         #: The parameter that gets the task's whole input, a record.
         self._whole = self._takes.whole
         #: The definitions of the task alone, by the inputs that it is given.
@@ -459,6 +462,7 @@ def task(
     given = {key: value for key, value in fields.items() if value is not None}
 
     def made(function: Callable[..., Any]) -> TaskFunction[..., Any]:
+        refuse_decorated(function, "@task")
         task_type = name or own_name(function)
         if check:
             given["input_schema"] = input_schema(task_type, function, nulls=True)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec, TypeVar, overload
 
 from conductorlite.engine.admin import BulkReport, EngineShare, RepairReport
 from conductorlite.engine.config import OF_AN_ENGINE, EngineConfig, one_process
@@ -870,6 +870,11 @@ class AsyncEngine:
         """
         async with self._bridge.background():
             yield
+
+    def __enter__(self) -> NoReturn:
+        raise TypeError("an AsyncEngine is entered by `async with`; `with` is for conductorlite.Engine")
+
+    __exit__ = __enter__
 
     async def __aenter__(self) -> AsyncEngine:
         return self

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, ParamSpec, TypeVar, cast, overload
 
 from conductorlite.engine.config import EngineConfig, one_process, refuse_forked, refuse_handlers
 from conductorlite.engine.keys import checked_strategy
@@ -24,7 +24,7 @@ from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
 from conductorlite.model.threads import clean_up
 from conductorlite.runtime.loop import Driver, output_of, wait_until
-from conductorlite.runtime.registry import HasId, HasWorkers, Runnable, Startable, all_workers, id_of
+from conductorlite.runtime.registry import HasId, HasWorkers, Runnable, Startable, all_workers, id_of, not_startable
 from conductorlite.runtime.signals import Leaving
 from conductorlite.store.places import on_queue
 from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock, PayloadStorage, SecretProvider
@@ -336,8 +336,7 @@ class Engine(Verbs, InNotebook):
         if isinstance(workflow, str | WorkflowDef):
             return Run(self, self._start(awaited, workflow, *args, **{**usual, **options}))
         if not hasattr(workflow, "starting"):
-            alone = ": run_task() starts a task alone" if hasattr(workflow, "alone") else ""
-            raise InvalidInput(f"start() takes a flow, a definition or a registered name, not {workflow!r:.80}{alone}")
+            raise InvalidInput(f"start() takes a flow, a definition or a registered name, not {not_startable(workflow)}")
         given = workflow.starting(*args, **options)
         self.workers.adopt(workflow)
         if workflow.definitions:
@@ -392,7 +391,8 @@ class Engine(Verbs, InNotebook):
         strategy says otherwise; what has ended stays as it is. Raises BuildError for wrong arguments, and as `start` does.
         """
         if not hasattr(task, "alone"):
-            raise InvalidInput(f"run_task() takes a function that is decorated with @task, not {task!r:.80}")
+            said = ": start() starts a flow" if hasattr(task, "starting") else ""
+            raise InvalidInput(f"run_task() takes a function that is decorated with @task, not {task!r:.80}{said}")
         return self._begun(task.alone, args, options)
 
     def start_many(
@@ -632,6 +632,11 @@ class Engine(Verbs, InNotebook):
 
     def __enter__(self) -> Engine:
         return self
+
+    def __aenter__(self) -> NoReturn:
+        raise TypeError("an Engine is entered by `with`; `async with` is for conductorlite.AsyncEngine")
+
+    __aexit__ = __aenter__
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         clean_up(error, "closing an engine", self.close)

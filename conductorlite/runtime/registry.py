@@ -750,6 +750,8 @@ def all_workers(given: HasWorkers | Iterable[HasWorkers] | None) -> Workers:
     """One set of what is given wherever workers are: a set, a flow, a task function, or several of these; raises AlreadyExists."""
     if isinstance(given, Workers):
         return given
+    if isinstance(given, str):
+        raise InvalidInput(_no_workers(given))
     several: Iterable[HasWorkers] = () if given is None else given if isinstance(given, Iterable) else (given,)
     return Workers().include(*several)
 
@@ -766,7 +768,24 @@ def _no_workers(given: object) -> str:
     """What to say of something that is given as workers and has none."""
     if isinstance(given, FunctionType):
         return f"{given.__name__!r} is a plain function ({defined_at(given)}); decorate it with @task or @flow"
-    return f"workers are Workers, tasks and flows, not {given!r:.80}"
+    itself = ": give the function itself, not its name" if isinstance(given, str) else ""
+    return f"workers are Workers, tasks and flows, not {given!r:.80}{itself}"
+
+
+def refuse_decorated(function: Any, decorator: str) -> None:
+    """Raise InvalidInput where what a decorator is given is a task or a flow already."""
+    if isinstance(getattr(function, "workers", None), Workers):
+        kind = "a flow" if hasattr(function, "starting") else "a task"
+        raise InvalidInput(f"{defined_at(function.function)} is {kind} already: remove {decorator}")
+
+
+def not_startable(given: object) -> str:
+    """What to say of something that `start` is given and that cannot be started."""
+    if hasattr(given, "alone"):
+        return f"{given!r:.80}: run_task() starts a task alone"
+    if isinstance(given, FunctionType):
+        return f"the plain function {defined_at(given)}: decorate it with @flow"
+    return f"{given!r:.80}"
 
 
 def _task_def(name: str, options: dict[str, Any]) -> TaskDef:

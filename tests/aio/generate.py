@@ -111,6 +111,11 @@ _FOOT: Final = '''
         async with self._bridge.background():
             yield
 
+    def __enter__(self) -> NoReturn:
+        raise TypeError("an AsyncEngine is entered by `async with`; `with` is for conductorlite.Engine")
+
+    __exit__ = __enter__
+
     async def __aenter__(self) -> AsyncEngine:
         return self
 

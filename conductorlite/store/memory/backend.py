@@ -133,7 +133,7 @@ class MemoryBackend:
         holder: Any = self._mutex.enter(block)
         if holder is block:
             if self._closed:
-                raise EngineClosed("the memory backend was closed")
+                raise EngineClosed("the engine was closed, and its store in memory with it; use it inside its `with` block")
             if self._store.undo_log:
                 self._store.undo()  # what one left that was interrupted twice
         found: _Reading | _Writing = holder

@@ -72,7 +72,7 @@ class Connections:
 
     def _check_open(self, *, closing: bool = False) -> None:
         if self._closed:
-            raise EngineClosed(f"{self.path}: the backend was closed")
+            raise EngineClosed(f"{self.path}: the engine was closed, and its store with it; open another one")
         if os.getpid() != self._pid:
             raise EngineClosed(f"{self.path}: the process was forked after the backend was opened; open one in the child process")
         if self._files.problem and not closing:

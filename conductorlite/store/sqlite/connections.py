@@ -67,7 +67,7 @@ _MEANING: Final[dict[int, tuple[type[ConductorliteError], str]]] = {
     sqlite3.SQLITE_CORRUPT: (StorageCorrupt, "the database is damaged"),
     sqlite3.SQLITE_NOTADB: (StorageCorrupt, "this is not a SQLite database"),
     sqlite3.SQLITE_CONSTRAINT: (InvariantBroken, "rows contradict the store"),
-    sqlite3.SQLITE_MISUSE: (EngineClosed, "the backend was closed"),
+    sqlite3.SQLITE_MISUSE: (EngineClosed, "the engine was closed, and its store with it; open another one"),
 }
 
 #: What SQLite, and Python's module for it, say without a code of their own about a file that is not as it was made.
@@ -147,7 +147,7 @@ def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> Conducto
         return StorageCorrupt(f"{path}: the database is damaged (a text is not UTF-8: {error})")
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if code is None and "closed" in str(error):  # raised by the sqlite3 module itself, without a code
-        return EngineClosed(f"{path}: the backend was closed")
+        return EngineClosed(f"{path}: the engine was closed, and its store with it; open another one")
     code = code or 0
     kind, meaning = _MEANING.get(code) or _MEANING.get(code & 0xFF, (StorageError, "the database could not be used"))
     if code & 0xFF == sqlite3.SQLITE_CANTOPEN and _is_out_of_files():
