@@ -9,34 +9,25 @@ from typing import Any, Concatenate, Final, ParamSpec
 
 import attrs
 
-from conductorlite.engine.config import EngineConfig, checked_name
+from conductorlite.engine.audits import Audits, archived_ids, stored_ids
+from conductorlite.engine.config import EngineConfig, Service, checked_name
 from conductorlite.engine.control import Control
 from conductorlite.engine.index_feed import IndexHealth
-from conductorlite.engine.invariants import ExecutionAudit, Finding, findings, limit_findings
-from conductorlite.engine.queries import Queries, with_texts
-from conductorlite.engine.records import record_findings, relation_findings
-from conductorlite.engine.registered import archived_findings, registered_findings
-from conductorlite.engine.repairs import limit_repaired, repaired
-from conductorlite.engine.retention import Retention, below, definitions_of, first_row
+from conductorlite.engine.invariants import Finding
+from conductorlite.engine.queries import Queries
+from conductorlite.engine.retention import PruneReport, Retention, below, definitions_of, first_row
 from conductorlite.engine.search import Search
-from conductorlite.engine.turn_types import execution_pages, messages_to, missing, pages, stored_pages, unarchived
+from conductorlite.engine.turn_types import execution_pages, pages, unarchived
 from conductorlite.engine.turns import Turns
-from conductorlite.model.decisions import Message, queue_prefix
+from conductorlite.model.decisions import queue_prefix
 from conductorlite.model.documents import export_to_json
 from conductorlite.model.errors import (
     ConductorliteError,
-    ExecutionNotFound,
     InvalidInput,
-    InvariantBroken,
-    PayloadLost,
-    PayloadUnavailable,
-    StorageCorrupt,
-    StorageReplaced,
 )
-from conductorlite.model.executions import AgendaEntry, HistoryEvent, HistoryKind, Workflow, frozen_workflow
-from conductorlite.model.limits import Member
+from conductorlite.model.executions import AgendaEntry, HistoryEvent, Workflow, frozen_workflow
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.texts import member_of
+from conductorlite.model.texts import Span, member_of
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter, Sizes
 
@@ -62,18 +53,6 @@ class EngineShare:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class RepairReport:
-    """What `Engine.admin.repair` did, and what is left: findings whose text says what was done, and those `check` still has."""
-
-    done: tuple[Finding, ...]
-    left: tuple[Finding, ...]
-
-
-#: Lines of the journal whose payload says what has become of rows.
-_RECORDING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)
-
-
-@attrs.frozen(kw_only=True, slots=True)
 class BulkReport:
     """What became of a verb on many executions: those it was done to, and the error of each other one, by id."""
 
@@ -81,7 +60,15 @@ class BulkReport:
     failed: Mapping[str, ConductorliteError] = attrs.field(factory=dict)
 
 
-class Admin(Retention):
+@attrs.frozen(kw_only=True, slots=True)
+class RepairReport:
+    """What `Engine.admin.repair` did, and what is left: findings whose text says what was done, and those `check` still has."""
+
+    done: tuple[Finding, ...]
+    left: tuple[Finding, ...]
+
+
+class Admin(Service):
     """Verbs on the store as a whole: what is in it, whether it is sound, copies, archive and index; whose executions are whose."""
 
     def __init__(
@@ -91,12 +78,14 @@ class Admin(Retention):
         queries: Queries,
         control: Control,
         searching: Search,
+        audits: Audits,
         running: Callable[[], Iterable[AgendaEntry]],
+        *,
         documents_beside: bool,
     ) -> None:
-        super().__init__(turns, config, queries)
-        self._control = control
-        self._searching = searching
+        super().__init__(turns, config)
+        self._queries, self._control, self._searching, self._audits = queries, control, searching, audits
+        self._retention = Retention(turns, config, queries)
         #: What running workers will report.
         self._running = running
         #: Whether documents past the soft barrier are stored where the backend puts them by default.
@@ -105,9 +94,7 @@ class Admin(Retention):
     def workflow_ids(self, status: WorkflowStatus | None = None) -> Iterator[str]:
         """Ids of all executions, or of those in one status, in ascending order; raises InvalidInput for a status that is none."""
         status = None if status is None else member_of(WorkflowStatus, status, "status")
-        return chain.from_iterable(
-            stored_pages(self._backend, lambda view, after, size: view.workflow_ids(status, after, size), "", str)
-        )
+        return stored_ids(self._backend, status)
 
     def correlated(self, name: str, correlation_id: str, *, include_closed: bool = False) -> list[Workflow]:
         """The executions of a workflow with a correlation id, newest first: those RUNNING, or with `include_closed` all.
@@ -231,107 +218,7 @@ class Admin(Retention):
         whether it agrees (`the_index_agrees`), archived executions included; not what is still to be indexed, nor while it is
         built. An empty list is a healthy store. `repair` sets right what it can. Raises ExecutionNotFound.
         """
-        found: list[Finding] = []
-        if workflow_id is None:
-            found += [Finding(law="the_store_is_sound", workflow_id="", text=text) for text in self._backend.faults()]
-        if workflow_id is not None:
-            found += self._execution_findings(workflow_id)
-        for one in self.workflow_ids() if workflow_id is None else ():
-            try:
-                found += self._execution_findings(one)
-            except ExecutionNotFound as error:  # an index that does not agree with its table, or it was removed meanwhile
-                if one in self.workflow_ids():
-                    found.append(Finding(law="rows_can_be_read", workflow_id=one, text=f"it is listed, and {error}"))
-        if workflow_id is None:
-            found += self._limits_broken()
-            with self._backend.reading() as view:
-                found += registered_findings(view)
-            for one in self.archived_ids():
-                with self._backend.reading() as view:
-                    found += archived_findings(view, one)
-        return [*found, *self._searching.compared(workflow_id)]
-
-    def _broken_laws(self) -> list[Finding]:
-        """What of `check` an engine may break that nobody's damage has helped: for a store that only this process has written."""
-        found: list[Finding] = []
-        for one in self.workflow_ids():
-            with self._backend.reading() as view:
-                found += [] if self._unarchived(view, one) else findings(self._audit(view, one))
-        return [*found, *self._limits_broken(), *self._searching.compared(None)]
-
-    def _limits_broken(self) -> list[Finding]:
-        """What does not hold of limits, and of what is offered."""
-        found: list[Finding] = []
-        for limit in self._limits():
-            with self._backend.reading() as view:
-                members = view.members(limit)
-                found += limit_findings(view.line(limit, 0).limit, members)
-                gone = [f"{holder} has a place, and its execution is gone" for holder in sorted(stale_holders(view, members))]
-                found += [Finding(law="slots_are_counted_and_used", workflow_id=limit, text=text) for text in gone]
-        with self._backend.reading() as view:
-            texts = [(one.workflow_id, f"queue {one.queue!r} offers {one.task_id!r}, a task that is gone") for one in orphans(view)]
-        return [*found, *(Finding(law="nothing_of_the_ended", workflow_id=one, text=text) for one, text in texts)]
-
-    def _execution_findings(self, workflow_id: str) -> list[Finding]:
-        """What is wrong with one execution; that it cannot be read is one thing more."""
-        with self._backend.reading() as view:
-            try:
-                if self._unarchived(view, workflow_id):
-                    return []
-                audit = self._audit(view, workflow_id)
-                return [
-                    *findings(audit),
-                    *record_findings(audit),
-                    *relation_findings(view, audit),
-                    *self._lost_documents(view, workflow_id),
-                ]
-            except ConductorliteError as error:
-                if not isinstance(error, StorageCorrupt) or isinstance(error, StorageReplaced):
-                    raise
-                text = str(error)
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
-                text = f"rows contradict each other ({type(error).__name__}: {error})"
-        return [Finding(law="rows_can_be_read", workflow_id=workflow_id, text=text)]
-
-    def _lost_documents(self, view: ReadingTransaction, workflow_id: str) -> Iterator[Finding]:
-        """Documents of an execution that are not what was put there; only where they stand beside the store, for each is read."""
-        for external in view.externals(workflow_id, None).values() if self._documents_beside else ():
-            try:
-                self._turns.lookups.payload_store.text(external)
-            except (PayloadLost, PayloadUnavailable) as error:
-                yield Finding(law="documents_are_stored", workflow_id=workflow_id, text=str(error))
-
-    def _limits(self) -> Iterator[str]:
-        found = stored_pages(self._backend, lambda view, after, size: view.limits(after, size), "", lambda limit: limit.key)
-        return (limit.key for page in found for limit in page)
-
-    def _unarchived(self, view: ReadingTransaction, workflow_id: str) -> bool:
-        """Whether an execution is archived, so that no law is about it; raises StorageCorrupt when it cannot be read."""
-        return view.workflow(workflow_id) is None and view.archived(workflow_id) is not None and bool(unarchived(view, workflow_id))
-
-    def _audit(self, view: ReadingTransaction, workflow_id: str) -> ExecutionAudit:
-        row = view.workflow(workflow_id)
-        if row is None:
-            raise missing(view, workflow_id)
-        attempts = view.attempts(workflow_id)
-        history = view.history(workflow_id)
-        texts = self._queries.texts(view, workflow_id, (line.payload for line in history if line.kind in _RECORDING))
-        messages = (view.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
-        return ExecutionAudit(
-            workflow=row,
-            plan=self._turns.lookups.plans.plan(view, row),
-            extended={chain: self._turns.lookups.plans.extended(view, row, chain) for chain in {task.grafts for task in attempts}},
-            attempts=tuple(attempts),
-            inbox=tuple(view.inbox(workflow_id)),
-            mailbox=messages_to(view, workflow_id),
-            members=view.members_of(workflow_id),
-            messages=tuple(message for message in messages if message is not None),
-            history=tuple(with_texts(history, texts)),
-            undelivered=any(
-                workflow_id in (item.workflow_id, *(event.workflow_id for event in item.outgoing.posted))
-                for item in view.outbox(10_000)
-            ),
-        )
+        return self._audits.check(workflow_id)
 
     def engines(self) -> list[EngineShare]:
         """The engines that have executions or schedules of their own, in order of names; whether they live is not known."""
@@ -376,65 +263,8 @@ class Admin(Retention):
         Statuses, outputs and the journal are never touched: what is wrong with those is left, and listed. Each execution is
         set right in a commit of its own, and may be driven meanwhile. Raises ExecutionNotFound.
         """
-        done: list[Finding] = []
-        if workflow_id is None:
-            done += self._indexes_rebuilt()
-        for one in [workflow_id] if workflow_id is not None else list(self.workflow_ids()):
-            with self._backend.reading() as view:
-                archived = self._unarchived(view, one)
-            done += [] if archived else self._repaired(one)
-        if workflow_id is None:
-            for key in list(self._limits()):
-                done += self._limit_repaired(key)
-            done += self._orphans_discarded()
-        done += self._searching.repaired(workflow_id)
-        if done:
-            self._turns.committed.wake()
+        done = self._audits.repair(workflow_id)
         return RepairReport(done=tuple(done), left=tuple(self.check(workflow_id)))
-
-    def _indexes_rebuilt(self) -> list[Finding]:
-        faults = self._backend.faults()
-        if not faults:
-            return []
-        try:
-            self._backend.rebuild_indexes()
-        except (StorageCorrupt, InvariantBroken):
-            return []  # the tables themselves are damaged; `check` says so
-        left = {*self._backend.faults()}
-        texts = [
-            f"indexes and what follows from rows were rebuilt; it was found that {fault}" for fault in faults if fault not in left
-        ]
-        return [Finding(law="the_store_is_sound", workflow_id="", text=text) for text in texts]
-
-    def _repaired(self, workflow_id: str) -> tuple[Finding, ...]:
-        with self._backend.reading() as view:
-            audit = self._audit(view, workflow_id)
-            if not findings(audit) and not record_findings(audit):
-                return ()
-        with self._backend.writing() as tx:
-            repair = repaired(self._audit(tx, workflow_id), self._clock.now())
-            if repair is None:
-                return ()
-            tx.apply(repair.decision)
-        return repair.done
-
-    def _limit_repaired(self, key: str) -> tuple[Finding, ...]:
-        with self._backend.writing() as tx:
-            members = tx.members(key)
-            repair = limit_repaired(tx.line(key, 0).limit, members, stale_holders(tx, members), self._clock.now())
-            if repair is None:
-                return ()
-            change, events, done = repair
-            tx.put_limit(change)
-            tx.post(events)
-        return done
-
-    def _orphans_discarded(self) -> list[Finding]:
-        with self._backend.writing() as tx:
-            found = orphans(tx)
-            tx.discard(found)
-        texts = [(one.workflow_id, f"{one.task_id!r}, which is gone, is taken out of queue {one.queue!r}") for one in found]
-        return [Finding(law="nothing_of_the_ended", workflow_id=one, text=text) for one, text in texts]
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the store, as it is at one instant, into the new file `path`, while engines go on with it.
@@ -457,6 +287,50 @@ class Admin(Retention):
         """How much is stored: rows and bytes by kind, and by name and status of executions. Reads everything."""
         with self._backend.reading() as view:
             return view.sizes()
+
+    # ------------------------------------------------------------------ what has ended
+
+    def remove(self, workflow_id: str) -> None:
+        """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.
+
+        What the payload storage has for it alone is deleted too. Its children and its parent stay. What workers still report
+        about it is refused like any report on a task that does not exist. One that is archived leaves the archive. Raises
+        ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on after a retry:
+        terminate it first.
+        """
+        self._retention.remove(workflow_id)
+
+    def archive(self, workflow_id: str) -> None:
+        """Move an execution that has ended out of the store into the archive, in one commit; its idempotency key is free again.
+
+        The archive keeps it compressed, with its tasks, history, logs and definitions: `get`, `history` and `search` still find
+        it, `remove` deletes it. No verb changes it any more. Children and parent stay. An archived execution of the same id is
+        replaced. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on
+        after a retry: terminate it first.
+        """
+        self._retention.archive(workflow_id)
+
+    def archived_ids(self) -> Iterator[str]:
+        """Ids of all archived executions, in ascending order."""
+        return archived_ids(self._backend)
+
+    def prune(
+        self,
+        older_than: Span,
+        *,
+        keep_failed: bool = False,
+        archive: bool = False,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> PruneReport:
+        """Delete, or with `archive` move into the archive, what ended longer ago than `older_than`.
+
+        `keep_failed` keeps those that are FAILED or TIMED_OUT; `name` takes executions of one workflow only, `limit` so many at
+        most. Children of an execution that has not ended are kept. A hundred go in one commit, so that others are never kept
+        waiting; what was done when an error stops it stays done. An error about one execution is listed in the report, and the
+        others go on. Raises InvalidInput for a negative time or a limit below 1.
+        """
+        return self._retention.prune(older_than, keep_failed=keep_failed, archive=archive, name=name, limit=limit)
 
     # ------------------------------------------------------------------ the index
 
@@ -485,21 +359,3 @@ class Admin(Retention):
     def forget_index(self) -> None:
         """Take out of the store what it keeps for searching and for an external index; the next search rebuilds it."""
         self._searching.forget()
-
-
-def stale_holders(view: ReadingTransaction, members: Iterable[Member]) -> frozenset[str]:
-    """Holders of places in a limit whose execution was removed."""
-    known: dict[str, bool] = {}
-    for member in members:
-        if member.workflow_id not in known:
-            known[member.workflow_id] = view.workflow(member.workflow_id) is not None
-    return frozenset(member.holder for member in members if not known[member.workflow_id])
-
-
-def orphans(view: ReadingTransaction) -> list[Message]:
-    """Messages of tasks that no longer exist; not of executions whose removals are still to be relayed."""
-    waiting = sum(view.queue_sizes().values())
-    behind = {item.workflow_id for item in view.outbox(10_000)}
-    found = view.messages(waiting) if waiting else ()
-    waiting_for = ((one, view.task_by_id(one.task_id)) for one in found if one.workflow_id not in behind)
-    return [one for one, task in waiting_for if task is None or (task.workflow_id, task.ref) != one.key]

@@ -28,6 +28,7 @@ from conductorlite.model.threads import cached_property
 from conductorlite.store.ports import IndexDAO, WritingTransaction
 
 if TYPE_CHECKING:
+    from conductorlite.engine.audits import Audits
     from conductorlite.engine.forks import Forks
     from conductorlite.engine.schedules import Timetable
     from conductorlite.engine.search import Search
@@ -53,6 +54,8 @@ class Core:
     clock_watch: ClockWatch
     config: EngineConfig
     index: IndexDAO | None
+    #: Whether documents past the soft barrier are stored where the backend puts them by default.
+    documents_beside: bool
 
     @cached_property
     def forks(self) -> Forks:
@@ -74,6 +77,13 @@ class Core:
         from conductorlite.engine.search import Search
 
         return Search(self.turns, self.config, self.index)
+
+    @cached_property
+    def audits(self) -> Audits:
+        """What looks for damage, and sets it right."""
+        from conductorlite.engine.audits import Audits
+
+        return Audits(self.turns, self.config, self.queries, self.searching, documents_beside=self.documents_beside)
 
     @property
     def indexing(self) -> Search | None:

@@ -11,14 +11,13 @@ import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any, Final, TypeVar
 
 import attrs
 
-from conductorlite.engine.config import EngineConfig, Service
+from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.queries import Queries
-from conductorlite.engine.turn_types import execution_pages, missing, stored_pages
+from conductorlite.engine.turn_types import execution_pages, missing
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import EventKind
@@ -57,21 +56,15 @@ class PruneReport:
     failed: Mapping[str, ConductorliteError] = attrs.field(factory=dict)
 
 
-class Retention(Service):
-    """Verbs on what has ended."""
+class Retention(Part):
+    """What becomes of executions that have ended."""
 
     def __init__(self, turns: Turns, config: EngineConfig, queries: Queries) -> None:
         super().__init__(turns, config)
         self._queries = queries
 
     def remove(self, workflow_id: str) -> None:
-        """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.
-
-        What the payload storage has for it alone is deleted too. Its children and its parent stay. What workers still report
-        about it is refused like any report on a task that does not exist. One that is archived leaves the archive. Raises
-        ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on after a retry:
-        terminate it first.
-        """
+        """See `Admin.remove`."""
         left = self._freeing(partial(self._removed, workflow_id))
         self._turns.lookups.payload_store.delete_left(left)
         self._turns.committed.wake()
@@ -102,13 +95,7 @@ class Retention(Service):
         return done
 
     def archive(self, workflow_id: str) -> None:
-        """Move an execution that has ended out of the store into the archive, in one commit; its idempotency key is free again.
-
-        The archive keeps it compressed, with its tasks, history, logs and definitions: `get`, `history` and `search` still find
-        it, `remove` deletes it. No verb changes it any more. Children and parent stay. An archived execution of the same id is
-        replaced. Raises ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on
-        after a retry: terminate it first.
-        """
+        """See `Admin.archive`."""
         packed, fence = self._packed(workflow_id)
 
         def move(tx: WritingTransaction) -> Sequence[str]:
@@ -121,12 +108,6 @@ class Retention(Service):
         self._turns.lookups.payload_store.delete_left(self._freeing(move))
         self._turns.committed.wake()
 
-    def archived_ids(self) -> Iterator[str]:
-        """Ids of all archived executions, in ascending order."""
-        return chain.from_iterable(
-            stored_pages(self._backend, lambda view, after, size: view.archived_ids(after, size), "", str, _PAGE)
-        )
-
     def prune(
         self,
         older_than: Span,
@@ -136,13 +117,7 @@ class Retention(Service):
         name: str | None = None,
         limit: int | None = None,
     ) -> PruneReport:
-        """Delete, or with `archive` move into the archive, what ended longer ago than `older_than`.
-
-        `keep_failed` keeps those that are FAILED or TIMED_OUT; `name` takes executions of one workflow only, `limit` so many at
-        most. Children of an execution that has not ended are kept. A hundred go in one commit, so that others are never kept
-        waiting; what was done when an error stops it stays done. An error about one execution is listed in the report, and the
-        others go on. Raises InvalidInput for a negative time or a limit below 1.
-        """
+        """See `Admin.prune`."""
         before = self._clock.now() - to_span(older_than)
         if before > self._clock.now() or (limit is not None and limit < 1):
             raise InvalidInput(f"older_than {older_than!r} is negative, or limit {limit} is below 1")

@@ -141,11 +141,10 @@ class Verbs:
             clock_watch=ClockWatch(turns, driven),
             config=config,
             index=external,
+            documents_beside=payloads is None,
         )
         #: What running workers will report.
         self.running = running
-        #: Whether documents past the soft barrier are stored where the backend puts them by default.
-        self.documents_beside = payloads is None
         _ = self.core.indexing  # refuses what is no index
 
     # ------------------------------------------------------------------ by noun
@@ -192,7 +191,16 @@ class Verbs:
         from conductorlite.engine.admin import Admin
 
         core = self.core
-        return Admin(self._turns, self.config, core.queries, core.control, core.searching, self.running, self.documents_beside)
+        return Admin(
+            self._turns,
+            self.config,
+            core.queries,
+            core.control,
+            core.searching,
+            core.audits,
+            self.running,
+            documents_beside=core.documents_beside,
+        )
 
     # ------------------------------------------------------------------ run control
 

@@ -416,32 +416,6 @@ class AsyncAdmin:
         self._bridge = bridge
         self._service = service
 
-    async def remove(self, workflow_id: str) -> None:
-        """`Engine.admin.remove`, awaited."""
-        await self._bridge.call(self._service.remove, workflow_id)
-
-    async def archive(self, workflow_id: str) -> None:
-        """`Engine.admin.archive`, awaited."""
-        await self._bridge.call(self._service.archive, workflow_id)
-
-    def archived_ids(self) -> AsyncIterator[str]:
-        """`Engine.admin.archived_ids`, iterated with `async for`."""
-        return self._bridge.each(self._service.archived_ids())
-
-    async def prune(
-        self,
-        older_than: Span,
-        *,
-        keep_failed: bool = False,
-        archive: bool = False,
-        name: str | None = None,
-        limit: int | None = None,
-    ) -> PruneReport:
-        """`Engine.admin.prune`, awaited."""
-        return await self._bridge.call(
-            self._service.prune, older_than, keep_failed=keep_failed, archive=archive, name=name, limit=limit
-        )
-
     def workflow_ids(self, status: WorkflowStatus | None = None) -> AsyncIterator[str]:
         """`Engine.admin.workflow_ids`, iterated with `async for`."""
         return self._bridge.each(self._service.workflow_ids(status))
@@ -508,6 +482,32 @@ class AsyncAdmin:
     async def size_report(self) -> Sizes:
         """`Engine.admin.size_report`, awaited."""
         return await self._bridge.call(self._service.size_report)
+
+    async def remove(self, workflow_id: str) -> None:
+        """`Engine.admin.remove`, awaited."""
+        await self._bridge.call(self._service.remove, workflow_id)
+
+    async def archive(self, workflow_id: str) -> None:
+        """`Engine.admin.archive`, awaited."""
+        await self._bridge.call(self._service.archive, workflow_id)
+
+    def archived_ids(self) -> AsyncIterator[str]:
+        """`Engine.admin.archived_ids`, iterated with `async for`."""
+        return self._bridge.each(self._service.archived_ids())
+
+    async def prune(
+        self,
+        older_than: Span,
+        *,
+        keep_failed: bool = False,
+        archive: bool = False,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> PruneReport:
+        """`Engine.admin.prune`, awaited."""
+        return await self._bridge.call(
+            self._service.prune, older_than, keep_failed=keep_failed, archive=archive, name=name, limit=limit
+        )
 
     async def relay(self, batches: int = 1000) -> int:
         """`Engine.admin.relay`, awaited."""

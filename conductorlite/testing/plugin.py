@@ -167,7 +167,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         answer = yield
         if problems := [text for workers in _scripted(item) for text in (*workers.unscripted.values(), *workers.unused())]:
             pytest.fail("\n".join(["the scripts of the test do not fit its workflows:", *problems]), pytrace=False)
-        broken = [str(finding) for engine in _open(item) for finding in engine.admin._broken_laws()]
+        broken = [str(finding) for engine in _open(item) for finding in engine.core.audits.broken_laws()]
         if broken:
             pytest.fail("\n".join(["laws of the engine do not hold after the test:", *broken]), pytrace=False)
         if item.config.getoption("workflow_replay") or item.config.getini("workflow_replay"):

@@ -117,7 +117,7 @@ def test_a_test_with_the_kit_takes_so_many_calls(caplog: pytest.LogCaptureFixtur
         (engine,) = made
         workers.charge.fails(20).then.returns({})
         taken["attempt"] = _counted(engine.start(definition).result) / 21
-        taken["laws"] = _counted(engine.admin._broken_laws)
+        taken["laws"] = _counted(engine.core.audits.broken_laws)
         taken["end"] = _counted(engine.close) + _counted(store.close)
     for what, calls in taken.items():
         assert_within(KIT[what], calls, f"calls of the kit's {what}")

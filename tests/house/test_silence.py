@@ -41,7 +41,7 @@ LOGGING = frozenset({"debug", "info", "warning", "error", "exception", "handleEr
 
 #: Places that swallow a failure on purpose: file, function, what is caught. The reason is a comment in the handler or above it.
 SILENT: dict[str, tuple[str, ...]] = {
-    "engine/admin.py": ("Admin._indexes_rebuilt: StorageCorrupt, InvariantBroken",),
+    "engine/audits.py": ("Audits._indexes_rebuilt: StorageCorrupt, InvariantBroken",),
     "engine/clock_watch.py": ("ClockWatch.give_back: NotFound, InvariantBroken",),
     "engine/decisions.py": ("TurnDecider.on_residents: ConductorliteError, PayloadsRequired, NoHelper",),
     "engine/groups.py": (

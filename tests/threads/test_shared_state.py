@@ -107,6 +107,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "ext/sinks.py": ("MemoryQueue", "MemorySink"),
     },
     STEP: {
+        "engine/admin.py": ("Admin",),  # `remove` is its verb
         "engine/control.py": ("Control", "_Chance"),
         "engine/commits.py": ("Committer",),
         "engine/groups.py": ("Groups",),
