@@ -224,7 +224,7 @@ class Parked(Conflict):
 
 
 class ClockError(ConductorliteError):
-    """A clock was moved backwards, or moved while a worker was running."""
+    """A clock was moved backwards, or while a worker was running; or virtual time would go on for ever."""
 
 
 class EngineClosed(ConductorliteError):

@@ -59,6 +59,9 @@ _MESSAGES: Final = 10
 #: How long a lock is held before `run_until_idle` gives up on what needs it, ms of virtual time.
 _LOST_MS: Final = 24 * 3_600_000
 
+#: Signs of life without a report after which `run_until_idle` looks whether anything else will ever come.
+_SIGNS: Final = 100
+
 #: Where messages that cannot be stored, and calls that wait for a thread, are counted as one piece of work each.
 _SOURCES: Final = "event sources"
 _THREADS: Final = "threads"
@@ -289,6 +292,9 @@ class Driver:
                     break
             else:
                 return True
+            if deadline is None and self.timeline.signs >= _SIGNS:
+                self.timeline.signs = 0
+                self.instants.refuse_endless()
             at = self.instants.next_virtual(clock, idle=True)
             if self.instants.held and clock.now() - self.instants.held_since >= _LOST_MS:
                 return False

@@ -16,7 +16,7 @@ from conductorlite.engine.turn_types import Asked, TurnResult
 from conductorlite.engine.verbs import Verbs
 from conductorlite.language.haste import Haste
 from conductorlite.model.clock import Clock, VirtualClock
-from conductorlite.model.decisions import name_at
+from conductorlite.model.decisions import EventKind, name_at
 from conductorlite.model.errors import (
     ClockError,
     EngineClosed,
@@ -253,6 +253,8 @@ class Timeline:
         self._clock, self._workshop, self._reports, self._signs = clock, workshop, reports, signs
         #: The first to come first.
         self.calls: list[tuple[int, int, Call]] = []
+        #: Signs of life since a call last reported.
+        self.signs = 0
         self._order = itertools.count()
 
     def begin_again(self) -> None:
@@ -290,14 +292,23 @@ class Timeline:
         """Make the next report, or give the next sign of life, that is due in virtual time."""
         _, _, running = heapq.heappop(self.calls)
         if running.report_at is not None and running.report_at <= now:
+            self.signs = 0
             self._workshop.end(running)
             outcome = running.outcome
             task = running.task
             result = raised(task, outcome) if isinstance(outcome, BaseException) else returned_value(task, outcome)
             self._reports.add(task, result, now, running.reports, lost=running.lost)
         else:
+            self.signs += 1
             self._signs.beat(running)
             self.enter(running)
+
+    @property
+    def endless(self) -> Call | None:
+        """The next call, when none of them will ever report: each gives signs of life alone."""
+        if not self.calls or any(running.report_at is not None for _, _, running in self.calls):
+            return None
+        return self.calls[0][2]
 
 
 class Results:
@@ -404,6 +415,25 @@ class Instants:
         if endless and len(instants) == 1 and not len(self._workshop):
             return None
         return min(instants, default=None)
+
+    def refuse_endless(self) -> None:
+        """Raise ClockError when only signs of life are to come, for ever: of calls that never report and that no timeout ends."""
+        running = self._timeline.endless
+        if running is None or self._handing.handed:
+            return
+        ids = {call.task.task_id for _, _, call in self._timeline.calls}
+        with self._engine.backend.reading() as view:
+            coming = view.upcoming_events(len(ids) + 1)
+            tasks = {event.event_id: view.tasks(event.workflow_id, [event.ref or ""])[event.ref or ""] for event in coming}
+        for event in coming:
+            task = tasks[event.event_id]
+            if event.kind is not EventKind.RESPONSE_TIMEOUT or task is None or task.task_id not in ids:
+                return
+        task = running.task
+        raise ClockError(
+            f"worker {running.worker.task_type!r} gives signs of life and never reports on {task.ref!r} of {task.workflow_id}, and "
+            "no timeout is to come: virtual time would go on for ever. Give the task timeoutSeconds, or run for a time, timeout=…"
+        )
 
     def next_virtual(self, clock: VirtualClock, *, idle: bool = False) -> int | None:
         """The next instant, also while another turn has the lock of what is due: it is not known when it will be free.

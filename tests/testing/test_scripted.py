@@ -21,7 +21,7 @@ from conductorlite import (
     WorkflowFailed,
     WorkflowTask,
 )
-from conductorlite.errors import InvalidInput
+from conductorlite.errors import ClockError, InvalidInput
 from conductorlite.runtime.registry import signature
 from conductorlite.testing import ScriptedWorkers, Step, StepKind, assert_history
 
@@ -133,6 +133,28 @@ def test_hangs_until_the_task_timeout(engine: Engine, workers: ScriptedWorkers) 
     run = engine.start(flow(task("charge", timeout=60)))
     assert run.result() == {"id": 1}
     assert [(t.status, t.ended_at - T0) for t in run.workflow.tasks] == [("TIMED_OUT", 60_000), ("COMPLETED", 65_000)]
+
+
+def test_hanging_for_ever_is_refused(engine: Engine, workers: ScriptedWorkers) -> None:
+    """Where no timeout is to come, virtual time would go on for ever; a time that is given is run out."""
+    workers.charge.hangs()
+    engine.start(flow(task("charge", timeout=0)), workflow_id="w")
+    assert engine.run_until_idle(timeout="1h") is False
+    with pytest.raises(ClockError, match=r"'charge' gives signs of life and never reports on 'charge' of w.*timeoutSeconds"):
+        engine.run_until_idle()
+    assert engine.status("w") == "RUNNING"
+    assert engine.admin.check() == []
+
+
+def test_hanging_beside_something_that_comes_is_not_refused(engine: Engine, workers: ScriptedWorkers) -> None:
+    """However long that takes: a WAIT of another execution."""
+    workers.charge.hangs()
+    engine.start(flow(task("charge", timeout=0)), workflow_id="w")
+    waits = WorkflowTask(name="wait", task_reference_name="wait", type="WAIT", input_parameters={"duration": "2 hours"})
+    other = engine.start(flow(waits), workflow_id="other")
+    assert other.result() == {}
+    with pytest.raises(ClockError):
+        engine.run_until_idle()
 
 
 def test_crashes_until_the_response_timeout(engine: Engine, workers: ScriptedWorkers) -> None:
