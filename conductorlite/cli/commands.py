@@ -25,7 +25,7 @@ _COMMANDS: Final = {
         "operations",
         "CHANGING",
     ): "retry restart rerun fork skip send signal set-variables pause resume terminate remove sweep-payloads",
-    ("queries", "LOOKING"): "list show history logs watch export explain agenda limits check diagram to-python",
+    ("queries", "LOOKING"): "list show history logs watch export explain agenda limits check diagram to-python compile",
     ("maintenance", "VALIDATING"): "validate",
     ("driving", "DRIVING"): "worker drive copy",
     ("driving", "SERVING"): "serve",
@@ -160,6 +160,7 @@ _JSON = """
 | `backup` | `file` |
 | `diagram` | `mermaid` |
 | `to-python` | `python` |
+| `compile` | the definition; with `-o`: `files` |
 | `lint` | a list of `source`, `path`, `message`, `severity`; with `--format sarif` SARIF 2.1.0 |
 | `import` | `workflows`, `tasks`, `eventHandlers`, `schemas`: what is registered now; `findings`: a list of `source`, `path`, \
  `message`, `severity` (`error`, `warning`, `note`) |

@@ -14,8 +14,9 @@ import click
 
 from conductorlite.cli.execution import follow, history_line
 from conductorlite.cli.output import instant, iso
-from conductorlite.cli.shared import Exit, Setting, command_options, read_definition
+from conductorlite.cli.shared import Exit, Setting, command_options, load_attribute, read_definition
 from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import HistoryEvent, Workflow, in_words
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import span_in_words
@@ -471,5 +472,36 @@ def to_python(setting: Setting, definition: str) -> None:
         setting.screen.text(text)
 
 
+@click.command("compile")
+@click.argument("flow", metavar="MODULE:FLOW")
+@click.option("-o", "--output", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path), help="Write files there.")
+@command_options(database=False)
+def compile_(setting: Setting, flow: str, output: Path | None) -> None:
+    """Write the definition of a flow in Python as JSON, to ship where its source is not: one file for each workflow.
+
+    Without a folder the definition is printed. Those of the flows that it calls by their names have files of their own.
+    """
+    from conductorlite.flows import Flow
+
+    found = load_attribute(flow, "compile")
+    if not isinstance(found, Flow):
+        raise InvalidInput(f"compile {flow!r}: it is a {type(found).__name__}, not a flow")
+    whole = {one.name: one for one in (found.definition, *found.definitions)}
+    if output is None:
+        setting.screen.document(found.definition.to_json())
+        return
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"{output}: {error.strerror}") from error
+    files = [output / f"{one.name}.{one.version}.json" for one in whole.values()]
+    for file, one in zip(files, whole.values(), strict=True):
+        _write(file, canonical(one.to_json(), bounded=False) + "\n")
+    if setting.json:
+        setting.screen.document({"files": [str(file) for file in files]})
+    else:
+        setting.screen.note(f"{output}: {len(files)} definition(s)")
+
+
 #: Every command that only looks.
-LOOKING = (list_, show, history, logs, watch, export, explain, agenda, limits, check, diagram, to_python)
+LOOKING = (list_, show, history, logs, watch, export, explain, agenda, limits, check, diagram, to_python, compile_)

@@ -27,6 +27,7 @@ from conductorlite.flows.schemas import (
 )
 from conductorlite.flows.tasks import Backoff, Options, TaskFunction, retry_fields, start_options
 from conductorlite.language.durations import parse_duration, parse_until, until_text
+from conductorlite.model.clock import SystemClock
 from conductorlite.model.definitions import (
     StartWorkflowRequest,
     SubWorkflowParams,
@@ -475,9 +476,25 @@ def node(task: WorkflowTask) -> Any:
     return Reference(f"{step.ref}.output", step)
 
 
-def now(value: S) -> S:
-    """Compute a value when a flow that is read is compiled, once for all its executions: `now(load_rates())`. It has to be JSON."""
-    return value
+@overload
+def now() -> float: ...
+
+
+@overload
+def now(value: S, /) -> S: ...
+
+
+def now(*value: Any) -> Any:
+    """The time at which a flow that is read comes to it, in seconds since 1970: `now()`, as `time.time()` outside of a flow.
+
+    With a value, as in `now(load_rates())`, that is computed when the flow is compiled, once for all its executions; it has to be
+    JSON.
+    """
+    if len(value) > 1:
+        raise BuildError("now() takes one value, to be computed when the flow is compiled, or none")
+    if value or building() is None:
+        return value[0] if value else SystemClock().now() / 1000
+    raise BuildError("now() is the time in a flow that is read; in one that is built by calls have a task return it")
 
 
 def status(of: Any) -> Any:

@@ -50,7 +50,7 @@ DEFINITIONS: dict[str, Any] = {
 
 WORKERS = """
 import time
-from conductorlite import Workers, TaskFailedTerminally
+from conductorlite import Workers, TaskFailedTerminally, flow, task
 
 workers = Workers()
 more = Workers()
@@ -71,6 +71,16 @@ def slow() -> dict:
 @more.task("explode", retry_count=0)
 def explode() -> None:
     raise ValueError("boom \\x1b[31m[bold]red[/bold]")
+
+
+@task
+def said(name: str) -> str:
+    return name
+
+
+@flow
+def greeting(name: str) -> str:
+    return said(name)
 """
 
 

@@ -53,6 +53,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "check": ["X"],
     "diagram": ["X"],
     "to-python": ["hello.json"],
+    "compile": ["crew:greeting"],
     "lint": ["invalid.json"],
     "import": ["."],
     "validate": ["invalid.json"],
@@ -90,7 +91,7 @@ OPEN = {"run", "fork", "skip", "send", "signal", "set-variables", "pause", "term
 REFUSED = {"run", "retry", "skip", "resume", "copy"}
 
 #: Commands that need no database.
-WITHOUT = {"lint", "validate", "diff", "copy"}
+WITHOUT = {"compile", "lint", "validate", "diff", "copy"}
 
 
 PROGRAM = complete()

@@ -56,6 +56,17 @@ def test_to_python(shell: Shell) -> None:
     assert shell("to-python", "nobody").code == 3
 
 
+def test_compile(flows: Shell) -> None:
+    """The definition of a flow, printed or in a folder; what is no flow is refused."""
+    printed = flows("compile", "my_flows:good").out
+    assert [task["name"] for task in json.loads(printed)["tasks"]] == ["greet", "shout"]
+    assert flows("compile", "my_flows:good", "-o", "made", "--json").json == {"files": [str(Path("made") / "good.1.json")]}
+    assert json.loads((flows.folder / "made" / "good.1.json").read_text(encoding="utf-8")) == json.loads(printed)
+    assert "made: 1 definition(s)" in flows("compile", "my_flows:good", "-o", "made").err
+    refused = flows("compile", "my_flows:greet")
+    assert (refused.code, "it is a TaskFunction, not a flow" in refused.err) == (2, True)
+
+
 def test_lint_says_that_nothing_is_found(flows: Shell) -> None:
     """Of a file, and of a flow, whose tasks are known."""
     assert (flows("lint", "my_flows:good").code, flows("lint", "my_flows:good").out) == (0, "nothing found in 1 definition\n")

@@ -45,8 +45,8 @@ def readable(name: str, function: Callable[..., Any]) -> Source | None:
     if is_straight(function, around):
         return None
     raise BuildError(
-        f"{name}: its function has no source here, and a flow is read, not run: put it into a file, or ship its definition as JSON "
-        "(`flow.definition.to_json()`, where the source is), or build it by calls: @flow(by_calls=True)"
+        f"{name}: its function has no source here, and a flow is read, not run: put it into a file, or ship its definition as "
+        "JSON, which `conductorlite compile module:flow` writes where the source is, or build it by calls: @flow(by_calls=True)"
     )
 
 

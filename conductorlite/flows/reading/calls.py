@@ -10,11 +10,11 @@ from contextvars import ContextVar
 from typing import Any, Final, cast, get_args
 
 from conductorlite.flows.build import Block, Reference, current
-from conductorlite.flows.flow import Flow, human, inline, receive
+from conductorlite.flows.flow import Flow, human, inline, now, receive
 from conductorlite.flows.forms import each, join_branches, parallel
 from conductorlite.flows.reading.expressions import Expressions
 from conductorlite.flows.reading.names import FORMS, is_constructor
-from conductorlite.flows.reading.values import Later, Now, Value, later, path_of, shares_in
+from conductorlite.flows.reading.values import Later, Now, Slot, Value, later, path_of, shares_in
 from conductorlite.flows.schemas import is_whole, returned
 from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model.definitions import TaskType
@@ -45,6 +45,8 @@ class Calls:
     def step(self, call: ast.Call) -> Value:
         """Add the step that a call is; gives what it will return."""
         found = self._of.callee(call.func)
+        if found is now:
+            return self._time(call)
         if any(found is one for one in (parallel, asyncio.gather)):
             return self._parallel(call)
         if isinstance(found, TaskFunction | Flow):
@@ -60,6 +62,13 @@ class Calls:
             do = args[1] if len(args) > 1 else named.get("do")
             return later(reference, list[returned(do.function)])  # type: ignore[misc, union-attr]
         return later(reference, Any if found is inline else dict[str, Any])
+
+    def _time(self, call: ast.Call) -> Value:
+        """The time of a step that does nothing else, in seconds."""
+        given = {"evaluatorType": "value-param", "expression": "now", "now": 0}
+        step = self._build.operator(TaskType.INLINE, self._build.free("now"), None, input_parameters=given)
+        began = Slot(Reference(f"{step.ref}.startTime", step), int, step.ref)
+        return Later(ast.fix_missing_locations(ast.copy_location(ast.BinOp(began, ast.Div(), ast.Constant(1000.0)), call)))
 
     def _decorated(self, call: ast.Call, found: TaskFunction[..., Any] | Flow[..., Any]) -> Value:
         if isinstance(call.func, ast.Call):
@@ -111,7 +120,7 @@ class Calls:
         return [value for name, value in made if name is None], {name: value for name, value in made if name is not None}
 
     def computed_now(self, call: ast.Call) -> Now:
-        """`now(...)`: whatever it is, computed when the flow is compiled."""
+        """`now(...)`: whatever it is, computed when the flow is compiled; `now()`: the time."""
         if len(call.args) != 1 or call.keywords:
             raise self._steps.refuse(call, "now(...) takes one value, to be computed when the flow is compiled")
         if self._of.has_step(call):

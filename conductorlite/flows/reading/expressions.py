@@ -18,7 +18,15 @@ import attrs
 
 from conductorlite.flows.build import Block, Reference
 from conductorlite.flows.flow import Flow, now
-from conductorlite.flows.reading.names import BUILTINS, Surroundings, is_constructor, is_environment, is_pure, typed_argument
+from conductorlite.flows.reading.names import (
+    BUILTINS,
+    Surroundings,
+    is_clock,
+    is_constructor,
+    is_environment,
+    is_pure,
+    typed_argument,
+)
 from conductorlite.flows.reading.sharing import part_of
 from conductorlite.flows.reading.steps import Steps
 from conductorlite.flows.reading.values import (
@@ -160,6 +168,8 @@ class Expressions:
             found = self.callee(node.func)
         except LookupError:
             return False
+        if found is now:
+            return not (node.args or node.keywords)
         return isinstance(found, TaskFunction | Flow) or any(found is one for one in self.calls.forms)
 
     def has_step(self, node: ast.AST) -> bool:
@@ -342,7 +352,7 @@ class Expressions:
 
     def _is_now_form(self, node: ast.Call) -> bool:
         try:
-            return self.callee(node.func) is now
+            return self.callee(node.func) is now and bool(node.args or node.keywords)
         except LookupError:
             return False
 
@@ -655,9 +665,10 @@ class _Closing(ast.NodeTransformer):
                     return ast.copy_location(ast.Dict(keys=keys, values=[self.visit(one) for _, one in given]), node)
         name = ast.unparse(node.func)
         if self._expressions.calls.is_undecorated(found):
+            instead = "write `now()` of conductorlite.flows for the time at which it runs, " if is_clock(found) else ""
             raise self._refuse(
                 node,
-                f"`{name}` would be called while the flow is compiled, not when it runs; decorate it with @task, "
+                f"`{name}` would be called while the flow is compiled, not when it runs; {instead}decorate it with @task, "
                 f"or write now({name}(...)) where that is meant",
             )
         raise self._refuse(node, f"`{name}` is not part of an expression of a flow; call it in a @task")

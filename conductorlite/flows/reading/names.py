@@ -31,7 +31,7 @@ from conductorlite.flows.tasks import Backoff, TaskFunction
 from conductorlite.model.typed import is_record
 
 __all__ = [
-    "BUILTINS", "FORMS", "MUTATING", "Surroundings", "bound_names", "changes", "is_constructor", "is_environment",
+    "BUILTINS", "FORMS", "MUTATING", "Surroundings", "bound_names", "changes", "is_clock", "is_constructor", "is_environment",
     "is_pure", "typed_argument",
 ]  # fmt: skip
 
@@ -151,6 +151,13 @@ def changes(node: ast.Expr) -> ast.Attribute | None:
 def is_constructor(found: object) -> bool:
     """Whether what is called is a class whose objects are values."""
     return isinstance(found, type) and (found in _CONSTRUCTORS or issubclass(found, enum.Enum) or is_record(found))
+
+
+def is_clock(found: object) -> bool:
+    """Whether a function gives the time."""
+    owner, name = getattr(found, "__self__", None), getattr(found, "__name__", "")
+    of_time = getattr(found, "__module__", None) == "time" and name in ("time", "time_ns")
+    return of_time or (name in _CLOCKS and owner in (dt.date, dt.datetime))
 
 
 def is_environment(found: object) -> bool:
