@@ -91,7 +91,7 @@ _ENGINE = click.option("--engine", "name", metavar="NAME", help="Be this engine,
 @command_options()
 def run_(setting: Setting, definition: str | None, given: str | None, workers: tuple[str, ...], workflow_id: str | None,
          watch: bool, timeout: str | None, secrets_prefix: str | None, name: str | None, **options: Any) -> Exit:  # fmt: skip
-    """Start an execution, or go on with the one named by --id, and drive it to its end.
+    """Start an execution, or resume the one with --id, and drive it to its end.
 
     DEFINITION is a JSON file or a registered name; it may be left out when the execution exists. Run the same command again
     after an interruption: with the same --id it goes on where it was. On a terminal a progress bar is shown. HTTP, EVENT and

@@ -41,7 +41,7 @@ __all__ = ["IMPORTING", "LINTING", "MAINTENANCE", "MOVING", "RETENTION", "VALIDA
 @click.argument("new", metavar="NEW")
 @command_options(database=False)
 def diff(setting: Setting, old: str, new: str) -> Exit:
-    """Say how two definition files differ.
+    """Show how two definition files differ.
 
     A line per difference: + added, - removed, ~ changed fields, > moved, ? perhaps only renamed. Exits with 1 if there is any.
     """
@@ -157,7 +157,7 @@ def engines(setting: Setting) -> None:
 @click.option("--to", "heir", metavar="ENGINE", help="Whose they are from now on (default: all engines').")
 @command_options()
 def take_over(setting: Setting, name: str, heir: str | None) -> None:
-    """Give all that belongs to an engine that does not come back to another one, or to all."""
+    """Give everything of an engine that does not come back to another one, or to all."""
     with setting.engine(name=heir) as engine:
         moved = engine.admin.take_over(name)
     setting.screen.answer(
@@ -246,7 +246,7 @@ def _document(row: WorkflowSummary | TaskSummary) -> dict[str, Any]:
 @click.argument("workflow_ids", metavar="ID...", nargs=-1, required=True)
 @command_options()
 def archive(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
-    """Move executions that have ended into the archive: smaller, still found by show, history and search."""
+    """Move ended executions into the archive: smaller, still found by show, history and search."""
     with setting.engine() as engine:
         if len(workflow_ids) == 1:
             engine.admin.archive(workflow_ids[0])
@@ -292,7 +292,7 @@ def prune(setting: Setting, older_than: str, keep_failed: bool, archiving: bool,
 @click.command("compact")
 @command_options()
 def compact(setting: Setting) -> None:
-    """Give the space of what was deleted back to the file system; nothing may use the database meanwhile."""
+    """Return the space of deleted rows to the file system; nothing may use the database meanwhile."""
     with setting.engine() as engine:
         before = engine.admin.size_report().file_bytes
         engine.admin.compact()

@@ -69,7 +69,7 @@ def handlers(setting: Setting, event: str | None, active: bool, files: tuple[str
 @click.option("--message-id", metavar="ID", help="Published again with the same id, it acts no second time.")
 @command_options()
 def publish(setting: Setting, event: str, payload: str, message_id: str | None) -> None:
-    """Hand a message to the active handlers of an event, and say what became of it."""
+    """Publish a message to the active handlers of an event, and show the outcomes."""
     given = read_json(payload, "JSON")
     with setting.engine() as engine:
         _show(setting, engine.events.publish(event, given, message_id=message_id))
@@ -127,7 +127,7 @@ def retry(setting: Setting, workflow_ids: tuple[str, ...], resume_subworkflow_ta
 @click.option("--latest", is_flag=True, help="On the highest version registered now, instead of the one they ran on.")
 @command_options()
 def restart(setting: Setting, workflow_ids: tuple[str, ...], latest: bool) -> Exit:
-    """Run executions that have ended again from the start, with the input they had."""
+    """Run ended executions again from the start, with the same input."""
     return _change(setting, partial(Engine.restart, use_latest_definitions=latest), workflow_ids)
 
 
@@ -140,7 +140,7 @@ def restart(setting: Setting, workflow_ids: tuple[str, ...], latest: bool) -> Ex
 @command_options()
 def rerun(setting: Setting, workflow_ids: tuple[str, ...], from_task: str | None, input: str | None,
           task_input: str | None, correlation_id: str | None) -> Exit:  # fmt: skip
-    """Run executions again from a task on, or from the start.
+    """Run executions again from a task, or from the start.
 
     What comes after the task in the flow is taken back; other branches of forks stay. Running executions too.
     """
@@ -203,7 +203,7 @@ def pause(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
 @_IDS
 @command_options()
 def resume(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
-    """Take up paused or parked executions."""
+    """Continue paused or parked executions."""
     return _change(setting, Engine.resume, workflow_ids)
 
 
@@ -225,7 +225,7 @@ def terminate(setting: Setting, workflow_ids: tuple[str, ...], reason: str | Non
 @_IDS
 @command_options()
 def remove(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
-    """Delete executions that have ended, with all that belongs to them."""
+    """Delete ended executions with everything that belongs to them."""
     return _change(setting, lambda engine, one: engine.admin.remove(one), workflow_ids, removed=True)
 
 
@@ -233,7 +233,7 @@ def remove(setting: Setting, workflow_ids: tuple[str, ...]) -> Exit:
 @click.option("--grace", metavar="SPAN", default="1d", show_default=True, help="How long what nothing refers to is kept.")
 @command_options()
 def sweep_payloads(setting: Setting, grace: str) -> None:
-    """Delete what is in the payload storage and no execution refers to."""
+    """Delete payloads that no execution refers to."""
     with setting.engine() as engine:
         swept = engine.payloads.sweep(grace)
     setting.screen.answer(
@@ -249,7 +249,7 @@ def sweep_payloads(setting: Setting, grace: str) -> None:
 @_json("output", "What stands for the task's output.")
 @command_options()
 def skip(setting: Setting, workflow_id: str, task: str, input: str | None, output: str | None) -> None:
-    """Have an execution pass over a task it has not come to yet.
+    """Skip a task that the execution has not reached yet.
 
     TASK is a reference of the definition; of a task inside loops, that of a round (x__2). A fork goes with its JOIN.
     """
@@ -268,7 +268,7 @@ def skip(setting: Setting, workflow_id: str, task: str, input: str | None, outpu
 @click.option("--key", metavar="KEY", help="A message of the topic with this key is sent once.")
 @command_options()
 def send(setting: Setting, workflow_id: str, topic: str, value: str, key: str | None) -> None:
-    """Send an execution a message of a topic, for a task that receives it."""
+    """Send a message to an execution, on a topic."""
     with setting.engine() as engine:
         message = engine.send(workflow_id, topic, read_json(value, "VALUE"), key=key)
     names = {"workflowId": workflow_id, "topic": topic, "key": message.key, "number": message.number}
@@ -311,7 +311,7 @@ def signal(setting: Setting, workflow_id: str, task: str | None, output: str | N
 @click.argument("variables", metavar="JSON|@FILE")
 @command_options()
 def set_variables(setting: Setting, workflow_id: str, variables: str) -> None:
-    """Set variables of an execution; those that are not given stay."""
+    """Set variables of an execution; others stay."""
     given = read_input(variables)
     with setting.engine() as engine:
         engine.update_variables(workflow_id, given)

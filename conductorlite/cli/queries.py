@@ -267,7 +267,7 @@ def history(setting: Setting, workflow_id: str) -> None:
 @click.option("--task", "ref", metavar="REF", help="Only of this task.")
 @command_options()
 def logs(setting: Setting, workflow_id: str, ref: str | None) -> None:
-    """Show what workers have logged for the tasks of an execution, oldest first."""
+    """Show the log lines of an execution's tasks, oldest first."""
     with setting.engine() as engine:
         found = [(task, line) for task, line in engine.core.queries.logs(workflow_id) if ref in (None, task.ref, task.base_ref)]
     documents = [
@@ -358,7 +358,7 @@ def _write(file: Path, text: str) -> None:
 @click.option("--task", "ref", metavar="REF", help="Explain this task: where it stands, or why it never ran.")
 @command_options()
 def explain(setting: Setting, workflow_id: str, ref: str | None) -> None:
-    """Say in words what an execution waits for, or why it failed."""
+    """Explain what an execution waits for, or why it failed."""
     with setting.engine() as engine:
         text = explained(engine, workflow_id, ref)
         status = str(engine.status(workflow_id))
@@ -374,7 +374,7 @@ def explained(engine: Engine, workflow_id: str, ref: str | None = None) -> str:
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many entries.")
 @command_options()
 def agenda(setting: Setting, limit: int) -> None:
-    """List what will happen by itself, soonest first: timers, timeouts, delayed tasks."""
+    """List what happens next without a command, soonest first: timers, timeouts, delayed tasks."""
     with setting.engine() as engine:
         entries = engine.admin.agenda(limit)
         now = engine.clock.now()

@@ -95,7 +95,7 @@ def resume(setting: Setting, name: str) -> None:
 @_NAME
 @command_options()
 def remove(setting: Setting, name: str) -> None:
-    """Delete a schedule; what it has started goes on."""
+    """Delete a schedule; its executions continue."""
     with setting.engine() as engine:
         engine.schedules.remove(name)
     setting.screen.answer({"name": name, "removed": True}, f"{name} removed")

@@ -183,7 +183,7 @@ def on_skip(changeset: Changeset, event: Event) -> None:
 
 
 def on_variables(changeset: Changeset, event: Event) -> None:
-    """Set workflow variables; those that are not given stay."""
+    """Set workflow variables; others stay."""
     _set_variables(changeset, event, event.data)
 
 

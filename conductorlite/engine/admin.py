@@ -69,7 +69,7 @@ class RepairReport:
 
 
 class Admin(Service):
-    """Verbs on the store as a whole: what is in it, whether it is sound, copies, archive and index; whose executions are whose."""
+    """Operations on the whole store: its content, checks, copies, archive, index, and the owners of executions."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Admin(Service):
         return stored_ids(self._backend, status)
 
     def correlated(self, name: str, correlation_id: str, *, include_closed: bool = False) -> list[Workflow]:
-        """The executions of a workflow with a correlation id, newest first: those RUNNING, or with `include_closed` all.
+        """Return a workflow's executions with a correlation id, newest first: those RUNNING, or all with `include_closed`.
 
         PAUSED ones are left out with those that have ended, as Conductor's `GET /workflow/{name}/correlated/{id}` does.
         """
@@ -105,7 +105,7 @@ class Admin(Service):
         return list(self._all(ExecutionFilter(name=name, correlation_id=correlation_id, status=status)))
 
     def children(self, workflow_id: str) -> list[Workflow]:
-        """The executions that the SUB_WORKFLOW tasks of an execution have begun, oldest first; raises ExecutionNotFound.
+        """Return the executions started by an execution's SUB_WORKFLOW tasks, oldest first; raises ExecutionNotFound.
 
         Those that are archived come first. Those of an execution that was removed are found by `executions(parent_workflow_id=…)`.
         """
@@ -121,7 +121,7 @@ class Admin(Service):
         return map(frozen_workflow, chain.from_iterable(execution_pages(self._backend, wanted)))
 
     def export(self, workflow_id: str) -> dict[str, Any]:
-        """An execution as one JSON document that `conductorlite.testing.replay` can replay.
+        """Return an execution as a JSON document that `conductorlite.testing.replay` can replay.
 
         It holds the definitions, inputs and whole journals of the execution and, recursively, of those it started: children,
         failure workflows, what START_WORKFLOW began, whether archived or not. No fence, lease, log line, or value of the engine's
@@ -147,7 +147,7 @@ class Admin(Service):
         return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows, bounds.barriers.stated())
 
     def page(self, workflow_id: str | None = None, *, limit: int = 1_000) -> str:
-        """An execution, archived or not, as one HTML page: it needs no network, no server and no JavaScript.
+        """Return an execution, live or archived, as an HTML page that needs no network, server or JavaScript.
 
         Fields that the definition masks are hidden. Without an id the store as a whole: its newest executions, up to `limit`, by
         status and definition, their failures by reason, and queues, workers, limits, schedules. Raises ExecutionNotFound, and
@@ -163,7 +163,7 @@ class Admin(Service):
         return pages.store(limit, self.agenda(), engines).html()
 
     def agenda(self, limit: int = 100) -> list[AgendaEntry]:
-        """The next things that will happen by themselves, soonest first: timers, delays, reports of running workers."""
+        """Return what happens next without a call, soonest first: timers, delays, reports of running workers."""
         if limit < 0:
             raise InvalidInput(f"limit {limit} is negative")
         with self._backend.reading() as view:
@@ -177,7 +177,7 @@ class Admin(Service):
         return sorted(entries, key=lambda entry: (entry.at, entry.workflow_id, entry.ref or "", entry.kind))[:limit]
 
     def next_wakeup(self) -> int | None:
-        """The earliest instant at which something happens by itself, epoch ms; None when nothing will."""
+        """Return the earliest instant at which something happens without a call, in epoch ms, or None."""
         now = self._clock.now()
         with self._backend.reading() as view:
             event = view.next_event_at(self._owner)
@@ -191,9 +191,9 @@ class Admin(Service):
     def bulk(
         self, verb: Callable[Concatenate[str, P], object], workflow_ids: Iterable[str], /, *args: P.args, **kwargs: P.kwargs
     ) -> BulkReport:
-        """Use a verb on many executions: `engine.admin.bulk(engine.retry, ids, resume_subworkflow_tasks=True)`.
+        """Apply an operation to many executions: `engine.admin.bulk(engine.retry, ids, resume_subworkflow_tasks=True)`.
 
-        One after another, each in its own commit; an error of one does not keep the others from being done. Each id once.
+        Each is a commit of its own, and an error in one does not affect the others. Repeated ids count once.
         """
         succeeded: list[str] = []
         failed: dict[str, ConductorliteError] = {}
@@ -211,7 +211,7 @@ class Admin(Service):
         self._control.take_turn(workflow_id)
 
     def check(self, workflow_id: str | None = None) -> list[Finding]:
-        """Every invariant on one execution, or on all that are stored, their limits, and the store itself; changes nothing.
+        """Check every invariant of one execution, or of all executions, limits and the store itself; changes nothing.
 
         What is stored twice is compared: rows with the journal, the definition and the rows of others, large payloads and
         definitions with their hashes, what is registered with its name, columns with those they follow from. With an index also
@@ -221,7 +221,7 @@ class Admin(Service):
         return self._audits.check(workflow_id)
 
     def engines(self) -> list[EngineShare]:
-        """The engines that have executions or schedules of their own, in order of names; whether they live is not known."""
+        """Return the engines that own executions or schedules, in order of names, whether they still run or not."""
         with self._backend.reading() as view:
             rows = view.owners()
         shares = []
@@ -232,7 +232,7 @@ class Admin(Service):
         return shares
 
     def take_over(self, name: str | None) -> int:
-        """Make this engine's own all that belongs to the engine `name`, with what is in progress; returns how many executions.
+        """Take over everything that belongs to the engine `name`, including work in progress; return the number of executions.
 
         None means what has no owner. An engine with `allocation="shared"` leaves it without one. Tasks that are with workers
         stay with them: their reports count, their leases run. An engine of that name that is still alive loses nothing but its
@@ -255,7 +255,7 @@ class Admin(Service):
         return moved
 
     def repair(self, workflow_id: str | None = None) -> RepairReport:
-        """Set right what `check` finds on one execution, or on all, as far as it follows from what is there; says what it did.
+        """Correct what `check` finds on one execution, or on all, as far as it follows from the rows; return what was done.
 
         Rows of tasks and the journal are taken for true. Made to follow from them: counters, timers, messages, leases of what
         has ended, the counts and places of limits, whose events and messages are; and SQLite's indexes from their tables.
@@ -267,7 +267,7 @@ class Admin(Service):
         return RepairReport(done=tuple(done), left=tuple(self.check(workflow_id)))
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store, as it is at one instant, into the new file `path`, while engines go on with it.
+        """Copy the store, as of one instant, into the new file `path`, while engines use it.
 
         The file appears when it is complete. Documents in the payload storage beside the database are copied to
         `<path>.payloads`, before the file appears; a storage of your own (`payloads=`) is yours to copy, after this. Open the copy
@@ -276,15 +276,14 @@ class Admin(Service):
         self._backend.backup(os.fspath(path), documents=self._documents_beside)
 
     def compact(self) -> None:
-        """Give the space of what was deleted back to the file system. In SQLite the file is written again: no other process can
-        write meanwhile.
+        """Return the space of deleted rows to the file system. SQLite rewrites the file, so no other process can write meanwhile.
 
         Raises StorageBusy when another process holds the store, StorageFull without room for a second file.
         """
         self._backend.compact()
 
     def size_report(self) -> Sizes:
-        """How much is stored: rows and bytes by kind, and by name and status of executions. Reads everything."""
+        """Return rows and bytes by kind, and by name and status of executions. Reads everything."""
         with self._backend.reading() as view:
             return view.sizes()
 
@@ -293,10 +292,9 @@ class Admin(Service):
     def remove(self, workflow_id: str) -> None:
         """Delete an execution that has ended, with its tasks, history, logs and messages; its idempotency key is free again.
 
-        What the payload storage has for it alone is deleted too. Its children and its parent stay. What workers still report
-        about it is refused like any report on a task that does not exist. One that is archived leaves the archive. Raises
-        ExecutionNotFound, and Conflict while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on after a retry:
-        terminate it first.
+        Payloads used only by it are deleted too. Its children and its parent stay. Later reports of workers are refused, as for
+        any task that does not exist. An archived execution is removed from the archive. Raises ExecutionNotFound, and Conflict
+        while it is RUNNING or PAUSED, parked or not, or waits for a slot to go on after a retry: terminate it first.
         """
         self._retention.remove(workflow_id)
 
@@ -323,7 +321,7 @@ class Admin(Service):
         name: str | None = None,
         limit: int | None = None,
     ) -> PruneReport:
-        """Delete, or with `archive` move into the archive, what ended longer ago than `older_than`.
+        """Delete executions that ended longer ago than `older_than`, or archive them with `archive`.
 
         `keep_failed` keeps those that are FAILED or TIMED_OUT; `name` takes executions of one workflow only, `limit` so many at
         most. Children of an execution that has not ended are kept. A hundred go in one commit, so that others are never kept
@@ -335,7 +333,7 @@ class Admin(Service):
     # ------------------------------------------------------------------ the index
 
     def relay(self, batches: int = 1_000) -> int:
-        """Index what has changed, up to so many batches of up to 200 executions each; returns how many there were.
+        """Index changed executions, in up to `batches` batches of up to 200; return the number of batches.
 
         The driver does this when nothing else is ready, so a program that is driven need not, and a search does it first. Also
         tries an external index that has failed, at once; what is wrong with it is not raised: see `index_health`. For the store's
@@ -344,11 +342,11 @@ class Admin(Service):
         return self._searching.relay(batches)
 
     def index_health(self) -> IndexHealth | None:
-        """How the index is that is searched: complete, how far behind, what went wrong; None for a store in memory alone."""
+        """Return the state of the index: whether it is complete, how far behind, its last error; None for a memory store."""
         return self._searching.health()
 
     def rebuild_index(self, progress: Callable[[int, int], None] | None = None) -> None:
-        """Index all that is stored and archived again; returns when it is done. `progress` gets how many executions of how many.
+        """Index all stored and archived executions again. `progress` is called with the number done and the total.
 
         An external index is built beside the one that is searched, which answers and is fed until then, and takes its place in one
         step; if the process ends before, the drivers of others finish it, or the next call. The one in the store's own file is
@@ -357,5 +355,5 @@ class Admin(Service):
         self._searching.rebuild(progress)
 
     def forget_index(self) -> None:
-        """Take out of the store what it keeps for searching and for an external index; the next search rebuilds it."""
+        """Remove the store's index, and its records about an external one; the next search rebuilds it."""
         self._searching.forget()

@@ -128,8 +128,8 @@ def _usual_bounds() -> Bounds:
 class EngineConfig:
     """Settings of an engine that few programs change: `Engine(config=EngineConfig(fencing=False, lock=lock))`.
 
-    `semantics` decides for new executions where Orkes' and Conductor OSS's documents disagree. `seed` goes into derived ids and
-    jitter; `ids` makes ids of executions (default: UUIDs of version 7, which ascend).
+    `semantics` selects the rules for new executions where Orkes and Conductor OSS differ. `seed` influences derived ids and
+    jitter; `ids` makes the ids of executions (default: UUIDs of version 7, which ascend).
 
     `lock` saves double work between engines: a URL such as `redis://a,b,c` or `zookeeper://a,b,c`, "advisory", or a `Lock`
     (`conductorlite.store.locks`); with `fencing` a turn is refused when another one has

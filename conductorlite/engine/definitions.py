@@ -38,19 +38,19 @@ _NO_REFS: Final[Mapping[str, str]] = {}
 
 
 class Definitions(Service):
-    """Verbs on definitions: those that are registered, and moving executions to another one."""
+    """Operations on registered definitions, and migration of executions."""
 
     def __init__(self, turns: Turns, config: EngineConfig, control: Control) -> None:
         super().__init__(turns, config)
         self._control = control
 
     def workflow(self, name: str, version: int | None = None) -> WorkflowDef:
-        """A registered workflow definition, the highest version by default; raises DefinitionNotFound."""
+        """Return a registered workflow definition, by default the highest version; raises DefinitionNotFound."""
         with self._backend.reading() as view:
             return WorkflowDef.from_json(registered(view, name, version))
 
     def task(self, name: str) -> TaskDef:
-        """A registered task definition; raises DefinitionNotFound."""
+        """Return a registered task definition; raises DefinitionNotFound."""
         with self._backend.reading() as view:
             text = view.task_def(name)
         if text is None:
@@ -58,7 +58,7 @@ class Definitions(Service):
         return TaskDef.from_json(text)
 
     def workflows(self) -> Sequence[tuple[str, int]]:
-        """Names and versions of the registered workflow definitions."""
+        """Return names and versions of the registered workflow definitions."""
         with self._backend.reading() as view:
             return view.workflow_defs()
 
@@ -68,7 +68,7 @@ class Definitions(Service):
             return view.task_defs()
 
     def unregister(self, name: str, version: int) -> None:
-        """Delete a version of a registered workflow definition; executions keep the one they were started with.
+        """Delete a version of a registered workflow definition; executions keep theirs.
 
         Raises DefinitionNotFound.
         """
@@ -84,8 +84,8 @@ class Definitions(Service):
             tx.drop_task_def(name)
 
     def load(self, folder: str | os.PathLike[str], *, lenient: bool = False, overwrite: bool = True) -> LoadReport:
-        """Register the definitions in the JSON files of a folder, those of folders below it included: workflows, tasks, event
-        handlers and schemas, in one write.
+        """Register the definitions in the JSON files of a folder and its subfolders, in one write: workflows, tasks, event
+        handlers, schemas.
 
         A file holds one definition, a list, a bundle of lists, or a request with a `workflowDef`; anything else is passed over,
         with a note. With `lenient` what a Conductor server takes is taken: the report says of each difference what happens, and
@@ -131,7 +131,7 @@ class Definitions(Service):
         refs: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> MigrationPlan:
-        """Move a running or paused execution to another definition of its workflow, and return what that does to it.
+        """Move a running or paused execution to another definition of its workflow, and return the plan.
 
         `to` is a definition, which need not be registered, or a registered version (default: the highest). It is embedded
         as at a start: later registrations change nothing. `refs` maps references to those they are called in the new
@@ -169,7 +169,7 @@ class Definitions(Service):
         refs: Mapping[str, str] | None = None,
         dry_run: bool = False,
     ) -> dict[str, MigrationPlan | str]:
-        """Move every running or paused execution of a workflow's version, one after another, each as `migrate` does.
+        """Move every running or paused execution of a workflow's version, each as `migrate` does.
 
         Returns, by the execution's id, its plan, or in words why it was not moved; one that cannot be moved does not stop the
         others. Raises DefinitionNotFound and InvalidDefinition for `to`, before anything is changed.

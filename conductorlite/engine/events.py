@@ -74,7 +74,7 @@ _TRANSIENT: Final = (StorageError, EngineClosed, InvariantBroken)
 
 
 class Events(Service):
-    """Verbs on event handlers, and on messages."""
+    """Operations on event handlers and messages."""
 
     def __init__(self, turns: Turns, config: EngineConfig, new_id: Callable[[], str]) -> None:
         super().__init__(turns, config)
@@ -99,7 +99,7 @@ class Events(Service):
         self._turns.lookups.registry.notice(handler, text, found)
 
     def get(self, name: str) -> EventHandler:
-        """A registered event handler; raises DefinitionNotFound."""
+        """Return a registered event handler; raises DefinitionNotFound."""
         with self._backend.reading() as view:
             text = view.event_handler(name)
         if text is None:
@@ -107,7 +107,7 @@ class Events(Service):
         return EventHandler.from_json(text)
 
     def all(self, event: str | None = None, *, active_only: bool = False) -> list[EventHandler]:
-        """The registered event handlers, or those of one event, in order of their names."""
+        """Return the registered event handlers, or those of one event, in order of names."""
         with self._backend.reading() as view:
             return self._handlers(view.event_handlers(event, active_only=active_only))
 
@@ -122,14 +122,14 @@ class Events(Service):
         return found
 
     def unregister(self, name: str) -> None:
-        """Delete an event handler; the records of what it did stay. Raises DefinitionNotFound."""
+        """Delete an event handler; its records stay. Raises DefinitionNotFound."""
         with self._backend.writing() as tx:
             if tx.event_handler(name) is None:
                 raise DefinitionNotFound(f"no event handler {name!r} is registered")
             tx.drop_event_handler(name)
 
     def publish(self, event: str, payload: Any = None, *, message_id: str | None = None) -> list[EventExecution]:
-        """Hand a message to the active handlers of its event, and return what became of each action, in order.
+        """Publish a message to the active handlers of its event, and return the outcome of each action, in order.
 
         Handlers are asked in order of their names, actions carried out in theirs, each in a commit of its own, once for each
         `message_id` (1 to 255 characters; drawn if not given): published again, what was done is returned as it was, and what
@@ -287,7 +287,7 @@ class Events(Service):
         limit: int = 100,
         after: EventExecution | None = None,
     ) -> list[EventExecution]:
-        """Up to `limit` records of what became of messages, newest first: of a handler, a message, or all.
+        """Return up to `limit` outcomes of messages, newest first: of a handler, a message, or all.
 
         The next page begins `after` the last one. Raises InvalidInput when `limit` is below 1.
         """
@@ -305,7 +305,7 @@ class Events(Service):
         return found[:limit]
 
     def remove_executions(self, before: Instant) -> int:
-        """Delete the records of actions that were carried out before an instant; returns how many that were.
+        """Delete the records of actions carried out before an instant; return their number.
 
         A message whose records were removed is acted upon again when it comes again: keep them for as long as its source may
         repeat itself. Only `start_workflow` is still done once then, while the execution it began is there.

@@ -92,14 +92,14 @@ class Core:
 
 
 class Tasks(Service):
-    """Verbs on attempts at tasks: found by their ids, their logs and leases, their queues, and who polls."""
+    """Operations on tasks: look-ups, logs, leases, queues and polls."""
 
     def __init__(self, core: Core) -> None:
         super().__init__(core.turns, core.config)
         self._core = core
 
     def extend_lease(self, task: Task) -> bool:
-        """Say that the worker of a polled task is alive: its response timeout starts again.
+        """Extend the lease of a polled task, so that its response timeout restarts.
 
         Returns False when the attempt has ended or is not in progress any more. Raises TaskNotFound when the execution was
         removed, ExecutionArchived, StaleLease when another worker holds it, and Parked: then nothing times out, and a report will
@@ -108,11 +108,11 @@ class Tasks(Service):
         return self._core.reports.sign_of_life(task, self._clock.now())
 
     def log(self, task: Task, *lines: str) -> None:
-        """Keep lines of text with a task, stamped now; for an execution that was removed or archived meanwhile they are dropped."""
+        """Add lines to a task's log, stamped now; they are dropped if the execution was removed or archived."""
         self._core.reports.log(task, lines)
 
     def get(self, task_id: str) -> Task:
-        """One attempt by its id; raises TaskNotFound, also for one of an archived execution: `get` has those."""
+        """Return an attempt by its id; raises TaskNotFound, also for archived executions, whose attempts `get` returns."""
         with self._backend.reading() as view:
             task = view.task_by_id(task_id)
         if task is None:
@@ -120,7 +120,7 @@ class Tasks(Service):
         return frozen_task(self._core.reports.with_payloads(task))
 
     def logs(self, task_id: str, *, workflow_id: str | None = None) -> Sequence[TaskLog]:
-        """What workers logged for an attempt; for one of an archived execution its `workflow_id` is needed."""
+        """Return the log of an attempt; for an archived execution, pass its `workflow_id`."""
         with self._backend.reading() as view:
             if workflow_id is None or view.workflow(workflow_id) is not None or view.archived(workflow_id) is None:
                 return view.logs(task_id)
@@ -129,7 +129,7 @@ class Tasks(Service):
     def search(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
     ) -> SearchResult[TaskSummary]:
-        """Attempts that answer a query, of all executions: as `Engine.search`, with the fields of tasks; raises as it does."""
+        """Return attempts of all executions that match a query on the fields of tasks; raises as `Engine.search` does."""
         from conductorlite.store.documents import TASKS
         from conductorlite.store.search import asked
 
@@ -138,7 +138,7 @@ class Tasks(Service):
     def search_workflows(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
     ) -> SearchResult[WorkflowSummary]:
-        """Executions of which some attempt answers a query on the fields of tasks; `sort` is by fields of executions.
+        """Return executions with an attempt that matches a query on the fields of tasks; `sort` is by fields of executions.
 
         Raises as `Engine.search` does.
         """
@@ -149,7 +149,7 @@ class Tasks(Service):
         return self._core.searching.workflows(attrs.evolve(asked(WORKFLOWS, "", "*", start, size, sort), with_task=within))
 
     def poll_data(self, task_type: str | None = None) -> Sequence[PollData]:
-        """The last poll of each task type in each domain, or of one type; in order of type, then domain.
+        """Return the last poll of each task type and domain, or of one type, in order of type, then domain.
 
         Exact to a second: a worker's polls for one type and domain are written at most that often.
         """
@@ -157,7 +157,7 @@ class Tasks(Service):
             return view.poll_data(task_type)
 
     def queue_sizes(self) -> Mapping[str, int]:
-        """How many tasks wait for a worker in each queue (`type` or `domain:type`); reads every queue, and the lines of limits.
+        """Return the number of tasks that wait in each queue (`type` or `domain:type`); reads every queue and wait queue.
 
         Those with a delay count, and those that wait for a slot of `rateLimitPerFrequency` or `concurrentExecLimit`.
         """
@@ -166,10 +166,10 @@ class Tasks(Service):
 
 
 class Payloads(Service):
-    """Verbs on the payload storage."""
+    """Operations on the payload storage."""
 
     def sweep(self, grace: Span = "1d") -> PayloadSweep:
-        """Delete what is in the payload storage and no execution refers to: what crashes and refused turns have left.
+        """Delete payloads that no execution refers to, left by crashes and refused turns.
 
         What was put there, or noticed there for the first time, less than `grace` ago by the engine's
         clock stays: its turn may be about to be committed. `grace=0` is for when no other process uses the store. The storage must
@@ -178,7 +178,7 @@ class Payloads(Service):
         return self._turns.lookups.payload_store.sweep(self._clock.now(), to_span(grace))
 
     def location(self, path: str = "", operation: str = "READ", payload_type: str | None = None) -> ExternalStorageLocation:
-        """Where the payload of a `path` can be read, or with WRITE a new one uploaded: a URI, signed where the storage can.
+        """Return a URI to read the payload of a `path`, or with WRITE to upload a new one; signed if the storage can sign.
 
         To upload, leave `path` empty and give the `payload_type`, WORKFLOW_INPUT for a start or TASK_OUTPUT for a report, write one
         JSON object to the URI, and report the path that is returned. It is read then, once; `sweep` deletes the upload

@@ -348,10 +348,10 @@ class LimitUse:
 
 
 class Limits(Service):
-    """Verbs that look at limits."""
+    """Operations that show limits."""
 
     def all(self, *, limit: int = 100, after: str = "") -> list[LimitUse]:
-        """Up to `limit` limits in order of their keys, without their members; the next page begins `after` the last one's key.
+        """Return up to `limit` limits in order of keys, without holders; the next page begins `after` the last key.
 
         A limit is listed once an execution has asked it for a slot: `task:<name of the task definition>` for `concurrentExecLimit`
         and `rateLimitPerFrequency`; `workflow:<rate limit key>` for `rateLimitConfig`, which may be made of an input, only as long
@@ -363,7 +363,7 @@ class Limits(Service):
             return [_use(reread(one, now, read), view.waiting(one.key), now) for one in view.limits(after, limit)]
 
     def get(self, key: str, *, limit: int = 100) -> LimitUse:
-        """One limit with up to `limit` of those that hold a slot and up to `limit` of those that wait, the next one first.
+        """Return a limit with up to `limit` holders and up to `limit` members of its wait queue, the next one first.
 
         `key` is `task:<name>` or `workflow:<rate limit key>`; one that no execution has asked yet has nothing in use. Raises
         InvalidInput for another key, and when `limit` is below 1.

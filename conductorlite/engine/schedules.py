@@ -202,14 +202,14 @@ class Timetable(Part):
 
 
 class Schedules(Service):
-    """Verbs on schedules."""
+    """Operations on schedules."""
 
     def __init__(self, turns: Turns, config: EngineConfig, timetable: Timetable) -> None:
         super().__init__(turns, config)
         self._timetable = timetable
 
     def save(self, schedule: WorkflowSchedule) -> Schedule:
-        """Store a schedule, or put another in the place of the one of that name; returns where it stands.
+        """Store or replace a schedule; return its state.
 
         Only instants after now count (for `at`: from now on). Saving one that is stored already changes nothing, so a program may
         save its schedules whenever it starts; a different one goes on from now, what is running and buffered stays, and whether it
@@ -262,13 +262,13 @@ class Schedules(Service):
         return progress
 
     def get(self, name: str) -> Schedule:
-        """A schedule and where it stands; raises ScheduleNotFound."""
+        """Return a schedule and its state; raises ScheduleNotFound."""
         with self._backend.reading() as view:
             row = _found(view, name)
             return _status(row, _running(view, progress_from_text(row.progress).running))
 
     def all(self, workflow_name: str | None = None) -> list[Schedule]:
-        """All schedules in order of their names, or those that start a workflow of that name."""
+        """Return all schedules in order of names, or those that start a given workflow."""
 
         def page(view: ReadingTransaction, after: str, size: int) -> list[Schedule]:
             rows = view.schedules(after, size)
@@ -281,7 +281,7 @@ class Schedules(Service):
         return [one for one, request in requests if workflow_name == (request.workflow_def or request).name]
 
     def pause(self, name: str, reason: str | None = None) -> None:
-        """Start nothing more until `resume`; what is running goes on, and so do backfills.
+        """Start nothing more until `resume`; running executions and backfills continue.
 
         A paused schedule takes the new reason. Raises ScheduleNotFound.
         """
@@ -290,14 +290,14 @@ class Schedules(Service):
         self._timetable.change(name, lambda _, old, now: attrs.evolve(old, paused=True, paused_reason=reason))
 
     def resume(self, name: str) -> None:
-        """Go on from now: what came due meanwhile is passed over (`backfill` starts it), what was buffered is not.
+        """Continue from now. Instants that came due meanwhile are dropped (`backfill` starts them); buffered ones start.
 
         A schedule that is not paused stays as it is. Raises ScheduleNotFound.
         """
         self._timetable.change(name, _resumed)
 
     def remove(self, name: str) -> None:
-        """Delete a schedule; what it has started goes on. Raises ScheduleNotFound."""
+        """Delete a schedule; its executions continue. Raises ScheduleNotFound."""
         with self._backend.writing() as tx:
             _found(tx, name)
             tx.drop_schedule(name)
@@ -306,7 +306,7 @@ class Schedules(Service):
     def executions(
         self, name: str | None = None, *, limit: int = 100, after: ScheduleExecution | None = None
     ) -> list[ScheduleExecution]:
-        """Up to `limit` records of what became of instants, newest first: of a schedule, or of all, also of removed ones.
+        """Return up to `limit` outcomes of instants, newest first, of one schedule or of all, including removed ones.
 
         The next page begins `after` the last one. They are kept until `remove_executions` removes them by age.
         Raises InvalidInput when `limit` is below 1.
@@ -317,7 +317,7 @@ class Schedules(Service):
             return page_of_records(view, name, after, limit)
 
     def remove_executions(self, before: Instant) -> int:
-        """Delete the records of what became of instants that were decided upon before an instant; returns how many that were.
+        """Delete the outcomes of instants decided before an instant; return their number.
 
         What was started stays, and so does what `Schedule.recent` has.
         """
@@ -326,7 +326,7 @@ class Schedules(Service):
     def preview(
         self, schedule: str | WorkflowSchedule, count: int = 5, *, zone_id: str = "UTC", after: Instant | None = None
     ) -> list[int]:
-        """The next `count` instants (epoch ms) after `after` (default: now) of a schedule, stored or not.
+        """Return the next `count` instants (epoch ms) of a schedule after `after` (default: now), stored or not.
 
         `schedule` is the name of a stored one, a `WorkflowSchedule`, or a cron expression, read in `zone_id`. Pauses and policies
         do not count. Raises ScheduleNotFound, InvalidDefinition, and InvalidInput unless `count` is 1 to 10,000.
@@ -344,7 +344,7 @@ class Schedules(Service):
         return list(islice(following(schedule, self._clock.now() if after is None else to_instant(after)), count))
 
     def backfill(self, name: str, start: Instant, end: Instant, *, overlap_policy: OverlapPolicy | None = None) -> int:
-        """Have the instants from `start` to `end`, both included, started by the driver, one after another; returns how many.
+        """Queue the instants from `start` to `end`, both included, for the driver to start; return their number.
 
         They may be before the schedule was saved, or in a pause of it; what exists already is not started again, for its id
         follows from the instant. `overlap_policy` counts for them alone (default: the schedule's own; BUFFER_ALL runs them one

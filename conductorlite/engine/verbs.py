@@ -205,24 +205,24 @@ class Verbs:
     # ------------------------------------------------------------------ run control
 
     def pause(self, workflow_id: str) -> None:
-        """Schedule nothing more until `resume`; tasks that are queued or with a worker go on, their reports are accepted.
+        """Schedule nothing more until `resume`; queued and running tasks continue, and their reports are accepted.
 
         A paused execution stays as it is. Raises ExecutionNotFound, Conflict when it has ended, and Parked.
         """
         self.core.control.verb(workflow_id, EventKind.PAUSE)
 
     def resume(self, workflow_id: str) -> None:
-        """Take up a paused or parked execution where it was held; its workflow timeout starts again.
+        """Continue a paused or parked execution; its workflow timeout restarts.
 
         Raises ExecutionNotFound, and Conflict when it is neither paused nor parked.
         """
         self.core.control.resume(workflow_id)
 
     def terminate(self, workflow_id: str, reason: str | None = None, *, trigger_failure_workflow: bool = False) -> None:
-        """End an execution TERMINATED: its open tasks are canceled. One that is terminated already stays as it is.
+        """End an execution TERMINATED: its open tasks are canceled. A terminated execution does not change.
 
-        With `trigger_failure_workflow` it ends as if it had failed: what the definition says is undone, and its failure workflow
-        is started; without one nothing more happens. Executions below it only end.
+        With `trigger_failure_workflow` it ends as if it had failed: completed tasks are compensated, and its failure workflow, if
+        there is one, starts. Executions below it only end.
 
         One that has ended and waits for a slot to go on, after a retry, stays as it ended and waits no more.
 
@@ -245,7 +245,7 @@ class Verbs:
         self.core.control.verb(workflow_id, EventKind.RETRY, {"resume": True} if resume_subworkflow_tasks else None)
 
     def restart(self, workflow_id: str, *, use_latest_definitions: bool = False) -> None:
-        """Run an execution that has ended again from the start, under its id and with its input.
+        """Run an ended execution again from the start, with the same id and input.
 
         It runs on the definition it was started with, or on the highest version that is registered now. Its tasks are deleted,
         its variables begin again; its history goes on. The executions above it are reopened and wait for it. Raises
@@ -279,7 +279,7 @@ class Verbs:
         task_input: Mapping[str, Any] | None = None,
         correlation_id: str | None = None,
     ) -> None:
-        """Run an execution again from a task on, or from the start.
+        """Run an execution again from a task, or from the start.
 
         `from_task` is a reference, as printed (`x__2` is the task of a loop's second round) or the definition's (then its newest
         round), or a task id, also of a task in an execution below this one. What comes after that task in the flow is taken
@@ -317,11 +317,11 @@ class Verbs:
         input: Mapping[str, Any] | None = None,
         output: Mapping[str, Any] | None = None,
     ) -> None:
-        """Have the flow pass over a task that it has not come to yet; `output` stands for the task's own.
+        """Skip a task that the flow has not reached yet; `output` replaces the task's output.
 
-        `ref` is a reference of the definition; of a task inside loops, the printed one of a round (`x__2`). A fork is passed over
-        with its branches and its JOIN. Raises ExecutionNotFound, TaskNotFound when the definition has no such task, InvalidInput,
-        and Conflict when the execution is not RUNNING, the task has been scheduled already, or it is the JOIN of a fork.
+        `ref` is a reference of the definition; of a task inside loops, the printed one of a round (`x__2`). Skipping a fork skips
+        its branches and its JOIN. Raises ExecutionNotFound, TaskNotFound when the definition has no such task, InvalidInput, and
+        Conflict when the execution is not RUNNING, the task has been scheduled already, or it is the JOIN of a fork.
         """
         data: dict[str, Any] = {"ref": ref, "input": {}, "output": {}}
         data |= {name: as_map(one, name) for name, one in (("input", input), ("output", output)) if one is not None}
@@ -329,7 +329,7 @@ class Verbs:
         self.core.control.verb(workflow_id, EventKind.SKIP, data)
 
     def update_variables(self, workflow_id: str, variables: Mapping[str, Any]) -> None:
-        """Set workflow variables; those that are not given stay.
+        """Set workflow variables; others stay.
 
         Raises ExecutionNotFound, InvalidInput (not JSON), and Conflict when the execution has ended or the variables together
         would pass 256 KB.
@@ -397,7 +397,7 @@ class Verbs:
         raise Conflict(f"{workflow_id}: what waits changes faster than it can be answered")
 
     def send(self, workflow_id: str, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
-        """Send an execution a message, and return it as it is kept.
+        """Send a message to an execution, and return it as stored.
 
         It goes to the open PULL_WORKFLOW_MESSAGES of its `topic` (text of 1 to 255 characters) that began first, or is kept for the
         next one. `value` is any JSON value. Sent again with the same `key` (1 to 255 characters) it is the message that is there
@@ -447,33 +447,34 @@ class Verbs:
     # ------------------------------------------------------------------ what there is
 
     def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:
-        """An execution with every attempt and its definition, also one that is archived; raises ExecutionNotFound.
+        """Return an execution, live or archived, with every attempt and its definition; raises ExecutionNotFound.
 
         With `masked` the values of the fields that its definition lists in `maskedFields` are `***`, for a program that shows it.
         """
         return self.core.queries.get(workflow_id, masked=masked)
 
     def status(self, workflow_id: str) -> WorkflowStatus:
-        """Where an execution stands; raises ExecutionNotFound."""
+        """Return the status of an execution; raises ExecutionNotFound."""
         with self.backend.reading() as view:
             return status_of(view, workflow_id)
 
     def history(self, workflow_id: str, *, masked: bool = False) -> Sequence[HistoryEvent]:
-        """The journal of an execution, every payload with its text, also of an archived one; raises ExecutionNotFound.
+        """Return the journal of an execution, live or archived, with every payload; raises ExecutionNotFound.
 
         `masked` as `get` does it.
         """
         return self.core.queries.history(workflow_id, masked=masked)
 
     def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
-        """Why an execution waits, or how it ended: `str()` is one paragraph, `reasons` are its data; raises ExecutionNotFound.
+        """Explain why an execution waits, or how it ended: `str()` is a paragraph, `reasons` are the data; raises
+        ExecutionNotFound.
 
-        With `task` (a reference) it is about that task: where it stands, or why it never ran.
+        With `task` (a reference), explain that task: its state, or why it never ran.
         """
         return self.core.queries.explain(workflow_id, task)
 
     def messages(self, workflow_id: str) -> list[WorkflowMessage]:
-        """The messages to an execution, received ones too, in their order, also of an archived one; raises ExecutionNotFound."""
+        """Return the messages to an execution, live or archived, in order, including received ones; raises ExecutionNotFound."""
         return self.core.queries.messages(workflow_id)
 
     def executions(
@@ -486,7 +487,7 @@ class Verbs:
         limit: int = 100,
         after: tuple[int, str] | None = None,
     ) -> list[Workflow]:
-        """Up to `limit` executions that match everything given, newest first, without their tasks and large payloads.
+        """Return up to `limit` executions that match all arguments, newest first, without their tasks and large payloads.
 
         The next page begins `after` the last one: `after=(last.created_at, last.workflow_id)`. Each page is found along an
         index; with a correlation or parent id, among the executions that have it. Raises InvalidInput when `limit` is below 1, and
@@ -506,7 +507,7 @@ class Verbs:
     def search(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
     ) -> SearchResult[WorkflowSummary]:
-        """Executions that answer a query and hold the words of a free text, archived ones included.
+        """Return the executions, live and archived, that match a query and contain the words of a free text.
 
         `query` is Conductor's: `workflowType = 'order' AND (status IN (FAILED, TIMED_OUT) OR endTime > '2030-01-31T09:00Z')`,
         with =, !=, <, <=, >, >=, IN, BETWEEN, STARTS_WITH, IS NULL, NOT, and paths such as `input.order.id = 7`. `free_text` is
@@ -551,7 +552,7 @@ class Verbs:
         timeout: Span = "0s",
         domain: str | None = None,
     ) -> list[Task]:
-        """Take up to `count` tasks of a type, each under a lease; the list may be shorter, or empty.
+        """Poll up to `count` tasks of a type, each under a lease; the list may be shorter, or empty.
 
         Higher priorities come first, then those offered longest. With `timeout` (text or a timedelta) the call waits that
         long for a first task; on a virtual clock, where time does not pass by waiting, it returns at once. The input is
@@ -642,9 +643,9 @@ class Verbs:
         return reports.stored(task, result)
 
     def update_tasks(self, results: Iterable[TaskResult]) -> list[Task | ConductorliteError]:
-        """Report on many tasks in few commits: what `update_task` returns or raises for each of them, in their order.
+        """Report on many tasks in few commits; return what `update_task` returns or raises for each, in order.
 
-        One that is refused refuses itself only. Reports of one execution are taken in their order.
+        A refused report does not affect the others. Reports of one execution are applied in order.
         """
         self._turns.joined.refuse("update_tasks")
         from conductorlite.engine.bulk import report_each

@@ -163,7 +163,7 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that stands still until it is moved: thirty days pass in the time one assignment takes.
+    """A clock that stands still until you move it.
 
     `start` is epoch ms, a datetime with a time zone or ISO text with an offset; the default is 2030-01-01T00:00:00Z.
     """
@@ -185,13 +185,14 @@ class VirtualClock:
         return self._set[-1]
 
     def elapsed(self) -> int:
-        """Milliseconds that have passed by `move_to`: setting the clock is no passing of time."""
+        """Milliseconds that have passed by `move_to`; setting the clock does not count."""
         return self._set[-1] - self.set_by
 
     def set_to(self, instant: Instant) -> None:
-        """Set the clock back or forward as a person or NTP sets a machine's: no time passes. Raises ClockError while a worker runs.
+        """Set the clock back or forward without letting time pass, as a person or NTP does. Raises ClockError while a worker
+        runs.
 
-        What is due after a length of time stays as far away as it was; what is due at an instant comes nearer, or goes away.
+        Remaining durations stay; instants come nearer or move away.
         """
         target = to_instant(instant)
         if self.running:
@@ -218,7 +219,7 @@ class VirtualClock:
         """Return at once: virtual time never passes by waiting."""
 
     def held(self) -> AbstractContextManager[None]:
-        """While inside, a worker is running and the time cannot be moved."""
+        """Return a block in which a worker runs and the clock cannot be moved."""
         return within(_Running(self.running))
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ def idempotency_key(workflow_id: str, ref: str) -> str:
 
 @stays_here("send its `task`, or its `idempotency_key`")
 class TaskContext:
-    """Handed to a worker function that has a parameter annotated with this class."""
+    """The context of a call; passed to a parameter that is annotated with this class."""
 
     __slots__ = ("_engine", "_noted", "_sent", "interceptors", "lost", "notes", "observers", "row")
     #: The default of that parameter, for type checkers: flows call the function without it.
@@ -53,7 +53,7 @@ class TaskContext:
 
     @property
     def task(self) -> Task:
-        """The attempt that the function carries out; nobody can write it."""
+        """The attempt that the function carries out, read-only."""
         self.row = frozen_task(self.row)
         return self.row
 
@@ -97,7 +97,7 @@ class TaskContext:
 
     @property
     def first_task_id(self) -> str:
-        """Id of the attempt of which this one is an automatic retry; its own for the first. Read from the store."""
+        """Id of the first attempt before automatic retries; its own for the first. Read from the store."""
         task = self.task
         while task.attempt > task.first_attempt and task.retried_task_id is not None:
             task = self._engine.tasks.get(task.retried_task_id)
@@ -110,7 +110,7 @@ class TaskContext:
 
     @property
     def workflow(self) -> Workflow:
-        """The execution as it is now: name, version, correlation id, variables …, without its tasks. Read from the store."""
+        """The execution now, without its tasks: name, version, correlation id, variables. Read from the store."""
         return self._engine.core.queries.execution(self.task.workflow_id)
 
     @property
@@ -124,7 +124,7 @@ class TaskContext:
         return self.task.input_data
 
     def heartbeat(self) -> bool:
-        """Say that the function is alive, so that its response timeout starts again; False when the lease is lost.
+        """Extend the lease, so that the response timeout restarts; return False if the lease is lost.
 
         False too when the execution was removed; true while it is parked: nothing times out there.
         """
@@ -138,11 +138,11 @@ class TaskContext:
         return alive
 
     def publish(self, event: str, payload: Any, *, message_id: str) -> Sequence[EventExecution]:
-        """Hand a message to the engine's event handlers, as `Engine.events.publish` does: once for each `message_id`."""
+        """Publish a message to the engine's event handlers, once for each `message_id`; see `Engine.events.publish`."""
         return self._engine.events.publish(event, payload, message_id=message_id)
 
     def send(self, workflow_id: str, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
-        """Send an execution a message, as `Engine.send` does.
+        """Send a message to an execution; see `Engine.send`.
 
         Without a `key` it is that of this task of this generation and of how many messages it has sent: a later attempt that sends
         as many messages sends the same ones.
@@ -154,5 +154,5 @@ class TaskContext:
         return self._engine.send(workflow_id, topic, value, key=key)
 
     def log(self, text: str) -> None:
-        """Keep a line of text with the task."""
+        """Add a line to the task's log."""
         self._engine.tasks.log(self.task, text)

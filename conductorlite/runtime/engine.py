@@ -46,7 +46,7 @@ OF_A_RUN: Final = "send its workflow_id, and call `run(workflow_id)` of an engin
 
 @stays_here(OF_A_RUN)
 class Run(InNotebook, Generic[R]):
-    """One execution of an engine. Cheap: it holds the id, everything else is read when asked for."""
+    """A handle of one execution. It holds only the id; everything else is read on access."""
 
     __slots__ = ("_engine", "_read", "workflow_id")
 
@@ -57,16 +57,16 @@ class Run(InNotebook, Generic[R]):
 
     @property
     def workflow(self) -> Workflow:
-        """The whole execution, read now."""
+        """The whole execution, read on access."""
         return self._engine.get(self.workflow_id)
 
     @property
     def status(self) -> WorkflowStatus:
-        """Where the execution stands, read now."""
+        """The execution's status, read on access."""
         return self._engine.status(self.workflow_id)
 
     def result(self, timeout: Span | None = None) -> R:
-        """The workflow's output, once it has ended COMPLETED; of a flow that was started here, what its function returns.
+        """Wait for the end, and return the workflow's output, or what the flow's function returns.
 
         If no thread of this process drives the engine, the calling thread does meanwhile: it takes turns and runs workers. On a
         virtual clock the timeout is virtual. Raises WorkflowFailed when the execution ended otherwise, ResultTimeout when it did
@@ -78,36 +78,36 @@ class Run(InNotebook, Generic[R]):
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """Every attempt, in order of scheduling, read now."""
+        """Every attempt in order of scheduling, read on access."""
         return self._engine.get(self.workflow_id).tasks
 
     def history(self) -> Sequence[HistoryEvent]:
-        """All that happened; see `Engine.history`."""
+        """Return the journal; see `Engine.history`."""
         return self._engine.history(self.workflow_id)
 
     def events(self, after: int = 0) -> Iterator[HistoryEvent]:
-        """All that happens: its history from the line after number `after` on, then what is added, until it has ended.
+        """Yield the history after line number `after`, then each new line, until the execution ends.
 
-        Give the last line's number (`n`) to go on after it, in another process too. Meanwhile it is driven as by `result`, which
-        says what is raised: on a virtual clock ResultTimeout when nothing can move it. A removed one is ExecutionNotFound.
+        Pass the last line's number (`n`) to continue after it, also in another process. Meanwhile it is driven as by `result`,
+        which says what is raised: on a virtual clock ResultTimeout when nothing can move it. A removed one is ExecutionNotFound.
         """
         refuse_forked(self._engine._pid)
         refuse_handlers("events")
         return self._engine.core.queries.follow(self.workflow_id, after, partial(wait_until, self._engine, self._engine.driver))
 
     def explain(self, task: str | None = None) -> Explanation:
-        """Why it waits, or how it ended; see `Engine.explain`."""
+        """Explain why it waits, or how it ended; see `Engine.explain`."""
         return self._engine.explain(self.workflow_id, task)
 
     def progress(self) -> RunProgress:
-        """How far it has come: tasks by status and by step, the fraction that is done, what runs, and how long the rest may take.
+        """Return its progress: tasks by status and by step, the fraction done, what runs, and the estimated time left.
 
         Raises ExecutionNotFound.
         """
         return self._engine.core.queries.progress(self.workflow_id)
 
     def signal(self, output: Mapping[str, Any] | None = None, *, task: str | None = None) -> Task | None:
-        """Complete a WAIT or HUMAN that is open, or have the signal kept for one to come; see `Engine.signal`."""
+        """Complete an open WAIT or HUMAN, or keep the signal for a later one; see `Engine.signal`."""
         return self._engine.signal(self.workflow_id, output, task=task)
 
     def send(self, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
@@ -119,7 +119,7 @@ class Run(InNotebook, Generic[R]):
         self._engine.pause(self.workflow_id)
 
     def resume(self) -> None:
-        """Go on where it was held; see `Engine.resume`."""
+        """Continue it; see `Engine.resume`."""
         self._engine.resume(self.workflow_id)
 
     def terminate(self, reason: str | None = None, *, trigger_failure_workflow: bool = False) -> None:
@@ -155,7 +155,7 @@ class Run(InNotebook, Generic[R]):
         return Run(self._engine, made.workflow_id, self._read)
 
     def page(self) -> str:
-        """The execution as one HTML page, as `Engine.admin.page` makes it, read now."""
+        """Return the execution as an HTML page; see `Engine.admin.page`."""
         return self._engine.admin.page(self.workflow_id)
 
     def _returned(self, output: dict[str, Any]) -> R:
@@ -173,7 +173,7 @@ class Run(InNotebook, Generic[R]):
 
 
 class Transaction(OwnTransaction):
-    """What an application writes in the store's file, in one commit with what it has the engine do; see `Engine.transaction`.
+    """A transaction on the store's database for your own rows and the engine's operations; see `Engine.transaction`.
 
     A worker function that has a parameter annotated with this class runs inside one, which its report belongs to.
     """
@@ -192,26 +192,26 @@ class Transaction(OwnTransaction):
 class Engine(Verbs, InNotebook):
     """Conductor's engine inside your process.
 
-    `store` is a path (SQLite), a `Backend`, or None (memory). `workers` carry out tasks while the engine is driven: a `Workers`,
-    or a list of flows and task functions; those of a flow that is started are added. `clock` is the machine's, or a
-    `VirtualClock` that moves when you say so. `environment` is all that `${NAME}` and `${workflow.env.NAME}` can resolve to:
-    nothing of the process environment ever does.
+    `store` is a path (SQLite), a `Backend`, or None (memory). `workers` are a `Workers` object, or a list of flows and task
+    functions; they carry out tasks while the engine is driven. The functions of a flow that you start are added. `clock` is the
+    machine's, or a `VirtualClock`. `environment` has the values of `${NAME}` and `${workflow.env.NAME}`; the process's
+    environment is never read.
 
-    Large inputs and outputs are stored in the storage `payloads` (a folder, a URL such as `s3://bucket/folder`, or a
-    `PayloadStorage`); by default beside the database (`orders.db.payloads`), for a store in memory in memory. `index` is an
-    `IndexDAO` elsewhere that `search` asks; without one the store's own file has an index, made by the first search.
-    `secrets` is asked for what a task's input names as `${workflow.secrets.NAME}` when a worker receives it: a mapping, an
-    `EnvironmentSecrets`, or any `SecretProvider`. Without it such a text stays as it is written.
+    `payloads` stores large inputs and outputs: a folder, a URL such as `s3://bucket/folder`, or a `PayloadStorage`; by default a
+    folder beside the database (`orders.db.payloads`), or memory for a memory store. `index` is an external `IndexDAO` for
+    `search`; without it, the store has an index of its own, made by the first search. `secrets` provides the value of
+    `${workflow.secrets.NAME}` in a task's input when a worker receives it: a mapping, an `EnvironmentSecrets`, or any
+    `SecretProvider`. Without it, such text stays unchanged.
 
-    `queue` is where the queue, timers, limits and lists are of a store that has none, as in Cassandra: a path, a URL, a `Backend`.
-    `config` has all other settings: see `EngineConfig`, where `lock` (`redis://a,b,c`, a `Lock`) can stand too.
+    `queue` is the queue store of a store that cannot keep queues, timers and limits, such as Cassandra: a path, a URL, or a
+    `Backend`. `config` has all other settings; see `EngineConfig`, where `lock` (`redis://a,b,c`, a `Lock`) can stand too.
 
-    Everyday verbs are the engine's own; others stand by noun: `definitions`, `schedules`, `events`, `tasks`, `limits`, `payloads`,
-    and `admin` for the store as a whole.
+    Everyday operations are methods of the engine; others are grouped by noun: `definitions`, `schedules`, `events`, `tasks`,
+    `limits`, `payloads`, and `admin` for the store as a whole.
 
-    Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`,
-    or, step by step, by `tick`, `settle` and `advance`. Opened in the main thread with a real clock, it answers SIGTERM and SIGHUP
-    where no other code does, so that the process still dies of them, but not of the tasks it holds. Raises StorageErrors.
+    Nothing runs by itself: no thread is started until the engine is driven by `run_until_idle`, `run_forever`, `Run.result`, or,
+    step by step, by `tick`, `settle` and `advance`. Opened in the main thread with a real clock, it handles SIGTERM and SIGHUP
+    unless your code does: the process still dies, but its tasks are given back without counting as a death. Raises StorageErrors.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class Engine(Verbs, InNotebook):
     ) -> Run[dict[str, Any]]: ...
 
     def start(self, workflow: Any, /, *args: Any, **options: Any) -> Run[Any]:
-        """Start an execution and return a handle on it, or on the one that holds the idempotency key.
+        """Start an execution; return its handle, or that of the execution that holds the idempotency key.
 
         `workflow` is a flow, whose arguments follow; options of its start are given before:
         `booking.options(workflow_id="b-1")`. Or it is a registered name (the highest `version` by default) or a definition,
@@ -382,7 +382,8 @@ class Engine(Verbs, InNotebook):
         return workflow_id
 
     def run_task(self, task: Runnable[..., R], /, *args: Any, **options: Any) -> Run[R]:
-        """Start a task alone, without a flow, and return a handle on it: `run_task(charge, amount=3, idempotency_key="order-7")`.
+        """Start a task without a flow, and return the handle of its execution: `run_task(charge, amount=3,
+        idempotency_key="order-7")`.
 
         `task` is a function decorated with `@task`; its arguments follow. Beside them stand the options of `start`, but for
         `version` and the path of an input; a name that the function has as a parameter is its argument, `task.options(…)` takes
@@ -398,7 +399,7 @@ class Engine(Verbs, InNotebook):
     def start_many(
         self, workflow: str | WorkflowDef, inputs: Iterable[Mapping[str, Any]], *, version: int | None = None, priority: int = 0
     ) -> list[str]:
-        """Start an execution for each input, all in one write or none; returns their ids, in order.
+        """Start an execution for each input, all in one write or none; return their ids in order.
 
         `workflow` is a registered name (the highest `version` by default) or a definition. Some thousands at a time are enough: all
         are in memory until they are written. Raises DefinitionNotFound, InvalidDefinition, InvalidInput and PayloadTooLarge, which
@@ -422,7 +423,7 @@ class Engine(Verbs, InNotebook):
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Run[dict[str, Any]]:
-        """Start a new execution from a step of an old one, which stays as it is; returns a handle on the new one.
+        """Start a new execution from a step of an old one, which does not change; return the handle of the new one.
 
         `execution` is an id or a handle, of one in any status. The new one has the old one's input, variables and tasks up to `at`,
         a reference or a task id as for `rerun`, and goes on from that task by the rules of `rerun`: what is open beside it begins
@@ -456,7 +457,7 @@ class Engine(Verbs, InNotebook):
         task_input: Mapping[str, Any] | None = None,
         definition: WorkflowDef | None = None,
     ) -> ForkPlan:
-        """What `fork` of an execution would do: which tasks the new one would have, and which would run; nothing is stored.
+        """Return what `fork` would do: which tasks the new execution would have, and which would run; nothing is stored.
 
         Raises as `fork` does.
         """
@@ -471,7 +472,7 @@ class Engine(Verbs, InNotebook):
         return plan
 
     def register(self, *definitions: WorkflowDef | TaskDef, overwrite: bool = True) -> None:
-        """Register workflow and task definitions, all or none; warnings are logged, as are tasks that no worker here serves.
+        """Register workflow and task definitions, all or none; log warnings, and tasks without a worker here.
 
         Raises InvalidDefinition with every error of all of them, and AlreadyExists for a workflow of the same name and version
         when `overwrite` is False. `conductorlite.validate` returns errors and warnings.
@@ -486,7 +487,7 @@ class Engine(Verbs, InNotebook):
     def run(self, workflow_id: str, /) -> Run[Any]: ...
 
     def run(self, workflow: Any, /, *given: Any) -> Run[Any]:
-        """A handle on an execution that exists; with its flow, as in `run(booking, "b-1")`, its result has the type of the flow.
+        """Return the handle of an existing execution; with its flow, as in `run(booking, "b-1")`, its result has the flow's type.
 
         The functions of the flow's tasks are added to the engine's workers, as by `start`. Without the flow, the result is read by
         a flow of this engine that has the execution's name and version, and is the workflow's output where there is none. Raises
@@ -511,7 +512,7 @@ class Engine(Verbs, InNotebook):
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """A block in which this thread's verbs, and rows of your own (`tx.execute`), are one commit, or none when it raises.
+        """Return a block in which this thread's operations and your own rows (`tx.execute`) are one commit, or none if it raises.
 
         The store is locked for other writers meanwhile, as long as the block lasts; those of this process wait up to the busy
         timeout. A block inside another one is a part of it, undone by itself. What drives or waits is refused with WouldDeadlock:
@@ -530,17 +531,17 @@ class Engine(Verbs, InNotebook):
     # ------------------------------------------------------------------ driving
 
     def tick(self) -> bool:
-        """Do one unit of what is ready now: a turn, a message, a report or one worker call. False when nothing is ready."""
+        """Do one unit of ready work: a turn, a message, a report or a worker call. Return False if nothing is ready."""
         with self._alone("tick"):
             return self.driver.tick()
 
     def settle(self) -> int:
-        """Do all that is ready now, in this thread, without moving time; returns how many units that was."""
+        """Do all ready work in this thread without moving the clock; return the number of units."""
         with self._alone("settle"):
             return self.driver.settle()
 
     def advance(self, span: Span | None = None, *, to: Instant | None = None) -> None:
-        """Move a virtual clock by `span`, or `to` an instant, doing all that comes due on the way at its own instant.
+        """Move a virtual clock by `span`, or `to` an instant, and do what comes due on the way, each at its instant.
 
         Raises ClockError on a real clock, backwards, or while a worker function runs; InvalidInput without exactly one of both.
         """
@@ -551,8 +552,8 @@ class Engine(Verbs, InNotebook):
             self.driver.advance(until)
 
     def run_until_idle(self, timeout: Span | None = None) -> bool:
-        """Drive until nothing is ready, running or on the agenda; False when `timeout` passes first, NoWorker when all that is
-        left waits for workers that cannot come.
+        """Drive until nothing is ready, running or on the agenda; return False if `timeout` passes first. Raises NoWorker when
+        everything left waits for workers that cannot come.
 
         On a virtual clock time jumps to each next instant; on the system clock this thread waits for it, and worker functions
         run in threads meanwhile; one that was quick the last time runs in this thread when nothing else is ready and there is no
@@ -566,7 +567,7 @@ class Engine(Verbs, InNotebook):
             return self.driver.run(deadline=deadline)
 
     def run_forever(self) -> None:
-        """Drive until `stop` is called, also while there is nothing to do. On a virtual clock: until idle.
+        """Drive until `stop` is called, even when idle. On a virtual clock, drive until idle.
 
         When stopped, no more tasks are taken and running functions are waited for, up to the workers' drain time.
 
@@ -588,18 +589,18 @@ class Engine(Verbs, InNotebook):
         return self.driver.drive()
 
     def stop(self) -> None:
-        """Ask the caller that runs `run_forever` or `run_until_idle` in another thread to return."""
+        """Ask `run_forever` or `run_until_idle` in another thread to return."""
         self.driver.stop()
 
     def result(self, workflow_id: str, timeout: Span | None = None) -> dict[str, Any]:
-        """The output of an execution once it has ended; see `Run.result`."""
+        """Return the output of an execution once it has ended; see `Run.result`."""
         deadline = None if timeout is None else Deadline(self.clock, to_span(timeout))
         rows: list[Workflow] = []
         row = wait_until(self, self.driver, workflow_id, self.core.queries.ending(workflow_id, rows), deadline, each=False)
         return output_of(self, workflow_id, row or (rows[0] if rows else None))
 
     def close(self) -> None:
-        """Stop the drivers, give back the tasks that its workers hold, and release the store; idempotent.
+        """Stop the drivers, give back the tasks of its workers, and release the store; calling it again does nothing.
 
         Functions that still run in threads are abandoned: what they return is dropped. Raises StorageReplaced, with all released.
         While Ctrl-C or the end of the program is handled, as in a `finally`, what fails is logged instead of raised.

@@ -468,12 +468,11 @@ _CHANGING: Final = Mutex()
 class Workers:
     """A set of worker functions.
 
-    `concurrency` bounds how many run at once in one engine (None, on the system clock: 32 plain functions and 1,000
-    coroutines; on a virtual one there is no bound).
-    `worker_id` is what polled tasks show: by default a name that no other process has. `heartbeat=False` turns off the
-    automatic extension of leases for all of them; a response timeout then means "took too long" instead of "is dead".
-    `drain` is how long a stopping engine waits for running functions before it abandons their threads. `interceptors` are around
-    each call of the set's functions: see `EngineConfig`.
+    `concurrency` limits how many run at once in one engine (None: 32 plain functions and 1,000 coroutines on the system clock, no
+    limit on a virtual one). `worker_id` is the name on polled tasks, by default one that no other process has. `heartbeat=False`
+    turns off the automatic extension of leases; a response timeout then means "took too long" instead of "is dead". `drain` is
+    how long a stopping engine waits for running functions before it abandons their threads. `interceptors` wrap each call; see
+    `EngineConfig`.
 
     With a `version` (1 to 64 letters, digits, `.`, `_`, `-`) the functions carry out the tasks of executions that an engine with
     this set has started, and of those of the versions that they `takes_over`; None among these stands for executions without a
@@ -544,7 +543,7 @@ class Workers:
         domain: str | None = None,
         **options: Any,
     ) -> F | Callable[[F], F]:
-        """Decorator, with or without parentheses: the function carries out tasks of type `name` (default: its own name).
+        """Decorate a function to carry out tasks of type `name` (default: its own name); parentheses are optional.
 
         Keyword arguments come from the task's input by name, read as their annotations say; a parameter annotated
         `TaskContext` gets the context, one annotated `Transaction` a transaction that the report belongs to. The returned
@@ -584,7 +583,7 @@ class Workers:
         domain: str | None = None,
         task_def: TaskDef | None = None,
     ) -> None:
-        """Let `function` carry out tasks of a type; raises as `task` does."""
+        """Add a function that carries out tasks of a type; raises as `task` does."""
         if concurrency is not None and concurrency < 1:
             raise InvalidInput(f"worker {task_type!r}: concurrency {concurrency} is below 1")
         worker = Worker(
