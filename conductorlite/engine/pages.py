@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from conductorlite.engine.causes import causes_of
@@ -12,8 +13,10 @@ from conductorlite.engine.queries import Limits, Queries, queue_sizes
 from conductorlite.engine.schedules import Schedules, Timetable
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
+from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import AgendaEntry, TaskLog, Workflow, frozen_workflow
+from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.pages.markup import Document
 from conductorlite.pages.views import ExecutionView, StoreView, execution_page, store_page
 from conductorlite.store.ports import ReadingTransaction
@@ -24,6 +27,9 @@ __all__ = ["Pages"]
 #: Attempts, the newest, whose lines of the log are shown, and how many of each.
 _LOGGED: Final = 500
 _LINES: Final = 200
+
+#: Executions under way, the newest, of which the steps are listed that wait for a person.
+_ASKED: Final = 500
 
 
 class Pages(Part):
@@ -68,6 +74,7 @@ class Pages(Part):
         with self._backend.reading() as view:
             rows = view.executions(ExecutionFilter(), None, limit + 1)
             queues, polls = queue_sizes(view), view.poll_data(None)
+            people = _people(view, rows[:limit])
         limits = Limits(self._turns, self._config).all(limit=limit)
         timetable = Timetable(self._turns, self._config, self._control)
         shown = StoreView(
@@ -81,6 +88,7 @@ class Pages(Part):
             engines=engines,
             now=self._clock.now(),
             address=address,
+            people=people,
         )
         return store_page(shown)
 
@@ -98,6 +106,17 @@ class Pages(Part):
             return self._queries.get(workflow_id, masked=True)
         except ExecutionNotFound:
             return None
+
+
+def _people(view: ReadingTransaction, rows: Iterable[Workflow]) -> list[tuple[str, str, str, int]]:
+    """The open steps of executions that wait for a person, the oldest first: HUMAN tasks, and WAITs that no instant ends."""
+    found = []
+    for row in islice((one for one in rows if one.status is WorkflowStatus.RUNNING), _ASKED):
+        for task in view.live(row.workflow_id):
+            waits = task.task_type == TaskType.HUMAN or (task.task_type == TaskType.WAIT and task.wait_until is None)
+            if waits and task.status is TaskStatus.IN_PROGRESS:
+                found.append((row.workflow_id, f"{row.name} v{row.version}", task.ref, task.started_at or task.scheduled_at))
+    return sorted(found, key=lambda one: one[3])
 
 
 def _logs(view: ReadingTransaction, workflow: Workflow) -> Mapping[str, Sequence[TaskLog]]:

@@ -59,7 +59,7 @@ from conductorlite.model.executions import (
 from conductorlite.model.later import functions
 from conductorlite.model.pickling import stays_here
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
-from conductorlite.model.texts import Span, as_map, as_text, member_of, printable, to_span
+from conductorlite.model.texts import Listing, Span, as_map, as_text, member_of, printable, to_span
 from conductorlite.model.threads import cached_property, clean_up
 from conductorlite.store.payloads import open_payloads
 from conductorlite.store.places import opened
@@ -502,7 +502,7 @@ class Verbs:
             parent_workflow_id=parent_workflow_id,
         )
         with self.backend.reading() as view:
-            return [frozen_workflow(row) for row in view.executions(wanted, after, limit)]
+            return Listing(frozen_workflow(row) for row in view.executions(wanted, after, limit))
 
     def search(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""

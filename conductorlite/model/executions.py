@@ -212,7 +212,7 @@ class Reason:
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class Explanation:
+class Explanation(InNotebook):
     """Why an execution, or one of its tasks, waits, or how it ended: `reasons` as data; `str()` is one paragraph of them."""
 
     reasons: tuple[Reason, ...] = ()
@@ -267,7 +267,7 @@ class _Documents:
 
 
 @attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
-class Task(_Documents):
+class Task(_Documents, InNotebook):
     """One attempt at one node. Instants are epoch ms (0: not yet), spans ms; `input_data` and `output_data` are copies."""
 
     workflow_id: str = attrs.field(metadata=in_json("workflowInstanceId"))

@@ -28,6 +28,7 @@ __all__ = [
     "REASON_LENGTH",
     "InNotebook",
     "Instant",
+    "Listing",
     "Milliseconds",
     "Seconds",
     "Span",
@@ -55,6 +56,7 @@ __all__ = [
 ]
 
 E = TypeVar("E", bound=StrEnum)
+T = TypeVar("T")
 
 #: Longest text of a reason, as in Conductor.
 REASON_LENGTH: Final = 500
@@ -73,6 +75,12 @@ class InNotebook:
         # By name, when it is asked for: how things look is known far above.
         shown: str | None = import_module("conductorlite.runtime.notebook").html_of(self)
         return shown
+
+
+class Listing(list[T], InNotebook):
+    """A list that a notebook shows as a table."""
+
+    __slots__ = ()
 
 
 def printable(value: object, limit: int) -> str:

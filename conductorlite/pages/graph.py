@@ -34,6 +34,9 @@ _WIDTH: Final = 232
 _HEIGHT: Final = 60
 _GAP: Final = 22
 _PAD: Final = 12
+
+#: What fits on a phone, pixels.
+_PHONE: Final = 340
 _CHARACTERS: Final = 30
 
 
@@ -122,6 +125,8 @@ class Graph:
     #: By the identity of a task, which is kept: one that is made on demand must not leave its place to another.
     _formed: dict[int, tuple[WorkflowTask, int]] = attrs.field(factory=dict)
     _count: int = 0
+    #: How wide the picture is, pixels; 0 until it is drawn.
+    width: int = 0
 
     def __attrs_post_init__(self) -> None:
         self.places = self._series([self.definition.tasks])
@@ -193,7 +198,11 @@ class Graph:
 
     def svg(self) -> Html:
         """The picture; it scrolls by itself where it is wider than the page."""
-        return element("div", self.drawn(), class_="scroll", tabindex="0", role="group", aria_label="Graph")
+        whole = self.drawn()
+        picture = element("div", whole, class_="scroll", tabindex="0", role="group", aria_label="Graph")
+        if self.width <= _PHONE:
+            return picture
+        return join([element("p", "Where the graph is wider than the screen, it scrolls sideways.", class_="note"), picture])
 
     def drawn(self, style: Html | None = None) -> Html:
         """The picture; with a `style` it stands alone."""
@@ -201,6 +210,7 @@ class Graph:
         if self.elsewhere:
             columns.append(self._column("not in the definition now", self.elsewhere))
         width, height = sum(one.width + _GAP for one in columns), max(one.height for one in columns)
+        self.width = width
         drawn, left = [], 1
         for one in columns:
             drawn.append(_moved(left, 1, one.markup))

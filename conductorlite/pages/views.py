@@ -298,6 +298,8 @@ class StoreView:
     engines: Sequence[tuple[str, int, int]]
     now: int
     address: str | None = None
+    #: Open steps that wait for a person: the execution, its workflow, the step, and since when.
+    people: Sequence[tuple[str, str, str, int]] = ()
 
 
 def store_page(view: StoreView) -> Document:
@@ -317,10 +319,12 @@ def store_page(view: StoreView) -> Document:
         "Executions",
         join([element("h1", "Executions"), summary]),
         [
+            ("undriven", "Nothing drives this store", _undriven(view)),
+            ("executions", "Executions", _executions(view)),
+            ("people", "Waiting for a person", _people(view)),
             ("definitions", "By definition", _definitions(rows)),
             ("failures", "Failures by reason", _groups_of_failures(view)),
             ("due", "Due next", _due_table(view.due, view.now, view.address)),
-            ("executions", "Executions", _executions(view)),
             ("queues", "Queues and workers", join([_queues(view), _workers(view)])),
             ("limits", "Limits", table("How limits stand", ("Limit", "In use", "In window", "Waiting"), limits)),
             ("schedules", "Schedules", _schedules(view)),
@@ -365,7 +369,34 @@ def _groups_of_failures(view: StoreView) -> Html:
     return table("The newest reason of each kind", ("Reason", "Times", "Workflow", "Newest", "Executions"), shown())
 
 
+#: So long something may be due before it is said that nobody takes it, ms.
+_OVERDUE_MS: Final = 5_000
+
+
+def _undriven(view: StoreView) -> Html:
+    """That turns are due which no process takes; empty where one does."""
+    late = [entry for entry in view.due if entry.kind != "OFFERED" and entry.at <= view.now - _OVERDUE_MS]
+    if not late:
+        return Html()
+    since = span_in_words(view.now - min(entry.at for entry in late))
+    many = f"{len(late):,} turn{'s are' if len(late) > 1 else ' is'} due, the first for {since}"
+    how = "Drive it: engine.run_forever() in a program, or `conductorlite run`."
+    return element("p", f"{many}, and no process takes {'them' if len(late) > 1 else 'it'}. {how}", class_="note")
+
+
+def _people(view: StoreView) -> Html:
+    rows = (
+        table_row(linked(execution, view.address), workflow, step, f"{span_in_words(max(0, view.now - since))}")
+        for execution, workflow, step, since in view.people
+    )
+    return table("Steps that somebody has to complete, the oldest first", ("Execution", "Workflow", "Step", "For"), rows)
+
+
 def _executions(view: StoreView) -> Html:
+    waits: dict[str, list[str]] = {}
+    for execution, _, step, _ in view.people:
+        waits.setdefault(execution, []).append(step)
+
     def shown(row: Workflow) -> Html:
         took = span_in_words(max(0, (row.ended_at or view.now) - row.created_at))
         cells = (
@@ -374,7 +405,7 @@ def _executions(view: StoreView) -> Html:
             instant_in_words(row.created_at),
             took,
             row.correlation_id,
-            _why(row),
+            _why(row) or (f"waits for a person: {', '.join(waits[row.workflow_id])}" if row.workflow_id in waits else ""),
         )
         return table_row(linked(row.workflow_id, view.address), *cells, data_s=str(row.status))
 

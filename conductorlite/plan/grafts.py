@@ -25,6 +25,7 @@ import attrs
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.texts import InNotebook
 from conductorlite.plan.compile import Node, Plan
 from conductorlite.plan.tree import LEVEL, TreePosition, changed_branches, positions
 
@@ -164,7 +165,7 @@ def _branches(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -
 
 
 @attrs.frozen(kw_only=True, slots=True)
-class RunProgress:
+class RunProgress(InNotebook):
     """How far an execution has come, which follows from its rows alone: a restart does not change it."""
 
     status: WorkflowStatus

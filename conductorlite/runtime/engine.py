@@ -21,7 +21,7 @@ from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import Explanation, HistoryEvent, Task, Workflow
 from conductorlite.model.pickling import stays_here
 from conductorlite.model.statuses import WorkflowStatus
-from conductorlite.model.texts import InNotebook, Instant, Span, to_instant, to_span
+from conductorlite.model.texts import InNotebook, Instant, Listing, Span, to_instant, to_span
 from conductorlite.model.threads import clean_up
 from conductorlite.runtime.loop import Driver, output_of, wait_until
 from conductorlite.runtime.registry import HasId, HasWorkers, Runnable, Startable, all_workers, id_of, not_startable
@@ -79,7 +79,7 @@ class Run(InNotebook, Generic[R]):
     @property
     def tasks(self) -> Sequence[Task]:
         """Every attempt in order of scheduling, read on access."""
-        return self._engine.get(self.workflow_id).tasks
+        return Listing(self._engine.get(self.workflow_id).tasks)
 
     def history(self) -> Sequence[HistoryEvent]:
         """Return the journal; see `Engine.history`."""

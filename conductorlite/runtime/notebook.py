@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from conductorlite.model.canonical import Payload
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.executions import Workflow
-from conductorlite.model.texts import InNotebook
+from conductorlite.model.executions import Explanation, Task, Workflow, in_words
+from conductorlite.model.texts import InNotebook, Listing, cut
 from conductorlite.pages.graph import picture
 from conductorlite.pages.markup import Html, badge, element, join
+from conductorlite.plan.grafts import RunProgress
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.store.search import SearchResult
 
 __all__ = ["html_of"]
+
+#: Entries of a list that are shown, and characters of an output.
+_LISTED = 100
+_SHOWN = 200
 
 #: Executions of an engine that are shown, the newest, and columns of a search.
 _ROWS = 20
@@ -39,7 +45,48 @@ def html_of(shown: InNotebook) -> str | None:
         columns = [name for name in _COLUMNS if shown.results and hasattr(shown.results[0], name)]
         found = [[getattr(one, name) for name in columns] for one in shown.results]
         return join([element("p", f"{shown.total_hits:,} found, {len(found):,} shown"), _table(columns, found)])
+    if isinstance(shown, RunProgress):
+        bar = element("progress", value=f"{shown.fraction:.3f}", max="1", aria_label="Progress")
+        counts = {step: ", ".join(f"{number:,} {status}" for status, number in of.items()) for step, of in shown.by_step.items()}
+        return join([element("p", bar, f" {shown}"), _table(("step", "tasks"), list(counts.items()))])
+    if isinstance(shown, Explanation):
+        return element("ul", *(element("li", reason.text) for reason in shown.reasons))
+    if isinstance(shown, Task):
+        return _tasks([shown], 1)
+    if isinstance(shown, Listing):
+        return _listed(shown)
     return None
+
+
+def _listed(shown: Listing[object]) -> str | None:
+    """A list that a verb has given; None where it has no table."""
+    rows = shown[:_LISTED]
+    tasks = [one for one in rows if isinstance(one, Task)]
+    if tasks:
+        return _tasks(tasks, len(shown))
+    executions = [one for one in rows if isinstance(one, Workflow)]
+    return _executions(executions, len(shown)) if executions else None
+
+
+def _count(found: int, shown: int) -> Html:
+    return element("p", f"{found:,}" if found == shown else f"{found:,}, the first {shown:,} shown")
+
+
+def _executions(rows: Sequence[Workflow], found: int) -> Html:
+    table = [(row.workflow_id, f"{row.name} v{row.version}", badge(str(row.status)), row.reason or "") for row in rows]
+    return join([_count(found, len(rows)), _table(("execution", "workflow", "status", "reason"), table)])
+
+
+def _tasks(tasks: Sequence[Task], found: int) -> Html:
+    rows = []
+    for one in tasks:
+        reason = in_words(one.reason) if one.reason else ""
+        rows.append((one.ref, one.task_type, str(one.attempt + 1), badge(str(one.status)), reason, _cut(one.output)))
+    return join([_count(found, len(tasks)), _table(("task", "type", "attempt", "status", "reason", "output"), rows)])
+
+
+def _cut(payload: Payload) -> str:
+    return cut(payload.shown, _SHOWN)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:

@@ -80,3 +80,22 @@ def test_what_has_no_picture_is_text(engine: Engine) -> None:
     """A task definition, an empty search."""
     assert TaskDef(name="x")._repr_html_() is None
     assert "0 found" in str(engine.search("workflowType = 'none'")._repr_html_())
+
+
+def test_progress_reasons_tasks_and_lists_are_tables(engine: Engine) -> None:
+    """How far it is, why it ended, each attempt, and the lists that verbs give, which are lists all the same."""
+    run = engine.run("large")
+    for shown, text in (
+        (run.progress(), "<progress"),
+        (run.explain(), "<li>"),
+        (run.tasks, "<td>"),
+        (run.tasks[0], "<td>"),
+        (engine.executions(), "<td>large</td>"),
+    ):
+        html = shown._repr_html_()
+        assert html is not None
+        assert text in html
+        assert "<script" not in html
+    assert run.tasks == list(run.workflow.tasks)
+    assert isinstance(engine.executions(), list)
+    assert engine.executions("nobody")._repr_html_() is None
