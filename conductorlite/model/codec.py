@@ -225,8 +225,8 @@ def converter() -> Converter:
     made.register_structure_hook(str, lambda value, kind: text(value) if kind is str else choice(value, kind))
     for kind, read in ((bool, boolean), (int, integer), (DurationMs, duration_ms), (InstantMs, instant)):
         made.register_structure_hook(kind, read)
-    made.register_structure_hook_factory(_is_sequence, _of_sequences)
-    made.register_structure_hook_factory(_is_mapping, _of_mappings)
+    made.register_structure_hook_factory(lambda kind: _origin(kind) in (Sequence, tuple), _of_sequences)
+    made.register_structure_hook_factory(lambda kind: _origin(kind) is Mapping, _of_mappings)
     made.register_structure_hook_factory(_has_text, _of_union)
     made.register_structure_hook_factory(attrs.has, _of_class)
     made.register_unstructure_hook_factory(attrs.has, _writer)
@@ -396,6 +396,10 @@ def _or_text(read: _Reader, expected: str, stands: Callable[[str], bool]) -> _Re
     return structure
 
 
+def _origin(kind: Any) -> Any:
+    return get_origin(kind)
+
+
 def _has_text(kind: Any) -> bool:
     return get_origin(kind) in (Union, UnionType) and str in get_args(kind) and len(get_args(kind)) > 2
 
@@ -415,30 +419,20 @@ def _refused(kind: Any) -> _Reader:
     raise TypeError(f"nothing here reads a {kind}")
 
 
-def _is_sequence(kind: Any) -> bool:
-    found: Any = get_origin(kind)
-    return found in (Sequence, tuple)
-
-
 def _of_sequences(kind: Any, made: Converter) -> _Reader:
-    from cattrs.cols import homogenous_tuple_structure_factory
+    from cattrs.cols import list_structure_factory
 
-    several: Any = tuple[get_args(kind)[0], ...]  # type: ignore[misc]
-    read = homogenous_tuple_structure_factory(several, made)
+    several: Any = list[get_args(kind)[0]]  # type: ignore[misc]
+    read = list_structure_factory(several, made)
 
     def structure(value: Any, _: Any) -> Any:
         if value is None:
             return ()
         if not isinstance(value, list):
             raise Wrong(f"expected a list, got {shown(value)}")
-        return read(value, kind)
+        return tuple(read(value, several))
 
     return structure
-
-
-def _is_mapping(kind: Any) -> bool:
-    found: Any = get_origin(kind)
-    return found is Mapping
 
 
 def _of_mappings(kind: Any, made: Converter) -> _Reader:

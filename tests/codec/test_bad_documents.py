@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
+import sys
 from functools import partial
 from typing import Any
 
@@ -170,6 +172,29 @@ def test_deeper_nesting_is_one_problem() -> None:
     [(path, message)] = problems_of(nested(MAX_NESTING + 1, "loop"))
     assert path == "$.tasks[0]" + ".loopOver[0]" * MAX_NESTING
     assert str(MAX_NESTING) in message
+
+
+def test_of_several_that_are_too_deep_one_is_a_problem() -> None:
+    """The first; the others would say the same. What else is wrong is reported all the same."""
+    [deep] = nested(MAX_NESTING + 1, "loop")["tasks"]
+    found = problems_of({"name": "w", "tasks": [deep, task(startDelay="x"), deep]})
+    assert found == [
+        ("$.tasks[0]" + ".loopOver[0]" * MAX_NESTING, f"tasks are nested deeper than {MAX_NESTING} levels"),
+        ("$.tasks[1].startDelay", 'expected an integer, got "x"'),
+    ]
+
+
+def test_a_caller_who_has_used_up_the_stack_is_told_so() -> None:
+    """Reading needs a few hundred calls for what is nested as deeply as it may be."""
+    document = nested(MAX_NESTING, "inline")
+
+    def called(calls: int) -> WorkflowDef:
+        return called(calls - 1) if calls else WorkflowDef.from_json(document)
+
+    calls = sys.getrecursionlimit() - len(inspect.stack(0)) - 250
+    with pytest.raises(InvalidDefinition, match=r"\$: nested too deeply for what is left of the stack"):
+        called(calls)
+    assert WorkflowDef.from_json(document).name == "w"
 
 
 @given(json_values)

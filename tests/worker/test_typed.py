@@ -15,6 +15,9 @@ import attrs
 import pytest
 
 from conductorlite import Engine, Task, TaskContext, TaskStatus, VirtualClock, Workers, WorkflowDef, WorkflowTask
+from conductorlite.errors import InvalidInput
+from conductorlite.flows import converter
+from conductorlite.model.typed import plain, reader
 
 
 class Size(Enum):
@@ -272,3 +275,32 @@ print([name for name in ("asyncio", "pydantic") if name in sys.modules], convert
 """.replace("f: dict[str, object] = {}, ", "")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[] 0\n", "")
+
+
+@attrs.frozen
+class Release:
+    """Of an application."""
+
+    version: str
+    workflows: list[WorkflowDef]
+
+
+def test_definitions_are_conductors_json() -> None:
+    """Alone and inside a structure of the application's; what is wrong has its path from the outside in."""
+
+    task = {"name": "charge", "taskReferenceName": "pay", "type": "SIMPLE", "startDelay": 1.5}
+    workflow = {"name": "order", "version": 1, "tasks": [task], "schemaVersion": 2}
+    release = converter().structure({"version": "1", "workflows": [workflow]}, Release)
+    assert release.workflows[0].tasks[0].start_delay_ms == 1_500
+    assert converter().unstructure(release) == plain(release) == {"version": "1", "workflows": [workflow]}
+    read = reader(Release)
+    assert read is not None
+    bad = {**workflow, "tasks": [{**task, "startDelay": "soon"}, {}]}
+    with pytest.raises(InvalidInput) as caught:
+        read({"version": 5, "workflows": [workflow, bad]}, "release")
+    assert str(caught.value).split("; ") == [
+        "release.version: expected str, got 5",
+        'release.workflows[1].tasks[0].startDelay: expected an integer, got "soon"',
+        "release.workflows[1].tasks[1].name: is missing",
+        "release.workflows[1].tasks[1].taskReferenceName: is missing",
+    ]
