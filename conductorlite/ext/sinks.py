@@ -1,8 +1,8 @@
 """Sinks: where messages go, and the workers of EVENT and KAFKA_PUBLISH, which publish to them.
 
 A sink is found by the scheme of a destination. Two keep messages in memory; one of them is a source too: what is published to it,
-its engine handles. We ship no Kafka client: a sink for the scheme `kafka` wraps the user's, and the timeouts and the servers of a
-request are that sink's own affair.
+its engine handles. Those for Kafka and SQS are in `conductorlite.ext.kafka` and `conductorlite.ext.sqs`; the timeouts and the
+servers of a request are a sink's own affair.
 
 Source of the rules: Conductor's Event and KafkaPublishTask. The destination `conductor` is made particular to the workflow and the
 task, `conductor:x` to the workflow; every other one is taken as it is written. Without a sink for `conductor` the engine's own

@@ -75,6 +75,13 @@ def _imported() -> set[str]:
     return found | {name.split(".")[0] for name in found}
 
 
+def _modules(node: ast.AST) -> list[str]:
+    """What a statement imports from."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level else []
+
+
 def _required() -> set[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [line for name, lines in project["optional-dependencies"].items() if name != "dev" for line in lines]
@@ -106,9 +113,13 @@ def test_no_error_of_a_server() -> None:
 
 
 def test_no_broker() -> None:
-    """No module imports a client of a broker, and no extra brings one; the extra `redis` is for a lock."""
-    assert sorted(_imported() & BROKERS - {"redis"}) == []
-    assert sorted(_required() & BROKERS - {"redis"}) == []
+    """A client of a broker is imported by the modules of the extras `kafka` and `sqs` only; the extra `redis` is for a lock."""
+    adapters = {"kafka": {"confluent_kafka"}, "sqs": {"boto3", "botocore", "botocore.exceptions"}, "redis_lock": {"redis"}}
+    assert sorted(_imported() & BROKERS - {"redis", "confluent_kafka", "boto3", "botocore"}) == []
+    assert sorted(_required() & BROKERS - {"redis", "confluent_kafka", "boto3"}) == []
+    for path in (ROOT / "conductorlite").rglob("*.py"):
+        names = {one.split(".")[0] for node in nodes_of(path) for one in _modules(node)}
+        assert sorted(names & BROKERS - adapters.get(path.stem, set())) == [], path
 
 
 def test_no_model() -> None:
