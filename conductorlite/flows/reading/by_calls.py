@@ -17,6 +17,7 @@ from conductorlite.flows.flow import Flow, join, reason, set_variables, status, 
 from conductorlite.flows.forms import attempt, match, otherwise, over, parallel, repeat, when
 from conductorlite.flows.reading.names import Surroundings, bound_names
 from conductorlite.flows.reading.source import Source
+from conductorlite.flows.reading.values import nodes_of
 from conductorlite.flows.tasks import TaskFunction
 
 __all__ = ["by_calls", "check_calls", "is_straight"]
@@ -29,7 +30,7 @@ _BY_CALLS: Final[tuple[Any, ...]] = (
 
 def by_calls(function: ast.AST, around: Surroundings) -> bool:
     """Whether a function is written in the forms of flows that are built by calls."""
-    for one in ast.walk(function):
+    for one in nodes_of(function):
         if isinstance(one, ast.With | ast.AsyncWith):
             callee = one.items[0].context_expr
             callee = callee.func if isinstance(callee, ast.Call) else callee
@@ -63,7 +64,7 @@ def is_straight(function: Callable[..., Any], around: Surroundings) -> bool:
 
 def check_calls(source: Source, around: Surroundings) -> None:
     """Refuse what such a flow would pass over without a word; raises BuildError with the place."""
-    for one in ast.walk(source.function):
+    for one in nodes_of(source.function):
         if isinstance(one, ast.Try | ast.TryStar):
             raise source.error(
                 one,
@@ -104,8 +105,8 @@ def _calls_steps(found: Any) -> bool:
 
 def _check_names(source: Source, around: Surroundings) -> None:
     """Refuse a name that several cases assign and that is read after them: it would be the last one's."""
-    cases = [one for one in ast.walk(source.function) if isinstance(one, ast.With) and _is_case(one, around)]
-    stores = [one for one in ast.walk(source.function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+    cases = [one for one in nodes_of(source.function) if isinstance(one, ast.With) and _is_case(one, around)]
+    stores = [one for one in nodes_of(source.function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
     for place, first in enumerate(cases):
         for second in cases[place + 1 :]:
             end = second.end_lineno or second.lineno
@@ -137,6 +138,6 @@ def _is_case(one: ast.With, around: Surroundings) -> bool:
 
 
 def _reads_after(source: Source, names: set[str], line: int) -> Iterator[ast.Name]:
-    for one in ast.walk(source.function):
+    for one in nodes_of(source.function):
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id in names and one.lineno > line:
             yield one

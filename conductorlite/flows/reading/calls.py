@@ -14,7 +14,7 @@ from conductorlite.flows.flow import Flow, human, inline, now, receive
 from conductorlite.flows.forms import each, join_branches, parallel
 from conductorlite.flows.reading.expressions import Expressions
 from conductorlite.flows.reading.names import FORMS, is_constructor
-from conductorlite.flows.reading.values import Later, Now, Slot, Value, later, path_of, shares_in
+from conductorlite.flows.reading.values import Later, Now, Slot, Value, later, nodes_of, path_of, shares_in
 from conductorlite.flows.schemas import is_whole, returned
 from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model.definitions import TaskType
@@ -125,7 +125,7 @@ class Calls:
             raise self._steps.refuse(call, "now(...) takes one value, to be computed when the flow is compiled")
         if self._of.has_step(call):
             raise self._steps.refuse(call, "now(...) is computed when the flow is compiled, so it has no steps in it")
-        for one in ast.walk(call.args[0]):
+        for one in nodes_of(call.args[0]):
             if isinstance(one, ast.Name) and one.id in self._of.local and isinstance(self._of.load(one), Later):
                 raise self._steps.refuse(one, f"{one.id!r} is known when the flow runs, and now(...) is computed before")
         try:

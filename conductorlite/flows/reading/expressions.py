@@ -40,6 +40,7 @@ from conductorlite.flows.reading.values import (
     field_names,
     kind_of,
     later,
+    nodes_of,
     path_of,
     replaced,
     shares_in,
@@ -113,6 +114,9 @@ class Expressions:
         self.read: set[int] = set()
         #: Names that a `try` keeps.
         self.tracked: dict[str, Tracked] = {}
+        #: Whether a handler that names its exception has been compiled.
+        self.handles = False
+        self._calls: dict[int, tuple[ast.AST, list[ast.AST]]] = {}
         self.calls: Caller
 
     # ------------------------------------------------------------------ names
@@ -174,13 +178,16 @@ class Expressions:
 
     def has_step(self, node: ast.AST) -> bool:
         """Whether there is such a call in a node."""
-        return any(self.is_step(one) for one in ast.walk(node))
+        known = self._calls.get(id(node))
+        if known is None:  # the node is kept, so that no other one gets its id
+            known = self._calls[id(node)] = node, [one for one in nodes_of(node) if type(one) is ast.Call]
+        return any(map(self.is_step, known[1]))
 
     # ------------------------------------------------------------------ values
 
     def value(self, node: ast.expr) -> Value:
         """Compile an expression: the steps in it are added, what is left is a value."""
-        if any(isinstance(found, Later) and found.kind is CaughtError for found in self.scope.values()):
+        if self.handles:
             node = replaced(node, self._of_caught)
         inner = self._typed(node)
         if inner is not None:
@@ -243,8 +250,8 @@ class Expressions:
         return Later(tree, shares_in(tree))
 
     def _refuse_environment(self, node: ast.expr) -> None:
-        for one in ast.walk(node):
-            if isinstance(one, ast.Attribute) or (isinstance(one, ast.Name) and one.id not in self.local):
+        for one in nodes_of(node):
+            if isinstance(one, ast.Attribute) or (type(one) is ast.Name and one.id not in self.local and one.id not in BUILTINS):
                 try:
                     found = self.around.static(one, self.local.__contains__)
                 except LookupError:
@@ -325,9 +332,9 @@ class Expressions:
     # ------------------------------------------------------------------ steps in expressions
 
     def _with_steps(self, node: ast.expr) -> Value:
-        for kind, problem in _REFUSED.items():
-            if isinstance(node, kind):
-                raise self.steps.refuse(node, problem)
+        problem = _REFUSED.get(type(node))
+        if problem is not None:
+            raise self.steps.refuse(node, problem)
         if isinstance(node, ast.Call) and self.is_step(node):
             return self.calls.step(node)
         if isinstance(node, ast.BoolOp):
@@ -445,7 +452,7 @@ class Expressions:
     def bound(self, target: ast.expr, value: Value) -> Iterator[None]:
         """The names of a comprehension, which mean nothing outside."""
         before, local, tracked = dict(self.scope), self.local, self.tracked
-        self.local = local | {one.id for one in ast.walk(target) if isinstance(one, ast.Name)}
+        self.local = local | {one.id for one in nodes_of(target) if isinstance(one, ast.Name)}
         self.tracked = {}
         try:
             self.bind(target, value)
@@ -552,9 +559,9 @@ class _Closing(ast.NodeTransformer):
         self._refuse = expressions.steps.refuse
 
     def visit(self, node: ast.AST) -> Any:
-        for kind, problem in _REFUSED.items():
-            if isinstance(node, kind):
-                raise self._refuse(node, problem)
+        problem = _REFUSED.get(type(node))
+        if problem is not None:
+            raise self._refuse(node, problem)
         if isinstance(node, Slot):
             return node
         if isinstance(node, Known):
@@ -563,7 +570,7 @@ class _Closing(ast.NodeTransformer):
         if isinstance(node, ast.expr) and not isinstance(
             node, ast.Constant | ast.Name | ast.Starred | ast.FormattedValue | ast.Slice
         ):
-            used = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+            used = {one.id for one in nodes_of(node) if isinstance(one, ast.Name)} if self._inner else frozenset()
             if not used & self._inner and ours._is_known(node, frozenset()):
                 found = ours._computed_now(node)
                 if found is not None:
@@ -699,7 +706,7 @@ class _Closing(ast.NodeTransformer):
 
 def _targets(node: ast.AST) -> frozenset[str]:
     return frozenset(
-        one.id for part in getattr(node, "generators", []) for one in ast.walk(part.target) if isinstance(one, ast.Name)
+        one.id for part in getattr(node, "generators", []) for one in nodes_of(part.target) if isinstance(one, ast.Name)
     )
 
 

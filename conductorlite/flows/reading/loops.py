@@ -16,7 +16,7 @@ from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
 from conductorlite.flows.reading.names import bound_names
 from conductorlite.flows.reading.sharing import SCALARS, part_of
 from conductorlite.flows.reading.steps import Steps
-from conductorlite.flows.reading.values import Later, Maybe, Now, Value, kind_of, later, path_of, same, shares_of, tree_of
+from conductorlite.flows.reading.values import Later, Maybe, Now, Value, kind_of, later, nodes_of, path_of, same, shares_of, tree_of
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 
@@ -165,7 +165,7 @@ class Loops:
     def _rounds_over(self, node: ast.For, given_items: Later) -> None:
         items = self._as_list(given_items, node.iter)
         given = path_of(items.tree)
-        base = f"for_{next((one.id for one in ast.walk(node.target) if isinstance(one, ast.Name)), 'item')}"
+        base = f"for_{next((one.id for one in nodes_of(node.target) if isinstance(one, ast.Name)), 'item')}"
         loop = _Loop(self, node, base)
         loop.open()
         step = self._build.operator(TaskType.DO_WHILE, self._build.free(base), None, items=str(given), loop_condition="true")
@@ -238,7 +238,7 @@ class Loops:
                 asked = self._asked(node)
             loop.leave()
         going = loop.going_on(asked)
-        if going is None and any(isinstance(one, ast.Raise) for one in ast.walk(node)):
+        if going is None and any(isinstance(one, ast.Raise) for one in nodes_of(node)):
             going = ast.copy_location(ast.Constant(True), node)
         if going is None:
             raise self._steps.refuse(node, "the loop never ends: write a condition, `break` or `return`")
@@ -264,7 +264,7 @@ class Loops:
 
     def _known_test(self, node: ast.While) -> bool | None:
         assigned = set(bound_names(node.body))
-        if any(isinstance(one, ast.Name) and one.id in assigned for one in ast.walk(node.test)):
+        if any(isinstance(one, ast.Name) and one.id in assigned for one in nodes_of(node.test)):
             return None
         value = self._of.value(node.test)
         return bool(value.value) if isinstance(value, Now) else None
@@ -282,7 +282,8 @@ class _Loop:
         self._base = base
         self._endless = endless
         self._assigned = list(dict.fromkeys(bound_names([node])))
-        self._returns = _returns(node)
+        self._nodes = nodes_of(node)
+        self._returns = any(isinstance(one, ast.Return) for one in self._nodes)
         self._flag = self._returns or bool(node.orelse)
         self._keys: dict[str, str] = {}
         self._start: Step
@@ -329,10 +330,8 @@ class _Loop:
         """A number stays one whatever is added to it, and a list stays one whatever is appended."""
         kind = type(value.value) if isinstance(value, Now) else value.kind
         kind = list if getattr(kind, "__origin__", None) is list else kind
-        adding = {one.target for one in ast.walk(self._node) if isinstance(one, ast.AugAssign)}
-        sites = [
-            one for one in ast.walk(self._node) if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)
-        ]
+        adding = {one.target for one in self._nodes if isinstance(one, ast.AugAssign)}
+        sites = [one for one in self._nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)]
         if kind not in (int, float, bool, list) or not all(one in adding for one in sites):
             return Any
         return list if kind is list else float
@@ -439,7 +438,7 @@ class _Loop:
 
     def _else(self) -> None:
         for one in self._node.orelse:
-            if any(isinstance(part, ast.Break | ast.Continue) for part in ast.walk(one)):
+            if any(isinstance(part, ast.Break | ast.Continue) for part in nodes_of(one)):
                 raise self._steps.refuse(
                     one, "`break` and `continue` in the `else` of a loop are not part of a flow; use a variable"
                 )
@@ -474,7 +473,7 @@ def _item_kind(kind: Any) -> Any:
 
 def _returns(node: ast.stmt) -> bool:
     """Whether there is a `return` in a loop."""
-    return any(isinstance(one, ast.Return) for one in ast.walk(node))
+    return any(isinstance(one, ast.Return) for one in nodes_of(node))
 
 
 def _is(tree: ast.expr, word: str) -> ast.expr:

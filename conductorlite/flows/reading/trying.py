@@ -24,7 +24,19 @@ from conductorlite.flows.reading.expressions import EXIT, RESULT, Tracked
 from conductorlite.flows.reading.loops import Body, ways_of
 from conductorlite.flows.reading.names import bound_names
 from conductorlite.flows.reading.raising import class_name_of
-from conductorlite.flows.reading.values import CaughtError, Later, Maybe, Now, Slot, Value, later, path_of, shares_of, tree_of
+from conductorlite.flows.reading.values import (
+    CaughtError,
+    Later,
+    Maybe,
+    Now,
+    Slot,
+    Value,
+    later,
+    nodes_of,
+    path_of,
+    shares_of,
+    tree_of,
+)
 from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, TimeoutPolicy, WorkflowDef
 from conductorlite.model.errors import InvalidInput
@@ -120,7 +132,7 @@ class Tries:
         end = node.end_lineno or node.lineno  # type: ignore[attr-defined]
         ast.copy_location(made, node)
         made.end_lineno = end
-        for one in ast.walk(made):
+        for one in nodes_of(made):
             if isinstance(one, ast.expr | ast.stmt) and not hasattr(one, "lineno"):
                 ast.copy_location(one, node)
         return made
@@ -156,6 +168,7 @@ class Tries:
         def carry() -> None:
             name = handler.name
             if name is not None:
+                self._of.handles = True
                 self._of.scope[name] = Later(Slot(Reference(f"{step.ref}.error", step), CaughtError, name))
             self._handled.append(step)
             try:
@@ -427,7 +440,7 @@ def _common(kinds: set[Any]) -> Any:
 
 
 def _is_read(names: Sequence[str], body: Sequence[ast.stmt]) -> bool:
-    return any(isinstance(one, ast.Name) and one.id in names for statement in body for one in ast.walk(statement))
+    return any(isinstance(one, ast.Name) and one.id in names for statement in body for one in nodes_of(statement))
 
 
 def _leaves(body: Sequence[ast.stmt]) -> bool:

@@ -127,11 +127,24 @@ def later(reference: Reference, kind: Any = Any, name: str | None = None, unanno
     return Later(Slot(reference, kind, name, unannotated), frozenset() if kind in SCALARS else reference_shares(reference._path))
 
 
-def nodes_of(tree: ast.AST) -> Iterator[ast.AST]:
+def nodes_of(tree: ast.AST) -> list[ast.AST]:
     """A tree's nodes in the order of the text, the tree first."""
-    yield tree
-    for child in ast.iter_child_nodes(tree):
-        yield from nodes_of(child)
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        one = waiting.pop()
+        found.append(one)
+        below: list[ast.AST] = []
+        for field in one._fields:
+            value = getattr(one, field, None)
+            if isinstance(value, ast.AST):
+                below.append(value)
+            elif type(value) is list:
+                below += [part for part in value if isinstance(part, ast.AST)]
+        if below:
+            below.reverse()
+            waiting += below
+    return found
 
 
 def replaced(tree: ast.expr, other: Callable[[ast.AST], ast.AST | None]) -> ast.expr:

@@ -159,6 +159,12 @@ def truth(node: ast.expr) -> ast.expr:
 
 def javascript_of(compiled: CompiledExpression) -> str:
     """What a Conductor server carries out in place of a text."""
+    return _javascript(compiled.text)
+
+
+@lru_cache(maxsize=_KEPT)
+def _javascript(text: str) -> str:
+    compiled = compile_expression(text)
     return write_javascript(compiled.tree, compiled.names)
 
 

@@ -1,0 +1,222 @@
+"""What flows once did in silence, otherwise than Python: each is Python's now, or refused where the flow is defined."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from conductorlite import Engine, VirtualClock, flow, task
+from conductorlite.errors import BuildError
+from conductorlite.flows import Flow, attempt, otherwise, set_variables, variable, when
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.CRITICAL, logger="conductorlite"):
+        yield
+
+
+sent: list[str] = []
+
+
+@task
+def express(order: int) -> str:
+    """One way."""
+    return f"express-{order}"
+
+
+@task
+def normal(order: int) -> str | None:
+    """Another way, which may give nothing."""
+    return f"normal-{order}" if order else None
+
+
+@task(retry=0)
+def fetch(order: int) -> str:
+    """Always fails."""
+    raise ValueError("no network")
+
+
+@task
+def record(text: str) -> str:
+    """Takes note."""
+    return f"recorded {text}"
+
+
+def send_mail(text: str) -> None:
+    """Is no task, and has an effect."""
+    sent.append(text)
+
+
+@flow
+def branches(order: int, vip: bool) -> str:
+    """A name of two branches."""
+    if vip:
+        way = express(order)
+    else:
+        way = record(f"{order}")
+    return record(way)
+
+
+@flow
+def falls_back(order: int) -> str:
+    """A value of what is tried, or of the handler."""
+    try:
+        way = fetch(order)
+    except ValueError:
+        way = express(order)
+    return way
+
+
+@flow
+def handled_values(order: int) -> list[Any]:
+    """Values of steps are computed with."""
+    first, second = express(order), normal(order)
+    size = len(first) + 1
+    kind = "none" if second is None else "some"
+    found = first or "nothing"
+    return [size, f"{size}", kind, found, order in (1, 2), [one for one in (1, 2) if one > order], second or "nothing"]
+
+
+@flow
+def twice(order: int) -> list[str]:
+    """One task, several times."""
+    express(order)
+    again = express(order + 1)
+    return [again, *[express(number) for number in range(2)]]
+
+
+@flow
+def kept(order: int) -> bool:
+    """A name that is assigned in what is tried."""
+    approved = False
+    try:
+        express(order)
+        approved = True
+        fetch(order)
+    except ValueError:
+        record("failed")
+    return approved
+
+
+@flow
+def counted(order: int) -> int:
+    """A loop whose end is known when it runs."""
+    rounds = 0
+    while rounds < order:
+        rounds += 1
+        if not express(rounds):
+            break
+    for _ in range(order):
+        rounds += 1
+    return rounds
+
+
+RIGHT: list[tuple[Flow[..., Any], dict[str, Any], Any]] = [
+    (branches, {"order": 1, "vip": True}, "recorded express-1"),
+    (branches, {"order": 1, "vip": False}, "recorded recorded 1"),
+    (falls_back, {"order": 1}, "express-1"),
+    (handled_values, {"order": 1}, [10, "10", "some", "express-1", True, [2], "normal-1"]),
+    (handled_values, {"order": 0}, [10, "10", "none", "express-0", False, [1, 2], "nothing"]),
+    (twice, {"order": 5}, ["express-6", "express-0", "express-1"]),
+    (kept, {"order": 1}, True),
+    (counted, {"order": 3}, 6),
+]
+
+
+@pytest.mark.parametrize(("made", "given", "wanted"), RIGHT, ids=[f"{one[0].name} {number}" for number, one in enumerate(RIGHT)])
+def test_what_is_right_now(made: Flow[..., Any], given: dict[str, Any], wanted: Any) -> None:
+    """The flow gives what Python gives."""
+    with Engine(workers=[made], clock=VirtualClock(0)) as engine:
+        run = engine.start(made, **given)
+        engine.run_until_idle()
+        assert run.result() == wanted
+
+
+def _calls_a_function() -> Flow[..., Any]:
+    @flow
+    def made(order: int) -> str:
+        way = express(order)
+        send_mail("ordered")
+        return way
+
+    return made
+
+
+def _built_by_calls_calls_a_function() -> Flow[..., Any]:
+    @flow
+    def made(order: int) -> str:
+        with when(order):
+            express(order)
+        send_mail("ordered")
+        return record("x")
+
+    return made
+
+
+def _cases_assign_one_name() -> Flow[..., Any]:
+    @flow
+    def made(order: int, vip: bool) -> str:
+        with when(vip):
+            way = express(order)
+        with otherwise():
+            way = record("normal")
+        return record(way)
+
+    return made
+
+
+def _sets_a_variable_in_an_attempt() -> Flow[..., Any]:
+    @flow
+    def made(order: int) -> Any:
+        set_variables(approved=False)
+        with attempt():
+            set_variables(approved=express(order))
+        return variable("approved")
+
+    return made
+
+
+def _reads_a_step_of_an_attempt() -> Flow[..., Any]:
+    @flow
+    def made(order: int) -> str:
+        with attempt():
+            way = express(order)
+        return way  # noqa: RET504
+
+    return made
+
+
+def _tries_by_calls() -> Flow[..., Any]:
+    @flow
+    def made(order: int) -> str:
+        with when(order):
+            express(order)
+        try:
+            return fetch(order)
+        except ValueError:
+            return record("failed")
+
+    return made
+
+
+REFUSED = [
+    (_calls_a_function, "decorate it with @task"),
+    (_built_by_calls_calls_a_function, "decorate it with @task"),
+    (_cases_assign_one_name, "write the whole flow with `if` and `else`"),
+    (_sets_a_variable_in_an_attempt, "set it after the attempt"),
+    (_reads_a_step_of_an_attempt, "is read in another branch than the one in which its step runs"),
+    (_tries_by_calls, "`try` has no effect while a flow is built by calls"),
+]
+
+
+@pytest.mark.parametrize(("make", "text"), REFUSED, ids=[one[0].__name__ for one in REFUSED])
+def test_what_is_refused(make: Any, text: str) -> None:
+    """The definition says what to write instead, and nothing has been done."""
+    with pytest.raises(BuildError) as raised:
+        make().definition  # noqa: B018
+    assert text in str(raised.value)
+    assert sent == []
