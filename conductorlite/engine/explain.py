@@ -15,6 +15,7 @@ from conductorlite.engine.causes import SHOWN, listed, nulls, output_nulls
 from conductorlite.engine.waits import (
     REOPENED_BY,
     TAKEN_BACK,
+    Facts,
     Waits,
     because,
     held_event,
@@ -40,193 +41,24 @@ from conductorlite.plan.tree import CHOOSES, TreePosition, positions
 __all__ = ["Case"]
 
 
-@attrs.define(slots=True, kw_only=True)
-class Case(Waits):
-    """What can be said of one execution; `former` are definitions that it was on before."""
+class Absence:
+    """Why tasks of a definition have no row."""
 
-    former: Sequence[WorkflowDef] = ()
-    #: The messages to it, if any is not received; actions of event handlers on it that could not be carried out, newest first.
-    messages: Sequence[WorkflowMessage] = ()
-    refused: Sequence[EventExecution] = ()
+    def __init__(self, facts: Facts, former: Sequence[WorkflowDef] = ()) -> None:
+        self._facts, self._former = facts, former
 
-    def explain(self, ref: str | None = None) -> Explanation:
-        """Why it waits, or why it ended as it did; with `ref` (of the definition or as printed) the same of that task."""
-        return Explanation(reasons=tuple(self._of_task(ref) if ref is not None else self._of_workflow()))
-
-    def _of_workflow(self) -> Iterator[Reason]:
-        row = self.workflow
-        name = f"{row.name} ({row.workflow_id})"
-        if row.status.terminal:
-            yield from self._ended(name)
-            yield from self._messages()
-            return
-        if row.parked is not None:
-            yield self._say("PARKED", f"{name} is parked: {row.parked}")
-            yield self._say("PARKED", "No more turns are taken: resume tries again from the last good commit, terminate ends it")
-        elif row.status is WorkflowStatus.PAUSED:
-            yield self._say("PAUSED", f"{name} is PAUSED: nothing more is scheduled until it is resumed")
-            held = [held_event(event) for event in sorted(self.inbox, key=lambda event: event.order) if event.held]
-            if held:
-                yield self._say("HELD", f"{len(held)} event{'s are' if len(held) != 1 else ' is'} held: {listed(held)}")
-        else:
-            yield self._say("RUNNING", f"{name} is RUNNING {self._since(row.created_at)}", at=row.created_at)
-        yield from self._turned()
-        if row.rate_limited:
-            yield self._say("SLOT", f"It {self._limited()}")
-        if row.compensating is not None:
-            why = f": {row.reason.rstrip('.')}" if row.reason else ""
-            yield self._say("COMPENSATING", f"It is being compensated and will end {row.compensating}{why}")
-            yield from self._undoing()
-        yield from self._open_tasks()
-        yield from self._messages()
-        yield from self._timers()
-
-    def _messages(self) -> Iterator[Reason]:
-        """What was sent to it and no task has received, and which actions of event handlers could not be carried out."""
-        kept = [message for message in self.messages if message.receiver is None]
-        if kept:
-            topics: dict[str, int] = {}
-            for message in kept:
-                of = f"for {message.signal_to}" if message.signal_to is not None else f"of topic {message.topic}"
-                topics[of] = topics.get(of, 0) + 1
-            many = listed([f"{count} {of}" for of, count in topics.items()])
-            what = "1 message is" if len(kept) == 1 else f"{len(kept)} messages are"
-            yield self._say("MESSAGES", f"{what} kept that no task has received: {many}", at=kept[0].sent_at)
-        for done in self.refused[:SHOWN]:
-            why = done.output_data.get("error") or done.output_data.get("exception")
-            text = f"Event handler {done.name} could not {done.action} {self._ago(done.created)}: {why}"
-            yield self._say("EVENT_HANDLER", text, at=done.created)
-
-    def _turned(self) -> Iterator[Reason]:
-        """That the execution was run again, or moved to another definition: the last time of each."""
-        again = next((line for line in reversed(self.history) if is_taken_back(line)), None)
-        if again is not None:
-            where = f" from {again.ref}" if again.ref else " from the start" if again.status == "RERUN" else ""
-            yield self._say("RUN_AGAIN", f"It was {TAKEN_BACK[again.status]}{where} {self._ago(again.at)}", at=again.at)
-        moved = next((line for line in reversed(self.history) if line.kind is HistoryKind.MIGRATED), None)
-        if moved is not None:
-            yield self._say("MIGRATED", f"It was moved {versions(moved)} {self._ago(moved.at)}", at=moved.at)
-        clock = next((line for line in reversed(self.history) if line.kind is HistoryKind.CLOCK), None)
-        if clock is not None:
-            of, task = f"{clock.ref}: " if clock.ref else "", self.last.get(clock.ref or "")
-            yield self._say("CLOCK", f"{self._ago(clock.at).capitalize()}, {of}{clock.reason}", task, at=clock.at)
-
-    def _undoing(self) -> Iterator[Reason]:
-        """What is undone by now, and what is left to undo, in that order."""
-        rows = [task for task in self.last.values() if task.status in _DONE]
-        rows.sort(key=lambda task: (task.ended_at, task.seq), reverse=True)
-        by = {row.ref: self._compensation_of(row) for row in rows}
-        undone = [ref for ref, (owed, row) in by.items() if owed and row is not None and row.status.successful]
-        failed = [ref for ref, (owed, row) in by.items() if owed and row is not None and row.failed]
-        left = [ref for ref, (owed, row) in by.items() if owed and row is None]
-        for text, refs in (("Undone", undone), ("Could not be undone", failed), ("Left to undo", left)):
-            if refs:
-                yield self._say("COMPENSATING", f"{text}: {listed(refs)}")
-
-    def _compensation_of(self, task: Task) -> tuple[bool, Task | None]:
-        """Whether something undoes a task, and its row if it has begun."""
-        place = self.places.get(task.base_ref)
-        undo = None if place is None else place.task.compensation
-        if undo is None:
-            return False, None
-        return True, self.last.get(printed_ref(undo.task_reference_name, task.iterations))
-
-    def _timers(self) -> Iterator[Reason]:
-        if self.workflow.parked is not None:
-            return
-        due = [event for event in self.inbox if not event.held and event.due_at <= self.now]
-        if self.put_aside:
-            text = "Its turn waits for a script or a path that takes long: it is taken when that has ended, or its time is over"
-            yield self._say("PUT_ASIDE", text)
-        elif due:
-            what = "1 event is" if len(due) == 1 else f"{len(due)} events are"
-            yield self._say("NOT_DRIVEN", f"{what} due and nobody has taken the turn: drive the engine")
-        at = self.workflow.timeout_at
-        if at is not None and at > self.now:
-            definition = self.workflow.definition
-            ends = definition is not None and definition.timeout_policy is WorkflowTimeoutPolicy.TIME_OUT_WF
-            what = "times out" if ends else "passes its timeout, which only alerts,"
-            yield self._say("DEADLINE", f"The workflow {what} {self._ahead(at)}", at=at)
-
-    def _ended(self, name: str) -> Iterator[Reason]:
-        row = self.workflow
-        took = f" after {span_in_words(row.ended_at - row.created_at)}" if row.ended_at >= row.created_at else ""
-        text = f"{name} is {row.status}: it ended {self._ago(row.ended_at)}{took}"
-        failed = self._culprits()
-        if row.status is WorkflowStatus.COMPLETED:
-            many = len(row.tasks)
-            yield self._say("ENDED", f"{text}, with {many} task attempt{'s' if many != 1 else ''}", at=row.ended_at)
-            yield from (self._say("NULL", f"Of its output, {null}") for null in output_nulls(row))
-            if row.permitted_failures:
-                yield self._say("FAILED", f"{row.permitted_failures} permitted failures did not stop it")
-            return
-        known = any(task.reason and in_words(task.reason) in (row.reason or "") for task in failed)
-        yield self._say("ENDED", f"{text}: {row.reason}" if row.reason and not known else text, at=row.ended_at)
-        for task in failed[:SHOWN]:
-            yield from self._failure(task)
-        never = [ref for ref, place in self.places.items() if ref not in self.newest and place.compensates is None]
-        if never:
-            yield self._say("NEVER_RAN", f"Never scheduled: {listed(never)}")
-        undone = [ref for ref, place in self.places.items() if ref in self.newest and place.compensates is not None]
-        if undone:
-            yield self._say("COMPENSATED", f"It was compensated by {listed(undone)}: retry is refused, restart or rerun it")
-        elif row.rate_limited:
-            verbs = [REOPENED_BY[event.kind] for event in self.inbox if event.held and event.kind in REOPENED_BY]
-            yield self._say("SLOT", f"It is to be {' and '.join(verbs) or 'reopened'} and {self._limited()}")
-        else:
-            yield self._say("RETRYABLE", "retry reopens it where it failed")
-
-    def _culprits(self) -> list[Task]:
-        """The tasks to blame: those the workflow names, in order; a workflow that timed out or was terminated has none."""
-        return [self.last[ref] for ref in dict.fromkeys(self.workflow.failed_refs) if ref in self.last]
-
-    def _failure(self, task: Task) -> Iterator[Reason]:
-        text = f"{named(task)} is {task.status} at {self._attempt(task)}{because(task)}"
-        yield self._say("FAILED", text, task, task.ended_at)
-        yield from self._nulls(task)
-
-    def _nulls(self, task: Task) -> Iterator[Reason]:
-        return (self._say("NULL", null, task, further=True) for null in nulls(self.workflow, task))
-
-    # ------------------------------------------------------------------ why not
-
-    def _of_task(self, ref: str) -> Iterator[Reason]:
-        task = self.last.get(ref) or self.newest.get(ref)
-        if task is None:
-            yield attrs.evolve(self._say("NEVER_RAN", self._why_not(ref)), ref=ref)
-        elif task.status is TaskStatus.SKIPPED:
-            then = "the flow will pass over it when it comes to it"
-            if self.workflow.status.terminal or not task.skipped_ahead:
-                then = "the flow never came to it" if task.skipped_ahead else "the flow has passed over it"
-            text = f"{named(task)} is SKIPPED: skip_task was used {self._ago(task.ended_at)}, and {then}"
-            yield self._say("SKIPPED", text, task, task.ended_at)
-        elif not task.status.terminal:
-            yield from self._waits(task)
-            if self.workflow.parked is not None:
-                yield self._say("PARKED", "The execution is parked")
-            elif self.workflow.status is WorkflowStatus.PAUSED:
-                yield self._say("PAUSED", "The execution is PAUSED")
-        elif task.failed or task.status is TaskStatus.COMPLETED_WITH_ERRORS:
-            yield from self._failure(task)
-            yield self._say("FAILED", f"that was {self._ago(task.ended_at)}", task, task.ended_at, further=True)
-        else:
-            took = span_in_words(max(0, task.ended_at - (task.started_at or task.scheduled_at)))
-            text = f"{named(task)} is {task.status}: it ended {self._ago(task.ended_at)} after {took}{because(task)}"
-            yield self._say("ENDED", text, task, task.ended_at)
-            yield from self._nulls(task)
-
-    def _why_not(self, ref: str) -> str:
+    def of(self, ref: str) -> str:
         """Why a task of the definition has no row: the nearest thing before or around it that has one."""
-        gone = next((line for line in reversed(self.history) if ref in line.dropped), None)
+        gone = next((line for line in reversed(self._facts.history) if ref in line.dropped), None)
         if gone is not None and gone.status == "DROPPED":
-            return f"{ref} has run: its loop keeps its last rounds only, and dropped this one {self._ago(gone.at)}"
-        place = self.places.get(ref)
+            return f"{ref} has run: its loop keeps its last rounds only, and dropped this one {self._facts.ago(gone.at)}"
+        place = self._facts.places.get(ref)
         if place is None:
-            return self._round_to_come(ref) or self._moved_away(ref) or f"{ref} is not a task of {self.workflow.name}"
-        text = f"{ref} never ran: " if self.workflow.status.terminal else f"{ref} has not run yet: "
+            return self._round_to_come(ref) or self._moved_away(ref) or f"{ref} is not a task of {self._facts.workflow.name}"
+        text = f"{ref} never ran: " if self._facts.workflow.status.terminal else f"{ref} has not run yet: "
         if gone is not None:
             by = f"the execution was {TAKEN_BACK[gone.status]}" + (f" from {gone.ref}" if gone.ref else "")
-            text = f"{ref} has not run again: {by} {self._ago(gone.at)}; "
+            text = f"{ref} has not run again: {by} {self._facts.ago(gone.at)}; "
         around: WorkflowTask | None = None
         if place.compensates is not None:
             return f"{text}it undoes {place.compensates.task_reference_name} if the execution fails after that has completed"
@@ -237,22 +69,22 @@ class Case(Waits):
             nearest = place.previous or (None if place.parent is None else place.parent.task)
             if nearest is None:
                 begun = "the execution began with another definition, behind it"
-                return text + (begun if self.workflow.tasks else "the execution has not begun")
-            row = self.newest.get(nearest.task_reference_name)
+                return text + (begun if self._facts.workflow.tasks else "the execution has not begun")
+            row = self._facts.newest.get(nearest.task_reference_name)
             if row is not None:
                 inside = "" if around is None else f"it is in {around.task_reference_name}, which the flow has not come to; "
                 side = "before" if place.previous else "around"
                 return f"{text}{inside}{row.ref}, {side} it, is {row.status}{self._instead(row)}"
             around = around if place.previous is not None else nearest
-            place = self.places[nearest.task_reference_name]
+            place = self._facts.places[nearest.task_reference_name]
 
     def _round_to_come(self, ref: str) -> str:
         """Why a printed reference has no row: the loop around it has not come to that round, or has ended before."""
         base, _, number = ref.rpartition(LOOP_DELIMITER)
-        place = self.places.get(ref.split(LOOP_DELIMITER)[0])
+        place = self._facts.places.get(ref.split(LOOP_DELIMITER)[0])
         if not base or not number.isdigit() or place is None or place.compensates is not None or not place.loops:
             return ""
-        loop = self.newest.get(place.loops[-1])
+        loop = self._facts.newest.get(place.loops[-1])
         if loop is None:
             return ""
         if int(number) <= loop.round:
@@ -263,25 +95,25 @@ class Case(Waits):
 
     def _moved_away(self, ref: str) -> str:
         """Why a reference is not in the definition: the execution was moved to one without it, or with another name for it."""
-        for line in reversed(self.history):
+        for line in reversed(self._facts.history):
             payload = line.payload
             if line.kind is HistoryKind.MIGRATED and payload is not None:
                 names = {**payload.value.get("refs", {}), **payload.value.get("renamed", {})}
                 if ref in names:
-                    return f"{ref} is called {names[ref]} since the execution was moved {versions(line)} {self._ago(line.at)}"
-        for definition in self.former:
+                    return f"{ref} is called {names[ref]} since the execution was moved {versions(line)} {self._facts.ago(line.at)}"
+        for definition in self._former:
             if ref in positions(definition, compensations=True):
-                moved = [line for line in self.history if line.kind is HistoryKind.MIGRATED]
-                return f"{ref} never ran: it is not in the definition the execution was moved to {self._ago(moved[-1].at)}"
+                moved = [line for line in self._facts.history if line.kind is HistoryKind.MIGRATED]
+                return f"{ref} never ran: it is not in the definition the execution was moved to {self._facts.ago(moved[-1].at)}"
         return ""
 
     def _instead(self, row: Task) -> str:
         """What holds the execution up behind a task that has ended."""
-        if self.workflow.status.terminal:
-            return f"{because(row)}, and the execution is {self.workflow.status}"
+        if self._facts.workflow.status.terminal:
+            return f"{because(row)}, and the execution is {self._facts.workflow.status}"
         if not row.status.terminal:
             return ""
-        held = [task.ref for task in self.workflow.tasks if not task.retried and not task.status.terminal]
+        held = [task.ref for task in self._facts.workflow.tasks if not task.retried and not task.status.terminal]
         return f"{because(row)}; still open: {listed(held)}" if held else because(row)
 
     def _other_case(self, place: TreePosition) -> str | None:
@@ -289,7 +121,7 @@ class Case(Waits):
         switch = None if place.parent is None or place.previous is not None else place.parent.task
         if switch is None or switch.type not in CHOOSES:
             return None
-        row = self.newest.get(switch.task_reference_name)
+        row = self._facts.newest.get(switch.task_reference_name)
         taken = None if row is None else row.output_data.get("selectedCase")
         if row is not None and switch.type == TaskType.DECISION:
             taken = next(iter(row.output_data.get("caseOutput", ())), None)
@@ -303,6 +135,190 @@ class Case(Waits):
             return None
         here = "the default case" if case is None else f"the case {case!r}"
         return f"{row.ref} took the case {str(taken)!r}, and this is in {here}"
+
+
+@attrs.define(slots=True, kw_only=True)
+class Case:
+    """What can be said of one execution; `former` are definitions that it was on before."""
+
+    facts: Facts
+    former: Sequence[WorkflowDef] = ()
+    #: The messages to it, if any is not received; actions of event handlers on it that could not be carried out, newest first.
+    messages: Sequence[WorkflowMessage] = ()
+    refused: Sequence[EventExecution] = ()
+    _waits: Waits = attrs.field(init=False)
+    _absence: Absence = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._waits, self._absence = Waits(self.facts), Absence(self.facts, self.former)
+
+    def explain(self, ref: str | None = None) -> Explanation:
+        """Why it waits, or why it ended as it did; with `ref` (of the definition or as printed) the same of that task."""
+        return Explanation(reasons=tuple(self._of_task(ref) if ref is not None else self._of_workflow()))
+
+    def _of_workflow(self) -> Iterator[Reason]:
+        row = self.facts.workflow
+        name = f"{row.name} ({row.workflow_id})"
+        if row.status.terminal:
+            yield from self._ended(name)
+            yield from self._messages()
+            return
+        if row.parked is not None:
+            yield self.facts.say("PARKED", f"{name} is parked: {row.parked}")
+            yield self.facts.say(
+                "PARKED", "No more turns are taken: resume tries again from the last good commit, terminate ends it"
+            )
+        elif row.status is WorkflowStatus.PAUSED:
+            yield self.facts.say("PAUSED", f"{name} is PAUSED: nothing more is scheduled until it is resumed")
+            held = [held_event(event) for event in sorted(self.facts.inbox, key=lambda event: event.order) if event.held]
+            if held:
+                yield self.facts.say("HELD", f"{len(held)} event{'s are' if len(held) != 1 else ' is'} held: {listed(held)}")
+        else:
+            yield self.facts.say("RUNNING", f"{name} is RUNNING {self.facts.since(row.created_at)}", at=row.created_at)
+        yield from self._turned()
+        if row.rate_limited:
+            yield self.facts.say("SLOT", f"It {self._waits.limited()}")
+        if row.compensating is not None:
+            why = f": {row.reason.rstrip('.')}" if row.reason else ""
+            yield self.facts.say("COMPENSATING", f"It is being compensated and will end {row.compensating}{why}")
+            yield from self._undoing()
+        yield from self._waits.open_tasks()
+        yield from self._messages()
+        yield from self._timers()
+
+    def _messages(self) -> Iterator[Reason]:
+        """What was sent to it and no task has received, and which actions of event handlers could not be carried out."""
+        kept = [message for message in self.messages if message.receiver is None]
+        if kept:
+            topics: dict[str, int] = {}
+            for message in kept:
+                of = f"for {message.signal_to}" if message.signal_to is not None else f"of topic {message.topic}"
+                topics[of] = topics.get(of, 0) + 1
+            many = listed([f"{count} {of}" for of, count in topics.items()])
+            what = "1 message is" if len(kept) == 1 else f"{len(kept)} messages are"
+            yield self.facts.say("MESSAGES", f"{what} kept that no task has received: {many}", at=kept[0].sent_at)
+        for done in self.refused[:SHOWN]:
+            why = done.output_data.get("error") or done.output_data.get("exception")
+            text = f"Event handler {done.name} could not {done.action} {self.facts.ago(done.created)}: {why}"
+            yield self.facts.say("EVENT_HANDLER", text, at=done.created)
+
+    def _turned(self) -> Iterator[Reason]:
+        """That the execution was run again, or moved to another definition: the last time of each."""
+        again = next((line for line in reversed(self.facts.history) if is_taken_back(line)), None)
+        if again is not None:
+            where = f" from {again.ref}" if again.ref else " from the start" if again.status == "RERUN" else ""
+            yield self.facts.say("RUN_AGAIN", f"It was {TAKEN_BACK[again.status]}{where} {self.facts.ago(again.at)}", at=again.at)
+        moved = next((line for line in reversed(self.facts.history) if line.kind is HistoryKind.MIGRATED), None)
+        if moved is not None:
+            yield self.facts.say("MIGRATED", f"It was moved {versions(moved)} {self.facts.ago(moved.at)}", at=moved.at)
+        clock = next((line for line in reversed(self.facts.history) if line.kind is HistoryKind.CLOCK), None)
+        if clock is not None:
+            of, task = f"{clock.ref}: " if clock.ref else "", self.facts.last.get(clock.ref or "")
+            yield self.facts.say("CLOCK", f"{self.facts.ago(clock.at).capitalize()}, {of}{clock.reason}", task, at=clock.at)
+
+    def _undoing(self) -> Iterator[Reason]:
+        """What is undone by now, and what is left to undo, in that order."""
+        rows = [task for task in self.facts.last.values() if task.status in _DONE]
+        rows.sort(key=lambda task: (task.ended_at, task.seq), reverse=True)
+        by = {row.ref: self._compensation_of(row) for row in rows}
+        undone = [ref for ref, (owed, row) in by.items() if owed and row is not None and row.status.successful]
+        failed = [ref for ref, (owed, row) in by.items() if owed and row is not None and row.failed]
+        left = [ref for ref, (owed, row) in by.items() if owed and row is None]
+        for text, refs in (("Undone", undone), ("Could not be undone", failed), ("Left to undo", left)):
+            if refs:
+                yield self.facts.say("COMPENSATING", f"{text}: {listed(refs)}")
+
+    def _compensation_of(self, task: Task) -> tuple[bool, Task | None]:
+        """Whether something undoes a task, and its row if it has begun."""
+        place = self.facts.places.get(task.base_ref)
+        undo = None if place is None else place.task.compensation
+        if undo is None:
+            return False, None
+        return True, self.facts.last.get(printed_ref(undo.task_reference_name, task.iterations))
+
+    def _timers(self) -> Iterator[Reason]:
+        if self.facts.workflow.parked is not None:
+            return
+        due = [event for event in self.facts.inbox if not event.held and event.due_at <= self.facts.now]
+        if self.facts.put_aside:
+            text = "Its turn waits for a script or a path that takes long: it is taken when that has ended, or its time is over"
+            yield self.facts.say("PUT_ASIDE", text)
+        elif due:
+            what = "1 event is" if len(due) == 1 else f"{len(due)} events are"
+            yield self.facts.say("NOT_DRIVEN", f"{what} due and nobody has taken the turn: drive the engine")
+        at = self.facts.workflow.timeout_at
+        if at is not None and at > self.facts.now:
+            definition = self.facts.workflow.definition
+            ends = definition is not None and definition.timeout_policy is WorkflowTimeoutPolicy.TIME_OUT_WF
+            what = "times out" if ends else "passes its timeout, which only alerts,"
+            yield self.facts.say("DEADLINE", f"The workflow {what} {self.facts.ahead(at)}", at=at)
+
+    def _ended(self, name: str) -> Iterator[Reason]:
+        row = self.facts.workflow
+        took = f" after {span_in_words(row.ended_at - row.created_at)}" if row.ended_at >= row.created_at else ""
+        text = f"{name} is {row.status}: it ended {self.facts.ago(row.ended_at)}{took}"
+        failed = self._culprits()
+        if row.status is WorkflowStatus.COMPLETED:
+            many = len(row.tasks)
+            yield self.facts.say("ENDED", f"{text}, with {many} task attempt{'s' if many != 1 else ''}", at=row.ended_at)
+            yield from (self.facts.say("NULL", f"Of its output, {null}") for null in output_nulls(row))
+            if row.permitted_failures:
+                yield self.facts.say("FAILED", f"{row.permitted_failures} permitted failures did not stop it")
+            return
+        known = any(task.reason and in_words(task.reason) in (row.reason or "") for task in failed)
+        yield self.facts.say("ENDED", f"{text}: {row.reason}" if row.reason and not known else text, at=row.ended_at)
+        for task in failed[:SHOWN]:
+            yield from self._failure(task)
+        never = [ref for ref, place in self.facts.places.items() if ref not in self.facts.newest and place.compensates is None]
+        if never:
+            yield self.facts.say("NEVER_RAN", f"Never scheduled: {listed(never)}")
+        undone = [ref for ref, place in self.facts.places.items() if ref in self.facts.newest and place.compensates is not None]
+        if undone:
+            yield self.facts.say("COMPENSATED", f"It was compensated by {listed(undone)}: retry is refused, restart or rerun it")
+        elif row.rate_limited:
+            verbs = [REOPENED_BY[event.kind] for event in self.facts.inbox if event.held and event.kind in REOPENED_BY]
+            yield self.facts.say("SLOT", f"It is to be {' and '.join(verbs) or 'reopened'} and {self._waits.limited()}")
+        else:
+            yield self.facts.say("RETRYABLE", "retry reopens it where it failed")
+
+    def _culprits(self) -> list[Task]:
+        """The tasks to blame: those the workflow names, in order; a workflow that timed out or was terminated has none."""
+        return [self.facts.last[ref] for ref in dict.fromkeys(self.facts.workflow.failed_refs) if ref in self.facts.last]
+
+    def _failure(self, task: Task) -> Iterator[Reason]:
+        text = f"{named(task)} is {task.status} at {self.facts.attempt(task)}{because(task)}"
+        yield self.facts.say("FAILED", text, task, task.ended_at)
+        yield from self._nulls(task)
+
+    def _nulls(self, task: Task) -> Iterator[Reason]:
+        return (self.facts.say("NULL", null, task, further=True) for null in nulls(self.facts.workflow, task))
+
+    # ------------------------------------------------------------------ why not
+
+    def _of_task(self, ref: str) -> Iterator[Reason]:
+        task = self.facts.last.get(ref) or self.facts.newest.get(ref)
+        if task is None:
+            yield attrs.evolve(self.facts.say("NEVER_RAN", self._absence.of(ref)), ref=ref)
+        elif task.status is TaskStatus.SKIPPED:
+            then = "the flow will pass over it when it comes to it"
+            if self.facts.workflow.status.terminal or not task.skipped_ahead:
+                then = "the flow never came to it" if task.skipped_ahead else "the flow has passed over it"
+            text = f"{named(task)} is SKIPPED: skip_task was used {self.facts.ago(task.ended_at)}, and {then}"
+            yield self.facts.say("SKIPPED", text, task, task.ended_at)
+        elif not task.status.terminal:
+            yield from self._waits.of_task(task)
+            if self.facts.workflow.parked is not None:
+                yield self.facts.say("PARKED", "The execution is parked")
+            elif self.facts.workflow.status is WorkflowStatus.PAUSED:
+                yield self.facts.say("PAUSED", "The execution is PAUSED")
+        elif task.failed or task.status is TaskStatus.COMPLETED_WITH_ERRORS:
+            yield from self._failure(task)
+            yield self.facts.say("FAILED", f"that was {self.facts.ago(task.ended_at)}", task, task.ended_at, further=True)
+        else:
+            took = span_in_words(max(0, task.ended_at - (task.started_at or task.scheduled_at)))
+            text = f"{named(task)} is {task.status}: it ended {self.facts.ago(task.ended_at)} after {took}{because(task)}"
+            yield self.facts.say("ENDED", text, task, task.ended_at)
+            yield from self._nulls(task)
 
 
 _DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS})

@@ -211,7 +211,7 @@ class Queries(Part):
     def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
         """See `Engine.explain`."""
         from conductorlite.engine.explain import Case
-        from conductorlite.engine.waits import standings
+        from conductorlite.engine.waits import Facts, standings
 
         workflow = self.get(workflow_id, masked=True)
         history = self.history(workflow_id)
@@ -228,11 +228,12 @@ class Queries(Part):
             archived = view.workflow(workflow_id) is None
             inboxes = (inbox, *(events for _, events in below.values()))
             left = self._turns.lookups.left(view, (event for events in inboxes for event in events), self._clock.now())
-        case = Case(
-            messages=self.messages(workflow_id) if workflow.unreceived else (), refused=self._refused(workflow_id),
-            workflow=workflow, inbox=inbox, now=self._clock.now(), history=history, below=below, polls=polls, former=former,
+        facts = Facts(
+            workflow=workflow, inbox=inbox, now=self._clock.now(), history=history, below=below, polls=polls,
             standings=places, left=left, put_aside=workflow_id in self._turns.put_aside,
         )  # fmt: skip
+        messages = self.messages(workflow_id) if workflow.unreceived else ()
+        case = Case(facts=facts, former=former, messages=messages, refused=self._refused(workflow_id))
         found = case.explain(task)
         known = Reason(kind="ARCHIVED", workflow_id=workflow_id, text="It is archived")
         return Explanation(reasons=(*found.reasons, known)) if archived else found

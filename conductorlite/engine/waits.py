@@ -37,6 +37,7 @@ __all__ = [
     "REOPENED_BY",
     "TAKEN_BACK",
     "DrivenLeft",
+    "Facts",
     "Standing",
     "Waits",
     "because",
@@ -219,8 +220,8 @@ _PATIENT: Final[frozenset[ReasonKind]] = frozenset({"RETRY", "DELAY", "TIME", "R
 
 
 @attrs.define(slots=True, kw_only=True)
-class Waits:
-    """An execution (as `Engine.get` returns it, with the events of its inbox) at an instant, and what its open tasks wait for.
+class Facts:
+    """An execution (as `Engine.get` returns it, with the events of its inbox) at an instant, and how what is known of it is said.
 
     What is not given is not known: `history`, with its payloads, says what was rerun, moved or dropped; `below` holds the
     executions that open tasks wait for, by id, with their inboxes; `polls` say who asked for tasks of a domain; `standings` say
@@ -247,47 +248,25 @@ class Waits:
             self.last[task.ref] = task
             self.newest[task.base_ref] = task
 
-    def _say(
-        self, kind: ReasonKind, text: str, task: Task | None = None, at: int | None = None, *, further: bool = False
-    ) -> Reason:
+    def say(self, kind: ReasonKind, text: str, task: Task | None = None, at: int | None = None, *, further: bool = False) -> Reason:
+        """A reason, of the execution or of a task of it."""
         ref = None if task is None else task.ref
         return Reason(kind=kind, workflow_id=self.workflow.workflow_id, ref=ref, at=at, text=text, further=further)
 
-    def _ago(self, at: int) -> str:
+    def ago(self, at: int) -> str:
+        """How long ago an instant was."""
         return f"{span_in_words(self.now - at)} ago" if at < self.now else "just now"
 
-    def _since(self, at: int) -> str:
+    def since(self, at: int) -> str:
+        """For how long something has been so since an instant."""
         return f"for {span_in_words(self.now - at)}" if at < self.now else "since just now"
 
-    def _ahead(self, at: int) -> str:
-        return f"in {span_in_words(at - self.now)}" if at > self.now else "now" if at == self.now else f"overdue {self._since(at)}"
+    def ahead(self, at: int) -> str:
+        """In how long an instant comes."""
+        return f"in {span_in_words(at - self.now)}" if at > self.now else "now" if at == self.now else f"overdue {self.since(at)}"
 
-    def _open_tasks(self) -> Iterator[Reason]:
-        """What the first open tasks wait for, or when the first one is scheduled."""
-        waiting = [task for task in self.workflow.tasks if not task.retried and not task.status.terminal]
-        # A loop is explained by what is open in it, a JOIN by what it waits for: workers and timers come first.
-        waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.DO_WHILE))
-        for task in waiting[:SHOWN]:
-            yield from self._waits(task)
-        if len(waiting) > SHOWN:
-            yield self._say("MORE", f"{len(waiting) - SHOWN} more tasks are open")
-        starts = [event.due_at for event in self.inbox if event.kind is EventKind.START]
-        if not waiting and starts:
-            at = min(starts)
-            yield self._say("DELAY", f"Its first task is scheduled at {instant_in_words(at)} ({self._ahead(at)})", at=at)
-
-    def _limited(self) -> str:
-        """That the execution waits for a slot of its own."""
-        row = self.workflow
-        if row.rate_limit_key is None:
-            return "asks for its slot when it is resumed"
-        standing = self.standings.get(row.workflow_id)
-        asked = "" if standing is None else f" {self._since(standing.member.asked_at)}"
-        return f"waits for its slot{asked}: {_why_it_waits(standing, row.rate_limit_key, self.now)}"
-
-    # ------------------------------------------------------------------ one task
-
-    def _attempt(self, task: Task) -> str:
+    def attempt(self, task: Task) -> str:
+        """Which attempt it is of how many."""
         number = task.attempt - task.first_attempt + 1
         place = self.places.get(task.base_ref)
         if place is None:
@@ -295,41 +274,79 @@ class Waits:
         policy = task_policy(place.task, self.workflow.semantics, operator=place.task.type in OPERATOR_TYPES)
         return f"attempt {number} of {max(number, policy.retry_count + 1)}"
 
-    def _waits(self, task: Task) -> Iterator[Reason]:
+
+class Waits:
+    """What the open tasks of an execution wait for."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+
+    def open_tasks(self) -> Iterator[Reason]:
+        """What the first open tasks wait for, or when the first one is scheduled."""
+        waiting = [task for task in self._facts.workflow.tasks if not task.retried and not task.status.terminal]
+        # A loop is explained by what is open in it, a JOIN by what it waits for: workers and timers come first.
+        waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.DO_WHILE))
+        for task in waiting[:SHOWN]:
+            yield from self.of_task(task)
+        if len(waiting) > SHOWN:
+            yield self._facts.say("MORE", f"{len(waiting) - SHOWN} more tasks are open")
+        starts = [event.due_at for event in self._facts.inbox if event.kind is EventKind.START]
+        if not waiting and starts:
+            at = min(starts)
+            yield self._facts.say(
+                "DELAY", f"Its first task is scheduled at {instant_in_words(at)} ({self._facts.ahead(at)})", at=at
+            )
+
+    def limited(self) -> str:
+        """That the execution waits for a slot of its own."""
+        row = self._facts.workflow
+        if row.rate_limit_key is None:
+            return "asks for its slot when it is resumed"
+        standing = self._facts.standings.get(row.workflow_id)
+        asked = "" if standing is None else f" {self._facts.since(standing.member.asked_at)}"
+        return f"waits for its slot{asked}: {_why_it_waits(standing, row.rate_limit_key, self._facts.now)}"
+
+    # ------------------------------------------------------------------ one task
+
+    def of_task(self, task: Task) -> Iterator[Reason]:
         """What an open task waits for, its next deadline, and what is waited for below it."""
         kind, text, at = self._wait(task)
-        yield self._say(kind, f"{named(task)} {text}", task, at)
-        deadline = None if self.workflow.status.terminal or kind in _PATIENT else _next_deadline(task, self.now, self.left)
+        yield self._facts.say(kind, f"{named(task)} {text}", task, at)
+        deadline = (
+            None
+            if self._facts.workflow.status.terminal or kind in _PATIENT
+            else _next_deadline(task, self._facts.now, self._facts.left)
+        )
         if deadline is not None:
-            yield self._say("DEADLINE", deadline[1], task, deadline[0], further=True)
+            yield self._facts.say("DEADLINE", deadline[1], task, deadline[0], further=True)
         if task.task_type == TaskType.SUB_WORKFLOW and task.sub_workflow_id is not None:
             yield from self._there(task.sub_workflow_id)
 
     def _wait(self, task: Task) -> _Wait:
         if task.status is TaskStatus.PENDING:
             return "SLOT", f"is PENDING{self._pending(task)}", None
-        place = self.places.get(task.base_ref)
+        place = self._facts.places.get(task.base_ref)
         if task.status is TaskStatus.SCHEDULED and place is not None and place.task.type in OPERATOR_TYPES:
-            return "RETRY", f"is due for retry {self._ahead(task.due_at)}, {self._delayed(task)}", task.due_at
+            return "RETRY", f"is due for retry {self._facts.ahead(task.due_at)}, {self._delayed(task)}", task.due_at
         if task.task_type in _WAITS:
             return _WAITS[task.task_type](self, task)
         if task.status is TaskStatus.SCHEDULED:
             return self._offered(task)
         worker = f"with worker {task.worker_id}" if task.worker_id else "in progress"
-        text = f"is {worker} {self._since(task.started_at)}, {self._attempt(task)}{_deaths(task)}"
+        text = f"is {worker} {self._facts.since(task.started_at)}, {self._facts.attempt(task)}{_deaths(task)}"
         return "WITH_WORKER", text, task.started_at
 
     def _pending(self, task: Task) -> str:
-        if self.workflow.rate_limited:
+        if self._facts.workflow.rate_limited:
             return " until its execution has a slot"
         if task.limit_key is not None:
-            standing = self.standings.get(task.task_id)
-            asked = "" if standing is None else f" {self._since(standing.member.asked_at)}"
-            again = f", {self._attempt(task)}" if task.attempt > task.first_attempt else ""
-            return f"{asked}{again}: {_why_it_waits(standing, task.limit_key, self.now)}"
-        if task.due_at > self.now:
-            return f" and asks for its slot {self._ahead(task.due_at)}, {self._delayed(task)}"
-        paused = self.workflow.status is WorkflowStatus.PAUSED
+            standing = self._facts.standings.get(task.task_id)
+            asked = "" if standing is None else f" {self._facts.since(standing.member.asked_at)}"
+            again = f", {self._facts.attempt(task)}" if task.attempt > task.first_attempt else ""
+            return f"{asked}{again}: {_why_it_waits(standing, task.limit_key, self._facts.now)}"
+        if task.due_at > self._facts.now:
+            return f" and asks for its slot {self._facts.ahead(task.due_at)}, {self._delayed(task)}"
+        paused = self._facts.workflow.status is WorkflowStatus.PAUSED
         return f" and asks for its slot {'when the execution is resumed' if paused else 'in the next turn'}"
 
     def _delayed(self, task: Task) -> str:
@@ -337,35 +354,39 @@ class Waits:
         before = self._attempt_before(task)
         if before is not None:
             how = "timed out" if before.status is TaskStatus.TIMED_OUT else "failed"
-            return f"after {self._attempt(before)} {how}{because(before)}"
+            return f"after {self._facts.attempt(before)} {how}{because(before)}"
         return "as its worker asked" if task.poll_count else "after its start delay"
 
     def _offered(self, task: Task) -> _Wait:
         queue = f"type {task.task_type}" + _in_domain(task.domain)
-        if task.due_at <= self.now:
-            again = f", {self._attempt(task)}" if task.attempt > task.first_attempt else ""
+        if task.due_at <= self._facts.now:
+            again = f", {self._facts.attempt(task)}" if task.attempt > task.first_attempt else ""
             shipped = f" ({_SHIPPED_IN} has one; include it)" if task.task_type in SHIPPED_TYPES else ""
-            waits = f"waits for a worker of {queue}{shipped} {self._since(task.due_at)}"
-            return "WORKER", f"{waits}{again}{_given_back(task, self.history)}{self._unpolled(task)}", task.due_at
+            waits = f"waits for a worker of {queue}{shipped} {self._facts.since(task.due_at)}"
+            return "WORKER", f"{waits}{again}{_given_back(task, self._facts.history)}{self._unpolled(task)}", task.due_at
         if self._attempt_before(task) is not None:
-            return "RETRY", f"is due for retry {self._ahead(task.due_at)}, {self._delayed(task)}", task.due_at
-        return "DELAY", f"is offered to workers of {queue} {self._ahead(task.due_at)}, {self._delayed(task)}", task.due_at
+            return "RETRY", f"is due for retry {self._facts.ahead(task.due_at)}, {self._delayed(task)}", task.due_at
+        return "DELAY", f"is offered to workers of {queue} {self._facts.ahead(task.due_at)}, {self._delayed(task)}", task.due_at
 
     def _unpolled(self, task: Task) -> str:
         """That no worker has asked for tasks of a domain lately."""
-        if not task.domain or self.polls is None:
+        if not task.domain or self._facts.polls is None:
             return ""
-        asked = [poll.last_poll_time for poll in self.polls if (poll.queue_name, poll.domain) == (task.task_type, task.domain)]
-        late = not asked or max(asked) + POLLED_LATELY_MS < self.now
-        said = f", for which somebody last polled {self._ago(max(asked))}" if asked else ", for which nobody has ever polled"
+        asked = [
+            poll.last_poll_time for poll in self._facts.polls if (poll.queue_name, poll.domain) == (task.task_type, task.domain)
+        ]
+        late = not asked or max(asked) + POLLED_LATELY_MS < self._facts.now
+        said = f", for which somebody last polled {self._facts.ago(max(asked))}" if asked else ", for which nobody has ever polled"
         return f"{said}{self._other_versions(task)}" if late else ""
 
     def _other_versions(self, task: Task) -> str:
         """Which versions of workers poll, where the one that a task keeps to does not."""
-        if version_of(task.domain) is None or self.polls is None:
+        if version_of(task.domain) is None or self._facts.polls is None:
             return ""
         polled = (
-            one for one in self.polls if one.queue_name == task.task_type and one.last_poll_time + POLLED_LATELY_MS >= self.now
+            one
+            for one in self._facts.polls
+            if one.queue_name == task.task_type and one.last_poll_time + POLLED_LATELY_MS >= self._facts.now
         )
         found = sorted({version_of(one.domain) or "" for one in polled})
         if not found:
@@ -374,36 +395,40 @@ class Waits:
         return f"; workers of {named} poll, and take over none of this version"
 
     def _attempt_before(self, task: Task) -> Task | None:
-        earlier = [t for t in self.workflow.tasks if t.ref == task.ref and t.attempt == task.attempt - 1]
+        earlier = [t for t in self._facts.workflow.tasks if t.ref == task.ref and t.attempt == task.attempt - 1]
         return earlier[-1] if earlier and not task.poll_count else None
 
     def _waiting(self, task: Task) -> _Wait:
         if task.wait_until is None:
-            return "COMPLETION", f"waits for somebody to complete it, {self._since(task.started_at)}", task.started_at
+            return "COMPLETION", f"waits for somebody to complete it, {self._facts.since(task.started_at)}", task.started_at
         until = task.wait_until
-        return "TIME", f"ends its wait at {instant_in_words(until)} ({self._ahead(until)})", until
+        return "TIME", f"ends its wait at {instant_in_words(until)} ({self._facts.ahead(until)})", until
 
     def _receiving(self, task: Task) -> _Wait:
         topic = None if task.input.absent or task.input.external is not None else topic_of(task.input.value)
-        text = f"waits for a message of topic {topic or DEFAULT_TOPIC}, {self._since(task.started_at)}"
+        text = f"waits for a message of topic {topic or DEFAULT_TOPIC}, {self._facts.since(task.started_at)}"
         if task.wait_until is None:
             return "MESSAGES", text, task.started_at
-        return "MESSAGES", f"{text}, and goes on without one {self._ahead(task.wait_until)}", task.wait_until
+        return "MESSAGES", f"{text}, and goes on without one {self._facts.ahead(task.wait_until)}", task.wait_until
 
     def _joining(self, task: Task) -> _Wait:
-        place = self.places.get(task.base_ref)
+        place = self._facts.places.get(task.base_ref)
         refs = [printed_ref(ref, task.iterations) for ref in dict.fromkeys(place.task.join_on if place else ())]
-        missing = [ref for ref in refs if ref not in self.last or self.last[ref].live]
+        missing = [ref for ref in refs if ref not in self._facts.last or self._facts.last[ref].live]
         waits = f"waits for {listed(missing)}" if missing else "waits for its turn"
         return "TASKS", f"{waits} ({len(refs) - len(missing)} of {len(refs)} ended)", None
 
     def _joining_one(self, task: Task) -> _Wait:
-        place = self.places.get(task.base_ref)
+        place = self._facts.places.get(task.base_ref)
         for refs in (place.task.join_on, place.task.default_exclusive_join_task) if place else ():
             printed = dict.fromkeys(printed_ref(ref, task.iterations) for ref in refs)
-            rows = [self.last[ref] for ref in printed if ref in self.last and self.last[ref].status is not TaskStatus.SKIPPED]
+            rows = [
+                self._facts.last[ref]
+                for ref in printed
+                if ref in self._facts.last and self._facts.last[ref].status is not TaskStatus.SKIPPED
+            ]
             still = [row.ref for row in rows if row.live]
-            come = [ref for ref in printed if ref not in self.last]
+            come = [ref for ref in printed if ref not in self._facts.last]
             if still or (rows and come):
                 later = f" ({listed(come)} not scheduled yet)" if still and come else ""
                 first = f"the first of {listed(still)}" if len(still) > 1 else listed(still or come)
@@ -416,28 +441,28 @@ class Waits:
     def _beneath(self, task: Task) -> _Wait:
         if task.sub_workflow_id is None:
             return "SUB_WORKFLOW", "has not started its sub-workflow yet", None
-        text = f"waits for its sub-workflow {task.sub_workflow_id}, {self._since(task.started_at)}"
+        text = f"waits for its sub-workflow {task.sub_workflow_id}, {self._facts.since(task.started_at)}"
         return "SUB_WORKFLOW", text, task.started_at
 
     def _there(self, workflow_id: str) -> Iterator[Reason]:
         """What a sub-workflow waits for itself, down to what nothing below explains."""
-        if workflow_id not in self.below:
+        if workflow_id not in self._facts.below:
             return
-        workflow, inbox = self.below[workflow_id]
-        case = attrs.evolve(self, workflow=workflow, inbox=inbox, history=())
+        workflow, inbox = self._facts.below[workflow_id]
+        facts = attrs.evolve(self._facts, workflow=workflow, inbox=inbox, history=())
         if workflow.parked is not None or workflow.status is not WorkflowStatus.RUNNING:
             status: ReasonKind = "PARKED" if workflow.parked is not None else "PAUSED" if not workflow.status.terminal else "ENDED"
-            yield case._say(status, f"it is {'parked' if status == 'PARKED' else workflow.status}", further=True)
+            yield facts.say(status, f"it is {'parked' if status == 'PARKED' else workflow.status}", further=True)
             return
-        for number, reason in enumerate(case._open_tasks()):
+        for number, reason in enumerate(Waits(facts).open_tasks()):
             if number and not reason.further:
                 return
             yield reason if number else attrs.evolve(reason, text=f"there {reason.text}", further=True)
 
     def _starting(self, task: Task) -> _Wait:
-        if task.due_at > self.now:
-            return "SUB_WORKFLOW", f"starts another execution {self._ahead(task.due_at)}, after its start delay", task.due_at
-        return "SUB_WORKFLOW", f"waits for the execution it starts to begin, {self._since(task.due_at)}", task.due_at
+        if task.due_at > self._facts.now:
+            return "SUB_WORKFLOW", f"starts another execution {self._facts.ahead(task.due_at)}, after its start delay", task.due_at
+        return "SUB_WORKFLOW", f"waits for the execution it starts to begin, {self._facts.since(task.due_at)}", task.due_at
 
 
 _WAITS: Final[dict[str, Callable[[Waits, Task], _Wait]]] = {

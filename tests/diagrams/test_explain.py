@@ -11,6 +11,7 @@ from reading_kit import T0, Case, choice, flow, node, retried
 
 from conductorlite import Explanation, SubWorkflowParams, TaskDef, WorkflowDef, WorkflowTimeoutPolicy
 from conductorlite.engine.explain import Case as Explained
+from conductorlite.engine.waits import Facts
 from conductorlite.model.executions import ReasonKind
 from conductorlite.model.texts import span_in_words
 
@@ -166,7 +167,7 @@ def test_paused() -> None:
 def test_parked() -> None:
     """A parked execution tells the reason and both ways out."""
     row = attrs.evolve(Case(flow(node("a"))).workflow, parked="a law does not hold")
-    assert str(Explained(workflow=row, inbox=(), now=T0).explain()).startswith(
+    assert str(Explained(facts=Facts(workflow=row, inbox=(), now=T0)).explain()).startswith(
         "flow (w1) is parked: a law does not hold. No more turns are taken: resume tries again from the last good commit, "
         "terminate ends it."
     )

@@ -20,7 +20,7 @@ from conductorlite import (
     WorkflowTask,
 )
 from conductorlite.engine.explain import Case as Explained
-from conductorlite.engine.waits import Standing
+from conductorlite.engine.waits import Facts, Standing
 from conductorlite.model.limits import Limit, MemberState
 from conductorlite.plan.diagrams import mermaid
 
@@ -146,9 +146,9 @@ def test_a_slot_that_was_given() -> None:
     with engine.backend.reading() as view:
         (member,) = view.line("task:pay", 1).heads
     given = Standing(limit=Limit(key="task:pay", in_use=1), member=attrs.evolve(member, state=MemberState.HELD))
-    text = str(Explained(workflow=row, inbox=(), now=T0, standings={row.tasks[0].task_id: given}).explain("a"))
+    text = str(Explained(facts=Facts(workflow=row, inbox=(), now=T0, standings={row.tasks[0].task_id: given})).explain("a"))
     assert text == f"{ASKS} since just now: it was given a slot of task:pay and has not taken it up: drive the engine."
-    assert str(Explained(workflow=row, inbox=(), now=T0).explain("a")) == f"{ASKS}: it waits for a slot of task:pay."
+    assert str(Explained(facts=Facts(workflow=row, inbox=(), now=T0)).explain("a")) == f"{ASKS}: it waits for a slot of task:pay."
 
 
 def test_an_execution_waits_for_its_own_slot() -> None:

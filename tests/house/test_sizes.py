@@ -2,12 +2,61 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from house import ROOT, functions_of, named, python_files
+from house import PACKAGE, ROOT, functions_of, module_of, named, python_files, tree_of
 
 FILE_LINES = 1_000
 FUNCTION_LINES = 60
+
+#: How far a class may go: levels of inheritance of our own, methods along them, attributes of changing state.
+LEVELS, METHODS, CHANGING = 3, 40, 15
+
+#: Classes with a verb for all that a program does, which they leave to their parts.
+FACADES = {"Engine": 60, "AsyncEngine": 60}
+
+
+class Size(NamedTuple):
+    """How large a class is, with what it inherits from classes of ours."""
+
+    levels: int
+    methods: int
+    changing: int
+
+
+#: The classes that are still above a bound, with their sizes: whoever makes one smaller writes the new size here, or takes it off.
+ABOVE: dict[str, Size] = {
+    "ext/cassandra/changes.py SplitWrites": Size(levels=2, methods=61, changing=9),
+    "ext/postgres/rows.py PostgresReads": Size(levels=6, methods=91, changing=2),
+    "ext/postgres/rows.py PostgresWrites": Size(levels=12, methods=163, changing=6),
+    "model/executions.py WorkflowRow": Size(levels=4, methods=7, changing=0),
+    "store/memory/reads.py LimitWrites": Size(levels=4, methods=25, changing=0),
+    "store/memory/reads.py MemoryReads": Size(levels=4, methods=76, changing=0),
+    "store/memory/rows.py Store": Size(levels=1, methods=11, changing=42),
+    "store/memory/tables.py TableWrites": Size(levels=4, methods=45, changing=0),
+    "store/memory/writes.py MemoryWrites": Size(levels=8, methods=149, changing=0),
+    "store/sqlite/changes.py SQLiteReads": Size(levels=6, methods=89, changing=0),
+    "store/sqlite/changes.py SQLiteWrites": Size(levels=12, methods=162, changing=5),
+    "store/sqlite/groups.py GroupWrites": Size(levels=13, methods=169, changing=7),
+    "store/sqlite/limits.py LimitWrites": Size(levels=4, methods=29, changing=1),
+    "store/sqlite/tables.py FeedWrites": Size(levels=4, methods=21, changing=1),
+    "store/sqlite/tables.py TableWrites": Size(levels=6, methods=50, changing=1),
+    "store/sqlite/transactions.py RowReads": Size(levels=5, methods=78, changing=0),
+    "store/sqlite/transactions.py RowWrites": Size(levels=10, methods=134, changing=2),
+    "testing/conformance/__init__.py BackendConformance": Size(levels=17, methods=109, changing=0),
+    "testing/exploration/sandbox.py Sandbox": Size(levels=1, methods=50, changing=5),
+}
+
+#: What makes a container, when it is called.
+CONTAINERS = {"list", "dict", "set", "deque", "defaultdict", "OrderedDict", "Counter", "count", "bytearray"}
+
+#: Bases whose classes are tables of values, or what is raised.
+APART = {"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "NamedTuple", "tuple", "TypedDict"}
 
 
 def generated(path: Path) -> bool:
@@ -61,3 +110,127 @@ def test_nothing_else_stands_at_the_top() -> None:
     made = {"build", "dist", "site", "mkdocs.yml", "pyproject.toml", "__pycache__"}
     found = {path.name for path in ROOT.iterdir() if not path.name.startswith(".")}
     assert {name for name in found - kept - made if not name.endswith((".egg-info", ".db", ".db-wal", ".db-shm"))} == set()
+
+
+# ---------------------------------------------------------------------------------------------- classes
+
+
+class Kind(NamedTuple):
+    """A class of ours: the name of its module, and how it is written."""
+
+    module: str
+    node: ast.ClassDef
+
+
+def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a module, also those that stand under a condition."""
+    for one in body:
+        yield one
+        for name in ("body", "orelse", "finalbody"):
+            if isinstance(one, ast.If | ast.Try):
+                yield from _statements(getattr(one, name, []))
+
+
+@cache
+def _names(module: str) -> dict[str, Kind | tuple[str, str]]:
+    """What stands for a class in a module: one of its own, or the module that it is imported from and its name there."""
+    path = ROOT / module.replace(".", "/")
+    file = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
+    found: dict[str, Kind | tuple[str, str]] = {}
+    for one in _statements(tree_of(file).body) if file.exists() else ():
+        if isinstance(one, ast.ClassDef):
+            found[one.name] = Kind(module, one)
+        elif isinstance(one, ast.ImportFrom) and (one.module or "").startswith(PACKAGE.name):
+            found |= {alias.asname or alias.name: (one.module or "", alias.name) for alias in one.names}
+    return found
+
+
+def _found(module: str, name: str) -> Kind | None:
+    """The class of ours that a name stands for in a module."""
+    known = _names(module).get(name)
+    return known if known is None or isinstance(known, Kind) else _found(*known)
+
+
+def _bases(kind: Kind) -> Iterator[tuple[str, Kind | None]]:
+    """The names of a class's bases, and which of them are ours."""
+    for base in kind.node.bases:
+        written = base.value if isinstance(base, ast.Subscript) else base
+        if isinstance(written, ast.Attribute):  # of a module of others
+            yield written.attr, None
+        elif isinstance(written, ast.Name):
+            yield written.id, _found(kind.module, written.id)
+
+
+def _line(kind: Kind) -> dict[str, Kind]:
+    """A class and what it inherits from, protocols aside."""
+    bases = list(_bases(kind))
+    found = {} if "Protocol" in [name for name, _ in bases] else {f"{kind.module} {kind.node.name}": kind}
+    for _, base in bases:
+        found |= {} if base is None else _line(base)
+    return found
+
+
+def _is_apart(kind: Kind) -> bool:
+    """Whether a class is an error, or a table of values."""
+    for name, base in _bases(kind):
+        error = getattr(builtins, name, object)
+        if name in APART or (isinstance(error, type) and issubclass(error, BaseException)) or (base and _is_apart(base)):
+            return True
+    return False
+
+
+def _methods(kind: Kind) -> set[str]:
+    """Methods and properties that a class defines; what is made once and kept is a part of it."""
+    functions = [one for one in kind.node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+    kept = {one.name for one in functions if any(getattr(mark, "id", "") == "cached_property" for mark in one.decorator_list)}
+    return {one.name for one in functions} - kept
+
+
+def _is_state(value: ast.expr | None) -> bool:
+    """Whether a value is a constant or a container, and not something that was handed in."""
+    if isinstance(value, ast.Call):
+        return getattr(value.func, "id", getattr(value.func, "attr", "")) in CONTAINERS
+    return isinstance(value, ast.Constant | ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
+
+
+def _set_on_self(node: ast.AST) -> set[str]:
+    return {
+        one.attr
+        for one in ast.walk(node)
+        if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store) and getattr(one.value, "id", "") == "self"
+    }
+
+
+def _changing(kind: Kind) -> set[str]:
+    """Attributes that are set outside of the beginning, or in it to a constant or a container."""
+    found: set[str] = set()
+    for method in ast.walk(kind.node):
+        if not isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if method.name not in ("__init__", "__attrs_post_init__"):
+            found |= _set_on_self(method)
+        for line in ast.walk(method):
+            if isinstance(line, ast.Assign | ast.AnnAssign) and _is_state(line.value):
+                found |= {
+                    name
+                    for target in (line.targets if isinstance(line, ast.Assign) else [line.target])
+                    for name in _set_on_self(target)
+                }
+    return found
+
+
+def _size(kind: Kind) -> Size:
+    line = _line(kind).values()
+    return Size(len(line), sum(len(_methods(one)) for one in line), len(set().union(*map(_changing, line))))
+
+
+def test_no_class_is_too_large() -> None:
+    """A class past its bounds is several: parts that are handed to it, know no owner, and are tested without it."""
+    found = {}
+    for path in python_files():
+        for one in () if generated(path) else _names(module_of(path)).values():
+            if isinstance(one, Kind) and "Protocol" not in [name for name, _ in _bases(one)] and not _is_apart(one):
+                size = _size(one)
+                if size.levels > LEVELS or size.methods > FACADES.get(one.node.name, METHODS) or size.changing > CHANGING:
+                    found[f"{path.relative_to(PACKAGE).as_posix()} {one.node.name}"] = size
+    assert found == ABOVE
