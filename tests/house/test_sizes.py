@@ -34,6 +34,7 @@ ABOVE: dict[str, Size] = {
     "ext/cassandra/changes.py SplitWrites": Size(levels=2, methods=61, changing=9),
     "ext/postgres/rows.py PostgresReads": Size(levels=6, methods=91, changing=2),
     "ext/postgres/rows.py PostgresWrites": Size(levels=12, methods=163, changing=6),
+    "model/executions.py TaskRow": Size(levels=4, methods=14, changing=0),
     "model/executions.py WorkflowRow": Size(levels=4, methods=7, changing=0),
     "store/memory/reads.py LimitWrites": Size(levels=4, methods=25, changing=0),
     "store/memory/reads.py MemoryReads": Size(levels=4, methods=76, changing=0),
