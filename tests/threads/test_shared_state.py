@@ -72,6 +72,8 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "runtime/signals.py": ("Outages",),
         "runtime/work.py": ("DueTurns", "Instants", "SignsOfLife", "Timeline"),
         "runtime/workshop.py": ("Workshop",),
+        "ext/kafka.py": ("KafkaSource",),
+        "ext/sqs.py": ("SqsSource",),
     },
     LOOP: {
         "runtime/bridge.py": ("Bridge",),
@@ -108,6 +110,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     },
     STEP: {
         "engine/admin.py": ("Admin",),  # `remove` is its verb
+        "ext/sqs.py": ("SqsSink",),
         "engine/control.py": ("Control", "_Chance"),
         "engine/commits.py": ("Committer",),
         "engine/groups.py": ("Groups",),
