@@ -34,7 +34,7 @@ _COMMANDS: Final = {
     ("maintenance", "MOVING"): "diff migrate",
     ("operations", "MESSAGES"): "publish events handlers",
     ("schedules", "SCHEDULING"): "schedule",
-    ("maintenance", "RETENTION"): "search archive prune compact size reindex",
+    ("maintenance", "RETENTION"): "search query archive prune compact size reindex",
     ("maintenance", "MAINTENANCE"): "engines take-over backup",
 }
 
@@ -176,6 +176,7 @@ _JSON = """
 | `schedule backfill` | `name`, `instants`: how many |
 | `schedule remove` | `name`, `removed` |
 | `search` | `totalHits`, `results`: Conductor's WorkflowSummary, or with `--tasks` TaskSummary |
+| `query` | a list of rows, each an object with the columns of the query |
 | `archive` | `bulkSuccessfulResults`: a list of ids, and `bulkErrorResults`: messages by id |
 | `prune` | `removed`, `archived`, `kept`: lists of ids, and `bulkErrorResults`: messages by id |
 | `compact` | `bytesBefore`, `bytesAfter` |

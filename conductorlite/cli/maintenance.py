@@ -1,4 +1,4 @@
-"""The commands on the store as a whole: search, archive, prune, compact, size, reindex.
+"""The commands on the store as a whole: search, query, archive, prune, compact, size, reindex.
 
 The commands that compare definitions and move executions from one to another.
 
@@ -11,6 +11,9 @@ The commands on the database as a whole: whose executions are whose, and copies.
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -218,6 +221,47 @@ def search(setting: Setting, query: str, words: str, tasks: bool, by_tasks: bool
         setting.screen.note(f"the index does not know the last {found.behind} changes yet")
 
 
+@click.command("query")
+@click.argument("sql", metavar="SQL")
+@click.option("--param", "pairs", metavar="NAME=VALUE", multiple=True, help="The text that :NAME stands for in the query.")
+@click.option("--csv", "form", flag_value="csv", help="Answer with comma-separated values.")
+@click.option("--nl", "form", flag_value="nl", help="Answer with a JSON object a line.")
+@click.option("--table", "form", flag_value="table", help="Answer with a table, as without an option.")
+@command_options()
+def query(setting: Setting, sql: str, pairs: tuple[str, ...], form: str | None) -> None:
+    """Answer a query in SQL over a SQLite database; it can change nothing.
+
+    The views `conductor_workflows` and `conductor_tasks` have the executions and their attempts; other tables are private.
+    """
+    if not isinstance(setting.place, Path):
+        raise InvalidInput(f"query reads a SQLite database, and not {setting.db}")
+    for pair in pairs:
+        if "=" not in pair:
+            raise click.UsageError(f"--param {pair!r} is not NAME=VALUE")
+    parameters = dict(pair.split("=", 1) for pair in pairs)
+    # Imported when it is asked for, and the store is there and of the present schema.
+    from conductorlite.store.sqlite.reports import answer_of
+
+    with setting.engine(), answer_of(setting.place, sql, parameters) as (columns, found):
+        rows = ([cell.hex() if isinstance(cell, bytes) else cell for cell in row] for row in found)
+        if form == "csv":
+            for row in (columns, *rows):
+                setting.screen.text(_comma_separated(row))
+        elif form == "nl":
+            for row in rows:
+                setting.screen.text(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n")
+        elif setting.json and form is None:
+            setting.screen.document([dict(zip(columns, row, strict=True)) for row in rows])
+        else:
+            setting.screen.table(columns, [*rows])
+
+
+def _comma_separated(row: Sequence[object]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerow(row)
+    return written.getvalue()
+
+
 def _line(row: WorkflowSummary | TaskSummary) -> tuple[object, ...]:
     from conductorlite.store.search import TaskSummary as OfTask
 
@@ -345,7 +389,7 @@ def reindex(setting: Setting, forget: bool) -> None:
 
 
 #: The commands of this module, in the order of the help.
-RETENTION = (search, archive, prune, compact, size, reindex)
+RETENTION = (search, query, archive, prune, compact, size, reindex)
 
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"

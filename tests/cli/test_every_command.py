@@ -49,6 +49,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "drive": ["--timeout", "50ms"],
     "copy": ["store.db", "memory.db"],
     "agenda": [],
+    "query": ["SELECT workflow_id FROM conductor_workflows"],
     "limits": [],
     "check": ["X"],
     "diagram": ["X"],

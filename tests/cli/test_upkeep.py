@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import sqlite3
 
+import pytest
 from cli_kit import Shell
 
 from conductorlite import Engine
@@ -78,3 +81,49 @@ def test_check_and_repair_of_the_index(shell: Shell) -> None:
     assert (repaired.code, "it is indexed again" in repaired.out) == (1, True)
     assert shell("search", "workflowId = h", "--json").json["totalHits"] == 1
     assert shell("check").code == 0
+
+
+def test_a_query(shell: Shell) -> None:
+    """The views of a store are asked in SQL, and answered as a table, as CSV, as a JSON object a line or as one document."""
+    for name in ("a", "b, c"):
+        shell("run", "hello.json", "--id", name, "--workers", "crew:workers", "--input", '{"name": "Zoë"}')
+    sql = "SELECT workflow_id AS id, status, output FROM conductor_workflows WHERE name = :name ORDER BY id"
+    asked = ("query", sql, "--param", "name=hello")
+    output = shell("show", "a", "--json").json["output"]
+    rows = [
+        {"id": name, "status": "COMPLETED", "output": json.dumps(output, ensure_ascii=False, separators=(",", ":"))}
+        for name in ("a", "b, c")
+    ]
+    assert shell(*asked, "--json").json == rows
+    assert [json.loads(line) for line in shell(*asked, "--nl").out.splitlines()] == rows
+    assert [*csv.DictReader(shell(*asked, "--csv").out.splitlines())] == rows
+    assert shell(*asked).out == shell(*asked, "--table").out
+    assert shell(*asked).out.splitlines()[0].split() == ["id", "status", "output"]
+    assert shell("query", "SELECT 1 AS n WHERE 0", "--csv").out == "n\n"
+    assert shell("query", "SELECT x'00ff' AS n", "--json").json == [{"n": "00ff"}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELEC", "the query has no answer: near"),
+        ("SELECT * FROM nowhere", "no such table: nowhere"),
+        ("DELETE FROM conductor_workflows", "cannot modify"),
+        ("CREATE TABLE t (x)", "attempt to write a readonly database"),
+        ("SELECT :name", "the query has no answer"),
+    ],
+)
+def test_a_query_without_an_answer(shell: Shell, sql: str, said: str) -> None:
+    """What SQLite refuses is told, and nothing can be changed."""
+    shell("start", "waiting.json", "--id", "w")
+    answer = shell("query", sql)
+    assert (answer.code, answer.out) == (2, "")
+    assert said in answer.err
+
+
+def test_a_query_needs_a_database(shell: Shell) -> None:
+    """One that is there, in a file; and a parameter has a value."""
+    assert shell("query", "SELECT 1").code == 3
+    elsewhere = shell("query", "SELECT 1", "--db", "postgresql://localhost/none")
+    assert shell("query", "SELECT :a", "--param", "a").code == 2
+    assert (elsewhere.code, "reads a SQLite database" in elsewhere.err) == (2, True)

@@ -8,9 +8,9 @@ timeout.
 How it works. `backend` has one writing connection, which its threads take in turn, and a few that read; processes take turns by
 BEGIN IMMEDIATE, and in WAL mode views never wait. `transactions` is a view and a change of it, `tables` and `limits`
 the parts beside executions; `rows` and `history` turn cells into frozen values and back; `statements` holds the SQL of executions,
-prepared once a connection; `schema` makes the tables and migrates older ones. `search` is the index of searches. `connections`
-opens files and names what went wrong, `disk` keeps room for removals and makes copies, `processes` says who is at work and who
-has died in what.
+prepared once a connection; `schema` makes the tables and migrates older ones. `search` is the index of searches, `reports` answers
+queries of people. `connections` opens files and names what went wrong, `disk` keeps room for removals and makes copies, `processes`
+says who is at work and who has died in what.
 
 A turn is one INSERT or UPDATE per kind of row. What it touches is stored together, by the number of the execution, without a rowid;
 an index costs a page in the log of each commit, so there are few on hot tables, and partial ones. Its history stands in the row of
