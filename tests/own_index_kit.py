@@ -13,6 +13,7 @@ import attrs
 from conductorlite.store.documents import TASKS, Document
 from conductorlite.store.query import fits
 from conductorlite.store.search import asked
+from conductorlite.store.sqlite.rows import Session
 from conductorlite.store.sqlite.search import SQLiteIndex
 from conductorlite.testing import IndexConformance
 from conductorlite.testing.conformance.documents import AnswerConformance, Shelf, attempts_agree, written
@@ -24,25 +25,26 @@ class OwnIndex:
 
     def __init__(self, path: Path | str = ":memory:", *documents: Document) -> None:
         self.connection = sqlite3.connect(path, isolation_level=None)
+        self._session = Session(self.connection, str(path))
         self.connection.execute("PRAGMA trusted_schema = 0")
         self.connection.create_function("fits", 2, fits, deterministic=True)
         if not self.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'search_paths'").fetchone():
-            SQLiteIndex(self.connection).create()
-        SQLiteIndex(self.connection).put(documents)
+            SQLiteIndex(self._session).create()
+        SQLiteIndex(self._session).put(documents)
 
     @contextmanager
     def changing(self) -> Iterator[SQLiteIndex]:
         """A change of its documents, undone when the block raises."""
         self.connection.execute("BEGIN IMMEDIATE")
         try:
-            yield SQLiteIndex(self.connection)
+            yield SQLiteIndex(self._session)
         except BaseException:
             self.connection.execute("ROLLBACK")
             raise
         self.connection.execute("COMMIT")
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(SQLiteIndex(self.connection), name)
+        return getattr(SQLiteIndex(self._session), name)
 
     def close(self) -> None:
         """Close the file."""

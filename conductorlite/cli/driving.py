@@ -341,7 +341,7 @@ def _alive(_: Engine, thread: threading.Thread) -> str:
 def _ready(engine: Engine, thread: threading.Thread) -> str:
     try:
         with engine.backend.reading() as view:
-            view.registry_version()
+            view.metadata.registry_version()
     except ConductorliteError as error:
         return str(error)
     return _alive(engine, thread)

@@ -148,7 +148,7 @@ class _Look:
     def over(self) -> bool:
         """Whether nothing more will happen to it here: it has ended, or was paused or parked, or was removed."""
         with self.engine.backend.reading() as view:
-            row = view.workflow(self.workflow_id)
+            row = view.executions.workflow(self.workflow_id)
         return row is None or row.status is not WorkflowStatus.RUNNING or row.parked is not None
 
 

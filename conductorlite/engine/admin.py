@@ -110,10 +110,10 @@ class Admin(Service):
         Those that are archived come first. Those of an execution that was removed are found by `executions(parent_workflow_id=…)`.
         """
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
-            tasks = view.attempts(workflow_id) if row is not None else unarchived(view, workflow_id).workflow.tasks
+            row = view.executions.workflow(workflow_id)
+            tasks = view.executions.attempts(workflow_id) if row is not None else unarchived(view, workflow_id).workflow.tasks
             ids = dict.fromkeys(task.sub_workflow_id for task in tasks if task.sub_workflow_id is not None)
-            gone = [one for one in ids if view.workflow(one) is None and view.archived(one) is not None]
+            gone = [one for one in ids if view.executions.workflow(one) is None and view.archive.archived(one) is not None]
             archived = [frozen_workflow(attrs.evolve(unarchived(view, one).workflow, tasks=())) for one in gone]
         return [*archived, *list(self._all(ExecutionFilter(parent_workflow_id=workflow_id)))[::-1]]
 
@@ -140,7 +140,7 @@ class Admin(Service):
                 definitions_of(view, row, history, definitions)
                 row = first_row(view, row, history)
                 definitions_of(view, row, (), definitions)
-                others = [one for one in below(row, history) if view.workflow(one) or view.archived(one)]
+                others = [one for one in below(row, history) if view.executions.workflow(one) or view.archive.archived(one)]
             exported[one] = row, history
             waiting += [*others, *(child.workflow_id for child in self.children(one))]
         bounds = self._turns.lookups.bounds
@@ -167,8 +167,8 @@ class Admin(Service):
         if limit < 0:
             raise InvalidInput(f"limit {limit} is negative")
         with self._backend.reading() as view:
-            events = view.upcoming_events(limit)
-            messages = [message for message in view.messages(limit) if message.due_at > self._clock.now()]
+            events = view.inbox.upcoming_events(limit)
+            messages = [message for message in view.queue.messages(limit) if message.due_at > self._clock.now()]
         entries = [AgendaEntry(at=event.due_at, kind=event.kind, workflow_id=event.workflow_id, ref=event.ref) for event in events]
         entries += [
             AgendaEntry(at=message.due_at, kind="OFFERED", workflow_id=message.workflow_id, ref=message.ref) for message in messages
@@ -180,13 +180,13 @@ class Admin(Service):
         """Return the earliest instant at which something happens without a call, in epoch ms, or None."""
         now = self._clock.now()
         with self._backend.reading() as view:
-            event = view.next_event_at(self._owner)
-            message = view.next_message_at(self._own_queues(view))
+            event = view.inbox.next_event_at(self._owner)
+            message = view.queue.next_message_at(self._own_queues(view))
         return min((at for at in (event, message if message is None or message > now else None) if at is not None), default=None)
 
     def _own_queues(self, view: ReadingTransaction) -> list[str] | None:
         prefix = queue_prefix(self._owner)
-        return [queue for queue in view.queue_sizes() if queue.startswith(prefix)] if prefix else None
+        return [queue for queue in view.queue.queue_sizes() if queue.startswith(prefix)] if prefix else None
 
     def bulk(
         self, verb: Callable[Concatenate[str, P], object], workflow_ids: Iterable[str], /, *args: P.args, **kwargs: P.kwargs
@@ -223,7 +223,7 @@ class Admin(Service):
     def engines(self) -> list[EngineShare]:
         """Return the engines that own executions or schedules, in order of names, whether they still run or not."""
         with self._backend.reading() as view:
-            rows = view.owners()
+            rows = view.owners.rows()
         shares = []
         for row in rows:
             ended = sum(number for status, number in row.executions.items() if WorkflowStatus(status).terminal)
@@ -246,11 +246,11 @@ class Admin(Service):
 
         def change(after: str, size: int) -> Sequence[str]:
             with self._backend.writing() as tx:
-                return tx.change_owner(old, self._owner, after, size)
+                return tx.owners.change_owner(old, self._owner, after, size)
 
         moved = sum(len(page) for page in pages(change, "", str, _PAGE))
         with self._backend.writing() as tx:
-            tx.change_owner_of_the_rest(old, self._owner)
+            tx.owners.change_owner_of_the_rest(old, self._owner)
         self._turns.committed.wake()
         return moved
 

@@ -41,12 +41,14 @@ _RECORDING = (HistoryKind.ROUND, HistoryKind.VERB, HistoryKind.MIGRATED)
 
 def stored_ids(backend: Backend, status: WorkflowStatus | None = None) -> Iterator[str]:
     """Ids of all executions that are stored, or of those in one status, in ascending order."""
-    return chain.from_iterable(stored_pages(backend, lambda view, after, size: view.workflow_ids(status, after, size), "", str))
+    return chain.from_iterable(
+        stored_pages(backend, lambda view, after, size: view.executions.workflow_ids(status, after, size), "", str)
+    )
 
 
 def archived_ids(backend: Backend) -> Iterator[str]:
     """Ids of all archived executions, in ascending order."""
-    return chain.from_iterable(stored_pages(backend, lambda view, after, size: view.archived_ids(after, size), "", str))
+    return chain.from_iterable(stored_pages(backend, lambda view, after, size: view.archive.archived_ids(after, size), "", str))
 
 
 class Audits(Part):
@@ -93,8 +95,8 @@ class Audits(Part):
         found: list[Finding] = []
         for limit in self._limits():
             with self._backend.reading() as view:
-                members = view.members(limit)
-                found += limit_findings(view.line(limit, 0).limit, members)
+                members = view.limits.members(limit)
+                found += limit_findings(view.limits.line(limit, 0).limit, members)
                 gone = [f"{holder} has a place, and its execution is gone" for holder in sorted(stale_holders(view, members))]
                 found += [Finding(law="slots_are_counted_and_used", workflow_id=limit, text=text) for text in gone]
         with self._backend.reading() as view:
@@ -124,41 +126,45 @@ class Audits(Part):
 
     def _lost_documents(self, view: ReadingTransaction, workflow_id: str) -> Iterator[Finding]:
         """Documents of an execution that are not what was put there; only where they stand beside the store, for each is read."""
-        for external in view.externals(workflow_id, None).values() if self._documents_beside else ():
+        for external in view.payloads.externals(workflow_id, None).values() if self._documents_beside else ():
             try:
                 self._turns.lookups.payload_store.text(external)
             except (PayloadLost, PayloadUnavailable) as error:
                 yield Finding(law="documents_are_stored", workflow_id=workflow_id, text=str(error))
 
     def _limits(self) -> Iterator[str]:
-        found = stored_pages(self._backend, lambda view, after, size: view.limits(after, size), "", lambda limit: limit.key)
+        found = stored_pages(self._backend, lambda view, after, size: view.limits.page(after, size), "", lambda limit: limit.key)
         return (limit.key for page in found for limit in page)
 
     def _unarchived(self, view: ReadingTransaction, workflow_id: str) -> bool:
         """Whether an execution is archived, so that no law is about it; raises StorageCorrupt when it cannot be read."""
-        return view.workflow(workflow_id) is None and view.archived(workflow_id) is not None and bool(unarchived(view, workflow_id))
+        return (
+            view.executions.workflow(workflow_id) is None
+            and view.archive.archived(workflow_id) is not None
+            and bool(unarchived(view, workflow_id))
+        )
 
     def _audit(self, view: ReadingTransaction, workflow_id: str) -> ExecutionAudit:
-        row = view.workflow(workflow_id)
+        row = view.executions.workflow(workflow_id)
         if row is None:
             raise missing(view, workflow_id)
-        attempts = view.attempts(workflow_id)
-        history = view.history(workflow_id)
+        attempts = view.executions.attempts(workflow_id)
+        history = view.history.lines(workflow_id)
         texts = self._queries.texts(view, workflow_id, (line.payload for line in history if line.kind in _RECORDING))
-        messages = (view.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
+        messages = (view.queue.message((workflow_id, ref)) for ref in dict.fromkeys(task.ref for task in attempts))
         return ExecutionAudit(
             workflow=row,
             plan=self._turns.lookups.plans.plan(view, row),
             extended={chain: self._turns.lookups.plans.extended(view, row, chain) for chain in {task.grafts for task in attempts}},
             attempts=tuple(attempts),
-            inbox=tuple(view.inbox(workflow_id)),
+            inbox=tuple(view.inbox.events(workflow_id)),
             mailbox=messages_to(view, workflow_id),
-            members=view.members_of(workflow_id),
+            members=view.limits.members_of(workflow_id),
             messages=tuple(message for message in messages if message is not None),
             history=tuple(with_texts(history, texts)),
             undelivered=any(
                 workflow_id in (item.workflow_id, *(event.workflow_id for event in item.outgoing.posted))
-                for item in view.outbox(10_000)
+                for item in view.outbox.items(10_000)
             ),
         )
 
@@ -203,24 +209,24 @@ class Audits(Part):
             repair = repaired(self._audit(tx, workflow_id), self._clock.now())
             if repair is None:
                 return ()
-            tx.apply(repair.decision)
+            tx.decisions.apply(repair.decision)
         return repair.done
 
     def _limit_repaired(self, key: str) -> tuple[Finding, ...]:
         with self._backend.writing() as tx:
-            members = tx.members(key)
-            repair = limit_repaired(tx.line(key, 0).limit, members, stale_holders(tx, members), self._clock.now())
+            members = tx.limits.members(key)
+            repair = limit_repaired(tx.limits.line(key, 0).limit, members, stale_holders(tx, members), self._clock.now())
             if repair is None:
                 return ()
             change, events, done = repair
-            tx.put_limit(change)
-            tx.post(events)
+            tx.limits.put_limit(change)
+            tx.inbox.post(events)
         return done
 
     def _orphans_discarded(self) -> list[Finding]:
         with self._backend.writing() as tx:
             found = orphans(tx)
-            tx.discard(found)
+            tx.queue.discard(found)
         texts = [(one.workflow_id, f"{one.task_id!r}, which is gone, is taken out of queue {one.queue!r}") for one in found]
         return [Finding(law="nothing_of_the_ended", workflow_id=one, text=text) for one, text in texts]
 
@@ -230,14 +236,14 @@ def stale_holders(view: ReadingTransaction, members: Iterable[Member]) -> frozen
     known: dict[str, bool] = {}
     for member in members:
         if member.workflow_id not in known:
-            known[member.workflow_id] = view.workflow(member.workflow_id) is not None
+            known[member.workflow_id] = view.executions.workflow(member.workflow_id) is not None
     return frozenset(member.holder for member in members if not known[member.workflow_id])
 
 
 def orphans(view: ReadingTransaction) -> list[Message]:
     """Messages of tasks that no longer exist; not of executions whose removals are still to be relayed."""
-    waiting = sum(view.queue_sizes().values())
-    behind = {item.workflow_id for item in view.outbox(10_000)}
-    found = view.messages(waiting) if waiting else ()
-    waiting_for = ((one, view.task_by_id(one.task_id)) for one in found if one.workflow_id not in behind)
+    waiting = sum(view.queue.queue_sizes().values())
+    behind = {item.workflow_id for item in view.outbox.items(10_000)}
+    found = view.queue.messages(waiting) if waiting else ()
+    waiting_for = ((one, view.executions.task_by_id(one.task_id)) for one in found if one.workflow_id not in behind)
     return [one for one, task in waiting_for if task is None or (task.workflow_id, task.ref) != one.key]

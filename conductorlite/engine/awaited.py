@@ -174,7 +174,7 @@ class Awaited:
         for workflow_id in some:
             del self._left[workflow_id]
         with backend.reading() as view:
-            rows = [(one, view.workflow(one)) for one in some]
+            rows = [(one, view.executions.workflow(one)) for one in some]
         for workflow_id, row in rows:
             ended = row is None or row.status.terminal
             for one in tuple(self.by_execution.get(workflow_id, ())):

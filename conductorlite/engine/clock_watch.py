@@ -132,21 +132,21 @@ class ClockWatch:
             return
         boot, now = f"virtual {id(self._clock)}" if self._clock.virtual else machine_boot(), self._clock.now()
         with self._turns.backend.writing() as tx:
-            noted = tx.driven(_NOTED + boot, _LEAST)
+            noted = tx.owners.driven(_NOTED + boot, _LEAST)
             known = noted[-1][1] - _ABOVE if noted else None
             if known is not None and abs(known - ahead) < _STEP_MS:
                 return  # another process was first
             if known is not None and noted[-1][0] > self._agreed_at:  # that one has put right a part of it
                 by = ahead - known
-            tx.note_driven(_NOTED + boot, max(self._elapsed(), noted[-1][0] + 1 if noted else 0), ahead + _ABOVE)
-            tx.forget_driven(_NOTED + boot, 1)
-            tx.post(_set_events(tx, by, now))
-            for row in tx.task_holders():
+            tx.owners.note_driven(_NOTED + boot, max(self._elapsed(), noted[-1][0] + 1 if noted else 0), ahead + _ABOVE)
+            tx.owners.forget_driven(_NOTED + boot, 1)
+            tx.inbox.post(_set_events(tx, by, now))
+            for row in tx.task_holders.rows():
                 if row.lease_until is not None:
-                    tx.put_holder(attrs.evolve(row, lease_until=row.lease_until + by))
+                    tx.task_holders.put_holder(attrs.evolve(row, lease_until=row.lease_until + by))
             _move_windows(tx, by)
             _move_loose(tx, by)
-            for owner in {"", self._turns.quiet.owner, *(row.name for row in tx.owners())}:
+            for owner in {"", self._turns.quiet.owner, *(row.name for row in tx.owners.rows())}:
                 _move_stretches(tx, owner, by)
         log_driver("%s; what counts elapsed time is dated again", what)
 
@@ -190,24 +190,24 @@ class ClockWatch:
 
 def _move_stretches(tx: WritingTransaction, owner: str, by: int) -> None:
     """Have the time in which the store was driven lie where the clock would have had it."""
-    stretches = tx.driven(owner, 0)
-    tx.forget_driven(owner, 0)
+    stretches = tx.owners.driven(owner, 0)
+    tx.owners.forget_driven(owner, 0)
     for begin, end in stretches:
-        tx.note_driven(owner, begin + by, end + by)
+        tx.owners.note_driven(owner, begin + by, end + by)
 
 
 def _move_windows(tx: WritingTransaction, by: int) -> None:
     """Have the windows of rate limits lie where the clock would have had them; those with a steady clock say so themselves."""
-    for page in pages(tx.limits, "", lambda limit: limit.key):
+    for page in pages(tx.limits.page, "", lambda limit: limit.key):
         for limit in page:
             if limit.log and not limit.boot:
-                tx.put_limit(LimitChange(limit=attrs.evolve(limit, log=tuple(at + by for at in limit.log))))
+                tx.limits.put_limit(LimitChange(limit=attrs.evolve(limit, log=tuple(at + by for at in limit.log))))
 
 
 def _move_loose(tx: WritingTransaction, by: int) -> None:
     """Have what was put into the payload storage lately be as old as it is: its grace time is a length of time."""
-    for page in pages(partial(tx.loose_payloads, _LATEST), ("", ""), lambda one: (one.key, one.workflow_id)):
-        tx.mark_orphan([attrs.evolve(one, at=one.at + by) for one in page if one.at])
+    for page in pages(partial(tx.payloads.loose_payloads, _LATEST), ("", ""), lambda one: (one.key, one.workflow_id)):
+        tx.payloads.mark_orphan([attrs.evolve(one, at=one.at + by) for one in page if one.at])
 
 
 def _set_events(tx: WritingTransaction, by: int, now: int) -> list[Event]:
@@ -223,7 +223,7 @@ def _set_events(tx: WritingTransaction, by: int, now: int) -> list[Event]:
     if by < 0:
         found += [
             attrs.evolve(event, due_at=now, posted_at=now)
-            for event in tx.upcoming_events(_MOST)
+            for event in tx.inbox.upcoming_events(_MOST)
             if event.workflow_id not in known and now < event.due_at <= event.posted_at
         ]
     return found
@@ -231,18 +231,18 @@ def _set_events(tx: WritingTransaction, by: int, now: int) -> list[Event]:
 
 def _live(view: ReadingTransaction) -> Iterator[str]:
     for status in (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED):
-        for page in pages(partial(view.workflow_ids, status), "", str):
+        for page in pages(partial(view.executions.workflow_ids, status), "", str):
             yield from page
 
 
 def _passed(view: ReadingTransaction, now: int, lost: int, owner: str) -> Iterator[Task]:
     """Tasks that somebody holds, of which a deadline passed in the time that was lost."""
-    for workflow_id in view.due_workflows(now, _MOST, owner):
+    for workflow_id in view.inbox.due_workflows(now, _MOST, owner):
         if name_at(workflow_id) is not None:
             continue
-        due = view.due_events(workflow_id, now, _MOST)
+        due = view.inbox.due_events(workflow_id, now, _MOST)
         refs = {event.ref for event in due if event.kind in _HELD and event.ref is not None and event.due_at >= now - lost}
-        for task in view.tasks(workflow_id, refs).values():
+        for task in view.executions.tasks(workflow_id, refs).values():
             if task is not None and task.status is TaskStatus.IN_PROGRESS and task.lease:
                 yield task
 

@@ -71,17 +71,17 @@ class Committer:
             decision = self._owned_now(tx, decision)
         if started is not None:
             for digest, text in started.definitions.items():
-                tx.embed(digest, text)
+                tx.metadata.embed(digest, text)
         for event in decision.outgoing.posted:
             if event.kind is EventKind.START:
                 for digest, text in self._lookups.texts_resolved(event.data.value["definitionHash"]).items():
-                    tx.embed(digest, text)
+                    tx.metadata.embed(digest, text)
         for digest, text in decision.definitions.items() if decision.definitions else ():
-            tx.embed(digest, text)
+            tx.metadata.embed(digest, text)
         if self._locking is not None:
             self._locking.confirm(workflow.workflow_id, memo.token)
         if not self.fencing and not decision.created:
-            stored = tx.workflow(workflow.workflow_id)
+            stored = tx.executions.workflow(workflow.workflow_id)
             fence, owner = (workflow.fence, workflow.owner) if stored is None else (stored.fence, stored.owner)
             decision = attrs.evolve(decision, workflow=attrs.evolve(decision.workflow, fence=fence, owner=owner))
         if not self._lookups.at_hand and memo.known is not None and self._residents:
@@ -94,7 +94,7 @@ class Committer:
     def write_extras(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo | Asked) -> None:
         """What is written in the same commit beside the decision."""
         if decision.printed:
-            tx.log(decision.workflow.workflow_id, decision.printed)
+            tx.history.log(decision.workflow.workflow_id, decision.printed)
         if self._ended is not None and decision.workflow.event is not None and decision.workflow.status.terminal:
             self._lookups.quiet.forget()
             self._ended(tx, decision.workflow)

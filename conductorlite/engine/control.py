@@ -362,7 +362,7 @@ class Control(Part):
         commits = quiet.commits
         with self._backend.reading() as view:
             embedded = self._turns.lookups.registry.embedded(view, wanted, request.version, text)
-            if absent is not None and view.workflow(absent) is not None:
+            if absent is not None and view.executions.workflow(absent) is not None:
                 raise AlreadyExists(f"an execution {absent!r} exists already")
             replaced(view, embedded.name, key, request.idempotency_strategy)
         if len(self._last) > _DEFINITIONS:
@@ -433,11 +433,11 @@ class Control(Part):
     def resume(self, workflow_id: str) -> None:
         """Take up a paused or parked execution; raises ExecutionNotFound and Conflict."""
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
         if row is not None and row.parked is not None:
             now = self._clock.now()
             with self._backend.writing() as tx:
-                tx.release(workflow_id, now)
+                tx.executions.release(workflow_id, now)
             self._turns.committed.wake()
             if row.status is not WorkflowStatus.PAUSED:
                 self.take_turn(workflow_id)
@@ -452,7 +452,7 @@ class Control(Part):
     def row(self, workflow_id: str) -> Workflow:
         """An execution's row; raises ExecutionNotFound."""
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
             if row is None:
                 raise missing(view, workflow_id)
         return row
@@ -464,7 +464,7 @@ def open_task(view: ReadingTransaction, workflow_id: str, wanted: str, seen: dic
     If the execution has none, it is that of the first of its open sub-workflows that has one, depth first. The ids of all that were
     looked at are put into `seen`, in that order.
     """
-    by_id = view.task_by_id(wanted)
+    by_id = view.executions.task_by_id(wanted)
     pending = [workflow_id]
     while pending:
         one = pending.pop(0)
@@ -481,7 +481,7 @@ def open_task(view: ReadingTransaction, workflow_id: str, wanted: str, seen: dic
 
 def receiver_below(plans: Plans, view: ReadingTransaction, ids: Iterable[str], ref: str) -> str | None:
     """The first of some executions that has a task of a reference to come; None when none has."""
-    rows = (view.workflow(one) for one in ids)
+    rows = (view.executions.workflow(one) for one in ids)
     return next((row.workflow_id for row in rows if row is not None and unreachable(plans, view, row, ref) is None), None)
 
 
@@ -505,11 +505,11 @@ def blocking_task(view: ReadingTransaction, workflow_id: str, seen: set[str] | N
 
 def unreachable(plans: Plans, view: ReadingTransaction, row: Workflow, ref: str) -> str | None:
     """Why the execution does not come to a task any more, of which there is no open attempt; None when it may."""
-    continued = (event.data.value for event in view.inbox(row.workflow_id) if event.kind is EventKind.CONTINUE)
+    continued = (event.data.value for event in view.inbox.events(row.workflow_id) if event.kind is EventKind.CONTINUE)
     pending = [place for work in continued for place in pending_of(work)]
-    rows = view.last_attempts(row.workflow_id)
+    rows = view.executions.last_attempts(row.workflow_id)
     return why_unreachable(row, rows, lambda grafts: plans.extended(view, row, tuple(grafts)), ref, pending)
 
 
 def _open_rows(view: ReadingTransaction, workflow_id: str) -> list[Task]:
-    return sorted((row for row in view.live(workflow_id) if not row.status.terminal), key=lambda row: row.seq)
+    return sorted((row for row in view.executions.live(workflow_id) if not row.status.terminal), key=lambda row: row.seq)

@@ -53,7 +53,7 @@ class Turn:
 def polls_in_vain(view: ReadingTransaction, asked: Asked) -> bool:
     """Whether a late turn is over polls for what other engines have taken: it would write nothing but its fence."""
     return bool(asked.events) and all(
-        event.kind is EventKind.POLL and view.message((asked.workflow_id, event.ref or "")) is None for event in asked.events
+        event.kind is EventKind.POLL and view.queue.message((asked.workflow_id, event.ref or "")) is None for event in asked.events
     )
 
 
@@ -145,7 +145,9 @@ class TurnDecider:
     ) -> tuple[Workflow, Turn | None]:
         """The row that was read and the turn over it; None for a parked workflow, which takes no turns."""
         started = memo.started
-        workflow = started.workflow if started is not None else view.workflow(workflow_id) or self._begun(view, workflow_id)
+        workflow = (
+            started.workflow if started is not None else view.executions.workflow(workflow_id) or self._begun(view, workflow_id)
+        )
         if workflow is None:
             raise missing(view, workflow_id)
         if workflow.parked is not None and all(event.kind is not EventKind.TERMINATE for event in events):
@@ -286,4 +288,4 @@ class TurnDecider:
             return self._lookups.record.events
         if self._lookups.at_hand and self._lookups.quiet.has_none_due(workflow, now):
             return ()
-        return view.due_events(workflow.workflow_id, now, _EVENTS)
+        return view.inbox.due_events(workflow.workflow_id, now, _EVENTS)

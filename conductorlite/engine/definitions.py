@@ -52,7 +52,7 @@ class Definitions(Service):
     def task(self, name: str) -> TaskDef:
         """Return a registered task definition; raises DefinitionNotFound."""
         with self._backend.reading() as view:
-            text = view.task_def(name)
+            text = view.metadata.task_def(name)
         if text is None:
             raise DefinitionNotFound(f"no task definition {name!r} is registered")
         return TaskDef.from_json(text)
@@ -60,12 +60,12 @@ class Definitions(Service):
     def workflows(self) -> Sequence[tuple[str, int]]:
         """Return names and versions of the registered workflow definitions."""
         with self._backend.reading() as view:
-            return view.workflow_defs()
+            return view.metadata.workflow_defs()
 
     def tasks(self) -> Sequence[str]:
         """Names of the registered task definitions."""
         with self._backend.reading() as view:
-            return view.task_defs()
+            return view.metadata.task_defs()
 
     def unregister(self, name: str, version: int) -> None:
         """Delete a version of a registered workflow definition; executions keep theirs.
@@ -74,14 +74,14 @@ class Definitions(Service):
         """
         with self._backend.writing() as tx:
             registered(tx, name, version)
-            tx.drop_workflow_def(name, version)
+            tx.metadata.drop_workflow_def(name, version)
 
     def unregister_task(self, name: str) -> None:
         """Delete a registered task definition; what runs keeps it. Raises DefinitionNotFound."""
         with self._backend.writing() as tx:
-            if tx.task_def(name) is None:
+            if tx.metadata.task_def(name) is None:
                 raise DefinitionNotFound(f"no task definition {name!r} is registered")
-            tx.drop_task_def(name)
+            tx.metadata.drop_task_def(name)
 
     def load(self, folder: str | os.PathLike[str], *, lenient: bool = False, overwrite: bool = True) -> LoadReport:
         """Register the definitions in the JSON files of a folder and its subfolders, in one write: workflows, tasks, event
@@ -109,9 +109,9 @@ class Definitions(Service):
             raise InvalidDefinition(problems)
         with self._backend.writing() as tx:
             for schema in schemas:
-                if not overwrite and tx.schema_def(schema.name, schema.version) is not None:
+                if not overwrite and tx.metadata.schema_def(schema.name, schema.version) is not None:
                     raise AlreadyExists(f"schema {schema.name!r} version {schema.version} is registered already")
-                tx.put_schema_def(schema.name, schema.version, definition_text(schema))
+                tx.metadata.put_schema_def(schema.name, schema.version, definition_text(schema))
 
     def schema(self, name: str, version: int | None = None) -> SchemaDef:
         """A registered schema, the highest version by default; raises DefinitionNotFound."""
@@ -121,7 +121,7 @@ class Definitions(Service):
     def schemas(self) -> Sequence[tuple[str, int]]:
         """Names and versions of the registered schemas."""
         with self._backend.reading() as view:
-            return view.schema_defs()
+            return view.metadata.schema_defs()
 
     def migrate(
         self,
@@ -146,7 +146,7 @@ class Definitions(Service):
         if not dry_run:
             self._turns.run_turn(workflow_id)
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
             if row is None:
                 raise missing(view, workflow_id)
             target = self._target(view, row.name, to)
@@ -189,8 +189,8 @@ class Definitions(Service):
         return embedded(view, to, None) if isinstance(to, WorkflowDef) else embedded(view, name, to)
 
     def _planned(self, view: ReadingTransaction, row: Workflow, target: Embedded, refs: Mapping[str, str]) -> MigrationPlan:
-        rows = [task for task in view.attempts(row.workflow_id) if not task.retried]
-        cut = [event.data for event in view.inbox(row.workflow_id) if event.kind is EventKind.CONTINUE]
+        rows = [task for task in view.executions.attempts(row.workflow_id) if not task.retried]
+        cut = [event.data for event in view.inbox.events(row.workflow_id) if event.kind is EventKind.CONTINUE]
         texts = self._turns.lookups.texts(view, row.workflow_id, {data.digest for data in cut if data.absent})
         pending = [place for data in cut for place in pending_of(texts.get(data.digest, data).value)]
         messages = messages_to(view, row.workflow_id) if row.unreceived else ()
@@ -202,7 +202,7 @@ class Definitions(Service):
         if new:
             with self._backend.writing() as tx:
                 for digest, text in new.items():
-                    tx.embed(digest, text)
+                    tx.metadata.embed(digest, text)
             self._turns.lookups.registry.now_stored(new)
         data = {"definitionHash": target.digest, "version": target.version, "refs": dict(refs)}
         self._control.verb(row.workflow_id, EventKind.MIGRATE, data)
@@ -216,4 +216,4 @@ class Definitions(Service):
 
 
 def _rows(status: WorkflowStatus, view: ReadingTransaction, after: str, size: int) -> Sequence[tuple[str, Workflow | None]]:
-    return [(one, view.workflow(one)) for one in view.workflow_ids(status, after, size)]
+    return [(one, view.executions.workflow(one)) for one in view.executions.workflow_ids(status, after, size)]

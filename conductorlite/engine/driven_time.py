@@ -108,9 +108,9 @@ class Driven:
         try:
             with self._backend.writing() as tx:
                 for drive, end in drives:
-                    tx.note_driven(self._owner, drive.begin, end)
+                    tx.owners.note_driven(self._owner, drive.begin, end)
                 if not self._tidy:
-                    tx.forget_driven(self._owner, _KEPT)
+                    tx.owners.forget_driven(self._owner, _KEPT)
         except StorageError as error:
             if isinstance(error, StorageCorrupt | SchemaTooNew):
                 raise
@@ -145,7 +145,7 @@ class Driven:
 
     def between(self, view: ReadingTransaction, owner: str, begin: int, end: int) -> int:
         """For how long drivers of an owner drove between two instants, ms."""
-        stretches = list(view.driven(owner, begin))
+        stretches = list(view.owners.driven(owner, begin))
         if owner == self._owner:
             with self._lock.held():
                 if self._driving:

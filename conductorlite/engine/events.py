@@ -93,15 +93,15 @@ class Events(Service):
             raise InvalidDefinition(problems)
         text = definition_text(handler)
         with self._backend.writing() as tx:
-            if not overwrite and tx.event_handler(handler.name) is not None:
+            if not overwrite and tx.event_handlers.handler(handler.name) is not None:
                 raise AlreadyExists(f"event handler {handler.name!r} is registered already")
-            tx.put_event_handler(handler.name, handler.event, handler.active, text)
+            tx.event_handlers.put_event_handler(handler.name, handler.event, handler.active, text)
         self._turns.lookups.registry.notice(handler, text, found)
 
     def get(self, name: str) -> EventHandler:
         """Return a registered event handler; raises DefinitionNotFound."""
         with self._backend.reading() as view:
-            text = view.event_handler(name)
+            text = view.event_handlers.handler(name)
         if text is None:
             raise DefinitionNotFound(f"no event handler {name!r} is registered")
         return EventHandler.from_json(text)
@@ -109,7 +109,7 @@ class Events(Service):
     def all(self, event: str | None = None, *, active_only: bool = False) -> list[EventHandler]:
         """Return the registered event handlers, or those of one event, in order of names."""
         with self._backend.reading() as view:
-            return self._handlers(view.event_handlers(event, active_only=active_only))
+            return self._handlers(view.event_handlers.handlers(event, active_only=active_only))
 
     def _handlers(self, texts: Sequence[str]) -> list[EventHandler]:
         found = []
@@ -124,9 +124,9 @@ class Events(Service):
     def unregister(self, name: str) -> None:
         """Delete an event handler; its records stay. Raises DefinitionNotFound."""
         with self._backend.writing() as tx:
-            if tx.event_handler(name) is None:
+            if tx.event_handlers.handler(name) is None:
                 raise DefinitionNotFound(f"no event handler {name!r} is registered")
-            tx.drop_event_handler(name)
+            tx.event_handlers.drop_event_handler(name)
 
     def publish(self, event: str, payload: Any = None, *, message_id: str | None = None) -> list[EventExecution]:
         """Publish a message to the active handlers of its event, and return the outcome of each action, in order.
@@ -143,7 +143,7 @@ class Events(Service):
             canonical(text, where=name)
         message = EventMessage(event=event, payload=parse(canonical(payload, where="payload")), message_id=message_id)
         with self._backend.reading() as view:
-            handlers = self._handlers(view.event_handlers(message.event, active_only=True))
+            handlers = self._handlers(view.event_handlers.handlers(message.event, active_only=True))
         done: list[EventExecution] = []
         written: list[str] = []
         try:
@@ -161,7 +161,7 @@ class Events(Service):
         identity = (handler.name, message.event, message.message_id)
         numbers = range(len(handler.actions))
         with self._backend.reading() as view:
-            known = [view.event_execution(*identity, number) for number in numbers]
+            known = [view.event_handlers.event_execution(*identity, number) for number in numbers]
         first = known[0]
         if first is not None and first.action is None:
             return [first]  # what was decided about the condition once is not asked again
@@ -220,9 +220,9 @@ class Events(Service):
     def _kept(self, execution: EventExecution) -> EventExecution:
         """A record, kept if there is none of that identity; else the one there is."""
         with self._backend.writing() as tx:
-            known = tx.event_execution(*execution.key)
+            known = tx.event_handlers.event_execution(*execution.key)
             if known is None:
-                tx.add_event_execution(execution)
+                tx.event_handlers.add_event_execution(execution)
         return known or execution
 
     def _acted(self, handler: EventHandler, number: int, message: EventMessage, written: list[str]) -> EventExecution:
@@ -256,13 +256,13 @@ class Events(Service):
 
         try:
             with self._backend.writing() as tx:
-                known = tx.event_execution(*key)
+                known = tx.event_handlers.event_execution(*key)
                 if known is not None:
                     return known
                 kind = ActionType(action.action)
                 said, workflow_id = _ACTIONS[kind](tx, acting, getattr(action, kind))  # it has a body, or was not registered
                 done = record(EventStatus.FAILED if _ERROR in said else EventStatus.COMPLETED, Payload.of(said))
-                tx.add_event_execution(done)
+                tx.event_handlers.add_event_execution(done)
         except _TRANSIENT:
             raise
         except ConductorliteError as error:
@@ -297,7 +297,7 @@ class Events(Service):
         place = None if after is None else after.place
         with self._backend.reading() as view:
             while len(found) < limit:
-                page = view.event_executions(name, message_id, place, limit)
+                page = view.event_handlers.event_executions(name, message_id, place, limit)
                 found += (one for one in page if not is_record(one))
                 if len(page) < limit:
                     break
@@ -399,14 +399,14 @@ def _start(tx: WritingTransaction, acting: Acting, wanted: StartWorkflow) -> _Do
         if holder is not None:
             return {"workflowId": holder, "existing": True}, None
         # Two messages at once name one execution: the second finds the start of the first, before that has begun.
-        if tx.workflow(claimed) is None and tx.archived(claimed) is None:
+        if tx.executions.workflow(claimed) is None and tx.archive.archived(claimed) is None:
             workflow_id = claimed
         data |= {"idempotencyKey": key, "idempotencyStrategy": str(strategy)}
     # It is there already when its record was deleted and the message came once more.
-    if tx.workflow(workflow_id) is None:
+    if tx.executions.workflow(workflow_id) is None:
         for digest, text in found.texts.items():
-            tx.embed(digest, text)
-        tx.post([acting.event(workflow_id, EventKind.START, data)])
+            tx.metadata.embed(digest, text)
+        tx.inbox.post([acting.event(workflow_id, EventKind.START, data)])
     return {"workflowId": workflow_id}, workflow_id
 
 
@@ -446,7 +446,7 @@ def _report(status: str, tx: WritingTransaction, acting: Acting, wanted: TaskDet
     given = {"workflowId": workflow_id, "taskRefName": ref, "taskId": task_id}
     said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     task = _task(tx, task_id, workflow_id, ref)
-    row = None if workflow_id is None or ref is None or task_id is not None else tx.workflow(workflow_id)
+    row = None if workflow_id is None or ref is None or task_id is not None else tx.executions.workflow(workflow_id)
     if row is None and task is None:
         return {**said, _ERROR: f"no task found with reference name {ref}, task id {task_id}, workflow id {workflow_id}"}, None
     reason = acting.rendered(wanted.reason_for_incompletion)
@@ -478,10 +478,10 @@ def _why_not_kept(view: ReadingTransaction, acting: Acting, row: Workflow, ref: 
 def _task(view: ReadingTransaction, task_id: str | None, workflow_id: str | None, ref: str | None) -> Task | None:
     """The attempt that is meant: by its id, else the last one at the reference, of the round scheduled last."""
     if task_id is not None:
-        return view.task_by_id(task_id)
+        return view.executions.task_by_id(task_id)
     if workflow_id is None or ref is None:
         return None
-    return view.tasks(workflow_id, [ref])[ref] or view.latest(workflow_id, [ref])[ref]
+    return view.executions.tasks(workflow_id, [ref])[ref] or view.executions.latest(workflow_id, [ref])[ref]
 
 
 def _terminate(tx: WritingTransaction, acting: Acting, wanted: TerminateWorkflow) -> _Done:
@@ -505,7 +505,7 @@ def _set_variables(tx: WritingTransaction, acting: Acting, wanted: UpdateWorkflo
 
 def _open(view: ReadingTransaction, workflow_id: str | None) -> tuple[dict[str, Any], bool]:
     """What a record says of an execution, and whether it can still be written to."""
-    row = None if workflow_id is None else view.workflow(workflow_id)
+    row = None if workflow_id is None else view.executions.workflow(workflow_id)
     said = {} if workflow_id is None else {"workflowId": workflow_id}
     if row is None:
         return {**said, _ERROR: f"no workflow found with the id {workflow_id}"}, False
@@ -524,7 +524,7 @@ _ACTIONS: Final[Mapping[ActionType, Callable[[WritingTransaction, Acting, Any], 
 
 
 def _post(tx: WritingTransaction, event: Event) -> None:
-    tx.post([event])
-    row = tx.workflow(event.workflow_id)
+    tx.inbox.post([event])
+    row = tx.executions.workflow(event.workflow_id)
     if row is not None and row.parked is not None:  # it is held with the rest of the inbox
-        tx.park(row.workflow_id, row.broken_turns, row.parked)
+        tx.executions.park(row.workflow_id, row.broken_turns, row.parked)

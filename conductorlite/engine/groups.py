@@ -87,13 +87,15 @@ class Groups:
         try:
             with self._backend.writing() as tx:
                 number = self._turns.quiet.enter(tx, self._turns.clock.now())
-                late = tx.fenced({one.workflow_id: decision.workflow.fence for one, _, decision in ready if self._fenced(decision)})
+                late = tx.decisions.fenced(
+                    {one.workflow_id: decision.workflow.fence for one, _, decision in ready if self._fenced(decision)}
+                )
                 shared, left = self._applied(tx, [each for each in ready if each[0].workflow_id not in late])
                 left += [(one, memo, None) for one, memo, _ in ready if one.workflow_id in late]
                 for one, memo, decision in left:
                     if decision is not None:
                         try:
-                            tx.apply(decision)
+                            tx.decisions.apply(decision)
                         except FencedOut:  # another turn of this write, or of another engine, was first
                             decision = None
                         except (KeyTaken, AlreadyExists, InvariantBroken):
@@ -134,7 +136,7 @@ class Groups:
                 late.append((one, memo, None))
             except (KeyTaken, AlreadyExists, InvariantBroken):
                 continue  # it is taken alone
-        stored = tx.apply_some([decision for _, _, decision in whole])
+        stored = tx.decisions.apply_some([decision for _, _, decision in whole])
         if not stored:
             return [], [*whole, *late]
         shared = [each for each in whole if each[0].workflow_id in stored]
@@ -159,7 +161,7 @@ class Groups:
             ):
                 return None
             decision = self._committer.store_payloads(decision, memo, tx)
-            tx.apply(self._committer.before_apply(tx, decision, memo))
+            tx.decisions.apply(self._committer.before_apply(tx, decision, memo))
             return decision
 
         return self._or_alone(applied, memo)

@@ -98,8 +98,8 @@ class Holding:
         presence = self._backend.appear()
         try:
             with self._backend.writing() as tx:
-                name = self.name or _free({row.holder for row in tx.task_holders()})
-                tx.put_holder(self._row(name, presence))
+                name = self.name or _free({row.holder for row in tx.task_holders.rows()})
+                tx.task_holders.put_holder(self._row(name, presence))
             if presence.leased and not self._clock.virtual:
                 started(_beats, weakref.ref(self), self._over, name="conductorlite-presence")
         except BaseException:
@@ -145,7 +145,7 @@ class Holding:
         with self._mutex.held():
             if self._presence is not None and self.name is not None:
                 with self._backend.writing() as tx:
-                    tx.put_holder(self._row(self.name, self._presence))
+                    tx.task_holders.put_holder(self._row(self.name, self._presence))
 
     # ------------------------------------------------------------------ to give back
 
@@ -163,7 +163,7 @@ class Holding:
         """Give back what this holder has and no thread works at; `kept` are ids and leases. Raises StorageErrors."""
         if self._presence is not None and self.name is not None:
             with self._backend.reading() as view:
-                held = view.held_by(self.name)
+                held = view.executions.held_by(self.name)
             self.give_back(task for task in held if (task.task_id, task.lease) not in kept)
 
     def leave(self) -> None:
@@ -208,7 +208,7 @@ class Holding:
     def recover(self) -> bool:
         """Give back what holders held that have ended; whether there was one. Raises StorageErrors."""
         with self._backend.reading() as view:
-            rows = view.task_holders()
+            rows = view.task_holders.rows()
         self._turns.quiet.beside = len(rows) > 1
         if self._shares:
             names = [row.holder for row in rows]
@@ -242,12 +242,12 @@ class Holding:
         """
         now = self._clock.now()
         with self._backend.writing() as tx:
-            if judged is not None and judged not in tx.task_holders():
+            if judged is not None and judged not in tx.task_holders.rows():
                 return ()
-            events = [give_back_event(task, why, now) for task in tx.held_by(holder)]
+            events = [give_back_event(task, why, now) for task in tx.executions.held_by(holder)]
             if events:
-                tx.post(events)
-            tx.drop_holder(holder)
+                tx.inbox.post(events)
+            tx.task_holders.drop_holder(holder)
         return list(dict.fromkeys(event.workflow_id for event in events))
 
     def _follow(self, addressed: Sequence[str]) -> None:
@@ -257,7 +257,7 @@ class Holding:
         # What goes wrong with one is reported by the next turn on it: the event stays until it was read.
         with suppress(StorageError):
             with self._backend.reading() as view:
-                rows = [row for one in addressed[:_TURNS] if (row := view.workflow(one)) is not None]
+                rows = [row for one in addressed[:_TURNS] if (row := view.executions.workflow(one)) is not None]
             mine, haste = [row.workflow_id for row in rows if row.owner == self._owner], None if self._clock.virtual else Haste()
             self._groups.run([Asked(workflow_id=one, events=(), haste=haste) for one in mine])
 

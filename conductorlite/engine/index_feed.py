@@ -95,7 +95,7 @@ class Batch:
 
 def read(view: ReadingTransaction, kind: FeedKind, after: int, documents: Documents) -> Batch:
     """The next changes, of so many executions that their documents are not too many."""
-    changes = view.changes(kind, after, _BATCH)
+    changes = view.feeds.changes(kind, after, _BATCH)
     found: list[Sequence[Document]] = []
     left = _DOCUMENTS
     for change in changes:
@@ -132,7 +132,7 @@ Feeds = dict[FeedKind, Feed]
 
 def external_feeds(view: ReadingTransaction) -> Feeds:
     """The feeds of external indexes: of the one that is searched, and of one that is built beside it."""
-    return {kind: feed for kind in (FeedKind.EXTERNAL, FeedKind.BESIDE) if (feed := view.feed(kind)) is not None}
+    return {kind: feed for kind in (FeedKind.EXTERNAL, FeedKind.BESIDE) if (feed := view.feeds.feed(kind)) is not None}
 
 
 def searched(feeds: Feeds, identity: str, position: int) -> FeedKind | None:
@@ -223,7 +223,7 @@ class Feeder:
     def _index_batch(self, both: bool) -> bool:
         with _of_store(self._backend.reading) as view:
             feeds = external_feeds(view)
-            behind = {kind: view.behind(kind, 1 if len(feeds) == 1 else _BATCH) for kind in feeds}
+            behind = {kind: view.feeds.behind(kind, 1 if len(feeds) == 1 else _BATCH) for kind in feeds}
         due = {kind for kind, feed in feeds.items() if not feed.complete or behind[kind]}
         if len(feeds) == 1 and not due and not self._unsure:
             return False
@@ -248,8 +248,8 @@ class Feeder:
             self.index.switch(identity)
         with _of_store(self._backend.writing) as store:
             if external_feeds(store) == feeds:  # else another process was first
-                store.end_feed(FeedKind.BESIDE)
-                store.begin_feed(FeedKind.EXTERNAL, identity)
+                store.feeds.end_feed(FeedKind.BESIDE)
+                store.feeds.begin_feed(FeedKind.EXTERNAL, identity)
         self._after.clear()
         return True
 
@@ -257,13 +257,13 @@ class Feeder:
         """Have the index searched that was built beside, for it knows everything but the last changes."""
         self.index.switch(beside.reader)
         with _of_store(self._backend.writing) as store:
-            store.end_feed(kind)
+            store.feeds.end_feed(kind)
         self._after.clear()
         return True
 
     def _feed(self, kind: FeedKind, feed: Feed) -> bool:
         with _of_store(self._backend.reading) as view:
-            now = view.feed(kind)
+            now = view.feeds.feed(kind)
             batch = read(view, kind, self._after.get(feed.reader, 0), self._documents) if now == feed else Batch()
             entries = [_entry(view, *one) for one in zip(batch.changes, batch.documents, strict=True)]
         if now != feed:
@@ -274,17 +274,19 @@ class Feeder:
             if searched({kind: feed}, *self.index.standing()) is kind:
                 raise
             with _of_store(self._backend.writing) as store:  # it was built beside, and is gone
-                store.end_feed(kind)
+                store.feeds.end_feed(kind)
             return True
         with _of_store(self._backend.writing) as store:
-            now = store.feed(kind)
+            now = store.feeds.feed(kind)
             if now == feed:
-                store.mark_indexed(kind, batch.changes, batch.last)
+                store.feeds.mark_indexed(kind, batch.changes, batch.last)
             elif now is not None and now.reader == feed.reader:
                 # Another was first. What it took out meanwhile may have come back by this batch.
-                fences = {one.workflow_id: getattr(store.workflow(one.workflow_id), "fence", -1) for one in batch.changes}
+                fences = {
+                    one.workflow_id: getattr(store.executions.workflow(one.workflow_id), "fence", -1) for one in batch.changes
+                }
                 moved = [one.workflow_id for one in batch.changes if one.fence != fences[one.workflow_id]]
-                store.mark_pending(kind, moved)
+                store.feeds.mark_pending(kind, moved)
         if now != feed:
             raise StorageBusy("another engine feeds the index, in this process or in another one")
         self._after[feed.reader] = batch.after
@@ -301,7 +303,7 @@ class Feeder:
         with self._backend.reading() as view:
             feeds = external_feeds(view)
             kind = searched(feeds, identity, position)
-            return view.behind(kind, COUNTED) if kind is not None and feeds[kind].complete else None
+            return view.feeds.behind(kind, COUNTED) if kind is not None and feeds[kind].complete else None
 
     def is_out_of_reach(self) -> bool:
         """Whether the index could not be reached, and is left alone for a while."""
@@ -330,7 +332,7 @@ class Feeder:
                 feeds = external_feeds(view)
                 kinds = {feed.reader: kind for kind, feed in feeds.items()}
                 kind = searched(feeds, identity, position)
-                total = total or (view.behind(kinds[built], sys.maxsize) if built in kinds else 0)
+                total = total or (view.feeds.behind(kinds[built], sys.maxsize) if built in kinds else 0)
             if built and identity == built and kind is not None and feeds[kind].complete:
                 break
             if built and built not in kinds:
@@ -353,7 +355,7 @@ class Feeder:
         """Begin an index beside the one that is searched; its identity."""
         made = self.index.begin()
         with self._backend.writing() as store:
-            store.begin_feed(FeedKind.EXTERNAL if kind is FeedKind.BESIDE else FeedKind.BESIDE, made)
+            store.feeds.begin_feed(FeedKind.EXTERNAL if kind is FeedKind.BESIDE else FeedKind.BESIDE, made)
         return made
 
     @property
@@ -371,7 +373,7 @@ class Feeder:
         with self._backend.reading() as view:
             feeds = external_feeds(view)
             kind = next((kind for kind, feed in feeds.items() if feed.reader == self._identity), FeedKind.EXTERNAL)
-            behind = view.behind(kind, COUNTED)
+            behind = view.feeds.behind(kind, COUNTED)
         return IndexHealth(
             complete=kind in feeds and feeds[kind].complete and not self._failures,
             behind=behind,
@@ -384,7 +386,7 @@ class Feeder:
 def _entry(view: ReadingTransaction, change: Change, documents: Sequence[Document]) -> IndexEntry:
     """What the index takes of a change. One that is new takes the place of nothing, unless one of its id is archived."""
     new = change.since is None and not change.pending
-    replaced = not documents or bool(change.pending) or (new and view.archived(change.workflow_id) is not None)
+    replaced = not documents or bool(change.pending) or (new and view.archive.archived(change.workflow_id) is not None)
     return IndexEntry(workflow_id=change.workflow_id, version=change.version, documents=documents, whole=replaced)
 
 
@@ -414,7 +416,7 @@ class OwnFeeder:
         done, total = 0, 0
         if progress is not None:
             with self._backend.reading() as view:
-                total = view.behind(FeedKind.OWN, sys.maxsize)
+                total = view.feeds.behind(FeedKind.OWN, sys.maxsize)
             progress(done, total)
         batch = self._batch(0)
         while not batch.last:
@@ -442,19 +444,19 @@ class OwnFeeder:
     def reset(self) -> None:
         """Empty it and begin again."""
         with self._backend.reading() as view:
-            feed = view.feed(FeedKind.OWN)
+            feed = view.feeds.feed(FeedKind.OWN)
         self._begin(feed)
 
     def _begin(self, feed: Feed | None) -> None:
         """Begin again, unless another engine has done so since that feed was read."""
         with self._backend.writing() as tx:
-            index = tx.index()
-            if index is not None and tx.feed(FeedKind.OWN) == feed:
-                tx.begin_feed(FeedKind.OWN, index.form)
+            index = tx.feeds.index()
+            if index is not None and tx.feeds.feed(FeedKind.OWN) == feed:
+                tx.feeds.begin_feed(FeedKind.OWN, index.form)
 
     def _batch(self, after: int) -> Batch:
         with self._backend.reading() as view:
-            index, feed = view.index(), view.feed(FeedKind.OWN)
+            index, feed = view.feeds.index(), view.feeds.feed(FeedKind.OWN)
             if index is None:
                 return Batch(last=True)
             begun = feed is not None and feed.reader == index.form
@@ -463,17 +465,17 @@ class OwnFeeder:
             self._begin(feed)
         for part in _parts(batch):
             with self._backend.writing() as tx:
-                index = tx.index()
-                if index is None or tx.feed(FeedKind.OWN) != feed:  # another was first, with what may be newer
+                index = tx.feeds.index()
+                if index is None or tx.feeds.feed(FeedKind.OWN) != feed:  # another was first, with what may be newer
                     return Batch()
                 for change, documents, first, _ in part:
                     # What was removed meanwhile is pending, and must not come back until then.
-                    if change.fence is None or tx.workflow(change.workflow_id) is not None:
+                    if change.fence is None or tx.executions.workflow(change.workflow_id) is not None:
                         if first and (change.since is None or not documents):  # it takes the place of all that is known
                             index.remove([change.workflow_id])
                         index.put(documents)
-                tx.mark_indexed(FeedKind.OWN, [change for change, _, _, last in part if last], batch.last)
-                feed = tx.feed(FeedKind.OWN)
+                tx.feeds.mark_indexed(FeedKind.OWN, [change for change, _, _, last in part if last], batch.last)
+                feed = tx.feeds.feed(FeedKind.OWN)
         return batch
 
 

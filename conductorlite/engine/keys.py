@@ -57,10 +57,10 @@ def checked_strategy(strategy: IdempotencyStrategy | str) -> IdempotencyStrategy
 
 def replaced(view: ReadingTransaction, name: str, key: str | None, strategy: IdempotencyStrategy) -> str | None:
     """The execution that a new one takes the key over from; None when it is free. Raises KeyTaken."""
-    holder = None if key is None else view.key_holder(name, key)
+    holder = None if key is None else view.executions.key_holder(name, key)
     if holder is None:
         return None
-    row = view.workflow(holder)
+    row = view.executions.workflow(holder)
     status = "gone" if row is None else str(row.status)
     if strategy is IdempotencyStrategy.FAIL_ON_RUNNING and (row is None or row.status.terminal):
         return holder
@@ -69,7 +69,7 @@ def replaced(view: ReadingTransaction, name: str, key: str | None, strategy: Ide
 
 def start_event(view: ReadingTransaction, workflow_id: str, now: int) -> Event | None:
     """The due event that brings an execution into being, or None."""
-    due = view.due_events(workflow_id, now, _EVENTS)
+    due = view.inbox.due_events(workflow_id, now, _EVENTS)
     return next((event for event in due if event.kind is EventKind.START), None)
 
 
@@ -110,7 +110,7 @@ def refuse_event(tx: WritingTransaction, event: Event, row: Workflow, now: int, 
 
 def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str, object]:
     """How the execution that holds a key has ended, in the words of CHILD_ENDED; an `error` while it has not."""
-    row = view.workflow(taken.workflow_id)
+    row = view.executions.workflow(taken.workflow_id)
     if row is None or not row.status.terminal:
         return {"error": f"{taken}; only its result could be taken over, for an execution has one parent"}
     output = row.output
@@ -133,7 +133,7 @@ def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str
 def _refused(tx: WritingTransaction, event: Event, now: int, data: Mapping[str, object]) -> tuple[str, ...]:
     """Consume a START event, and answer its sender, if that wants to know; the executions that were written to."""
     answer: Mapping[str, Any] | None = event.data.value.get("answer") or event.data.value.get("parent")
-    tx.remove(event.workflow_id)
+    tx.executions.remove(event.workflow_id)
     if answer is None:
         return ()
     started = Event(
@@ -148,7 +148,7 @@ def _refused(tx: WritingTransaction, event: Event, now: int, data: Mapping[str, 
         generation=answer["generation"],
         data=Payload.of({**data, "taskId": answer.get("taskId")}, bounded=False),
     )
-    tx.post([started])
+    tx.inbox.post([started])
     return (event.sender,)
 
 
@@ -174,7 +174,7 @@ def checked_domains(given: Mapping[str, str] | None) -> dict[str, str]:
 
 def last_polls(view: ReadingTransaction, task_type: str) -> dict[str, int]:
     """The instant of the last poll for a task type in each domain."""
-    return {poll.domain: poll.last_poll_time for poll in view.poll_data(task_type) if poll.domain is not None}
+    return {poll.domain: poll.last_poll_time for poll in view.poll_data.polls(task_type) if poll.domain is not None}
 
 
 class Polls:
@@ -233,5 +233,5 @@ class PollWrite:
     def __call__(self, tx: WritingTransaction, _: Decision | None = None) -> None:
         """Write them, in whatever transaction comes first."""
         if self.polls and not self.written:
-            tx.record_polls(self.polls)
+            tx.poll_data.record_polls(self.polls)
             self.written = True

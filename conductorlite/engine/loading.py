@@ -230,10 +230,10 @@ class _Loading:
     def _leave_registered(self, view: ReadingTransaction) -> None:
         """Leave out what is registered already under the same key."""
         there: tuple[tuple[dict[Any, _Found], Callable[[Any], str | None], str], ...] = (
-            (self.workflows, lambda key: view.workflow_def(*key), "workflow"),
-            (self.tasks, view.task_def, "task definition"),
-            (self.handlers, view.event_handler, "event handler"),
-            (self.schemas, lambda key: view.schema_def(*key), "schema"),
+            (self.workflows, lambda key: view.metadata.workflow_def(*key), "workflow"),
+            (self.tasks, view.metadata.task_def, "task definition"),
+            (self.handlers, view.event_handlers.handler, "event handler"),
+            (self.schemas, lambda key: view.metadata.schema_def(*key), "schema"),
         )
         for known, text_of, what in there:
             for key, found in [*known.items()]:
@@ -266,18 +266,18 @@ class _Loading:
 
     def _has(self, view: ReadingTransaction, schema: SchemaDef) -> bool:
         place = (schema.name, schema.version)
-        return place in self.schemas or view.schema_def(*place) is not None
+        return place in self.schemas or view.metadata.schema_def(*place) is not None
 
     def _write(self, tx: WritingTransaction) -> None:
         for (name, version), found in self.schemas.items():
-            tx.put_schema_def(name, version, definition_text(found.definition))
+            tx.metadata.put_schema_def(name, version, definition_text(found.definition))
         for name, found in self.tasks.items():
-            tx.put_task_def(name, definition_text(found.definition))
+            tx.metadata.put_task_def(name, definition_text(found.definition))
         for (name, version), found in self.workflows.items():
-            tx.put_workflow_def(name, version, definition_text(found.definition))
+            tx.metadata.put_workflow_def(name, version, definition_text(found.definition))
         for name, found in self.handlers.items():
             handler: EventHandler = found.definition
-            tx.put_event_handler(name, handler.event, handler.active, definition_text(handler))
+            tx.event_handlers.put_event_handler(name, handler.event, handler.active, definition_text(handler))
 
     def _check_start(self, view: ReadingTransaction, name: str, version: int, found: _Found) -> None:
         """Say why an execution could not be started now: a workflow that it runs is missing, or runs it again."""

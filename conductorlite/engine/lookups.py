@@ -131,12 +131,12 @@ class Lookups:
         known = self.texts_known(wanted)
         missing = wanted - known.keys()
         if missing:
-            for digest, payload in view.payloads(workflow_id, missing).items():
+            for digest, payload in view.executions.payloads(workflow_id, missing).items():
                 self.large.put(digest, payload)
                 known[digest] = payload
         absent = wanted - known.keys()
         if absent:
-            for digest, external in view.externals(workflow_id, absent).items():
+            for digest, external in view.payloads.externals(workflow_id, absent).items():
                 known[digest] = self.large.get(external.key) or self.payload_store.lazy(external)
             if absent - known.keys():
                 raise StorageCorrupt(f"{workflow_id}: payload {min(absent - known.keys())} is missing")

@@ -114,7 +114,7 @@ class Tasks(Service):
     def get(self, task_id: str) -> Task:
         """Return an attempt by its id; raises TaskNotFound, also for archived executions, whose attempts `get` returns."""
         with self._backend.reading() as view:
-            task = view.task_by_id(task_id)
+            task = view.executions.task_by_id(task_id)
         if task is None:
             raise TaskNotFound(f"there is no task {task_id!r} (those of an archived execution are in what `get` returns)")
         return frozen_task(self._core.reports.with_payloads(task))
@@ -122,8 +122,12 @@ class Tasks(Service):
     def logs(self, task_id: str, *, workflow_id: str | None = None) -> Sequence[TaskLog]:
         """Return the log of an attempt; for an archived execution, pass its `workflow_id`."""
         with self._backend.reading() as view:
-            if workflow_id is None or view.workflow(workflow_id) is not None or view.archived(workflow_id) is None:
-                return view.logs(task_id)
+            if (
+                workflow_id is None
+                or view.executions.workflow(workflow_id) is not None
+                or view.archive.archived(workflow_id) is None
+            ):
+                return view.history.logs(task_id)
             return [entry for entry in unarchived(view, workflow_id).logs if entry.task_id == task_id]
 
     def search(
@@ -154,7 +158,7 @@ class Tasks(Service):
         Exact to a second: a worker's polls for one type and domain are written at most that often.
         """
         with self._backend.reading() as view:
-            return view.poll_data(task_type)
+            return view.poll_data.polls(task_type)
 
     def queue_sizes(self) -> Mapping[str, int]:
         """Return the number of tasks that wait in each queue (`type` or `domain:type`); reads every queue and wait queue.

@@ -72,8 +72,8 @@ class Pages(Part):
         if limit < 1:
             raise InvalidInput(f"limit {limit} is below 1")
         with self._backend.reading() as view:
-            rows = view.executions(ExecutionFilter(), None, limit + 1)
-            queues, polls = queue_sizes(view), view.poll_data(None)
+            rows = view.executions.page(ExecutionFilter(), None, limit + 1)
+            queues, polls = queue_sizes(view), view.poll_data.polls(None)
             people = _people(view, rows[:limit])
         limits = Limits(self._turns, self._config).all(limit=limit)
         timetable = Timetable(self._turns, self._config, self._control)
@@ -93,11 +93,11 @@ class Pages(Part):
         return store_page(shown)
 
     def _due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Iterable[AgendaEntry]:
-        for event in view.inbox(workflow.workflow_id):
+        for event in view.inbox.events(workflow.workflow_id):
             if not event.held:
                 yield AgendaEntry(at=event.due_at, kind=event.kind, workflow_id=workflow.workflow_id, ref=event.ref)
         for task in workflow.tasks:
-            message = None if task.status.terminal else view.message((workflow.workflow_id, task.ref))
+            message = None if task.status.terminal else view.queue.message((workflow.workflow_id, task.ref))
             if message is not None and message.due_at > now:
                 yield AgendaEntry(at=message.due_at, kind="OFFERED", workflow_id=workflow.workflow_id, ref=task.ref)
 
@@ -112,7 +112,7 @@ def _people(view: ReadingTransaction, rows: Iterable[Workflow]) -> list[tuple[st
     """The open steps of executions that wait for a person, the oldest first: HUMAN tasks, and WAITs that no instant ends."""
     found = []
     for row in islice((one for one in rows if one.status is WorkflowStatus.RUNNING), _ASKED):
-        for task in view.live(row.workflow_id):
+        for task in view.executions.live(row.workflow_id):
             waits = task.task_type == TaskType.HUMAN or (task.task_type == TaskType.WAIT and task.wait_until is None)
             if waits and task.status is TaskStatus.IN_PROGRESS:
                 found.append((row.workflow_id, f"{row.name} v{row.version}", task.ref, task.started_at or task.scheduled_at))
@@ -121,14 +121,14 @@ def _people(view: ReadingTransaction, rows: Iterable[Workflow]) -> list[tuple[st
 
 def _logs(view: ReadingTransaction, workflow: Workflow) -> Mapping[str, Sequence[TaskLog]]:
     ids = [task.task_id for task in workflow.tasks[-_LOGGED:]]
-    if view.workflow(workflow.workflow_id) is None:
+    if view.executions.workflow(workflow.workflow_id) is None:
         kept = unarchived(view, workflow.workflow_id).logs
         found = {one: [entry for entry in kept if entry.task_id == one][-_LINES:] for one in ids} if kept else {}
     else:
-        found = {one: list(view.logs(one))[-_LINES:] for one in ids}
+        found = {one: list(view.history.logs(one))[-_LINES:] for one in ids}
     return {task_id: lines for task_id, lines in found.items() if lines}
 
 
 def _status(view: ReadingTransaction, workflow_id: str) -> str:
-    row = view.workflow(workflow_id)
-    return str(row.status) if row is not None else "archived" if view.archived(workflow_id) is not None else "not there"
+    row = view.executions.workflow(workflow_id)
+    return str(row.status) if row is not None else "archived" if view.archive.archived(workflow_id) is not None else "not there"

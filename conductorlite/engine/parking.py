@@ -36,7 +36,7 @@ class Parking:
     def park_deadly(self, workflow_id: str, deadly: Deadly) -> None:
         """Park an execution whose turn has ended its process too often."""
         with self._backend.writing() as tx:
-            tx.park(workflow_id, BROKEN_TURNS, str(deadly))
+            tx.executions.park(workflow_id, BROKEN_TURNS, str(deadly))
         self._deaths.forget(deadly.key)
         log_driver("%s is parked: %s", workflow_id, deadly)
 
@@ -44,35 +44,35 @@ class Parking:
         """Count a broken turn on the workflow row, in a write of its own; the third one parks the workflow."""
         self._lookups.failures.broken(workflow_id, error)
         with self._backend.writing() as tx:
-            workflow = tx.workflow(workflow_id)
+            workflow = tx.executions.workflow(workflow_id)
             tries = 1 + (self._unborn.get(workflow_id, 0) if workflow is None else workflow.broken_turns)
             self._unborn = {} if workflow is not None else {**self._unborn, workflow_id: tries}
-            tx.park(workflow_id, tries, str(error) if tries >= BROKEN_TURNS else None)
+            tx.executions.park(workflow_id, tries, str(error) if tries >= BROKEN_TURNS else None)
         if tries == BROKEN_TURNS:
             log_parked(workflow_id, str(error))
 
     def hold_inbox(self, workflow_id: str, events: Sequence[Event] = ()) -> None:
         """Put events into the inbox of a parked workflow and hold all of it; of one released meanwhile they are due."""
         with self._backend.writing() as tx:
-            workflow = tx.workflow(workflow_id)
+            workflow = tx.executions.workflow(workflow_id)
             if workflow is not None:
-                tx.post(events)
-                tx.park(workflow_id, workflow.broken_turns, workflow.parked)
+                tx.inbox.post(events)
+                tx.executions.park(workflow_id, workflow.broken_turns, workflow.parked)
         if events:
             self._committed.wake()
 
     def clear(self, workflow_id: str) -> None:
         """Drop events to an execution that was removed, or ended before it began. Its start may be yet to come."""
         with self._backend.writing() as tx:
-            if tx.due_events(workflow_id, self._lookups.clock.now(), 1):
-                tx.remove(workflow_id)
+            if tx.inbox.due_events(workflow_id, self._lookups.clock.now(), 1):
+                tx.executions.remove(workflow_id)
 
     def post_to_inbox(self, workflow_id: str, events: Sequence[Event]) -> TurnResult:
         """Leave events to the next turn. A poll is not left: no worker would be there to receive the task."""
         left = [event for event in events if event.kind is not EventKind.POLL]
         if left:
             with self._backend.writing() as tx:
-                tx.post(left)
+                tx.inbox.post(left)
             self._committed.wake()
         return TurnResult(decision=None, replies={}, posted=True)
 

@@ -172,16 +172,16 @@ class PayloadStore:
 
     def _known(self, workflow_id: str, digests: Iterable[str], inside: WritingTransaction | None) -> frozenset[str]:
         if inside is not None:
-            return frozenset(inside.externals(workflow_id, digests))
+            return frozenset(inside.payloads.externals(workflow_id, digests))
         with self.backend.reading() as view:
-            return frozenset(view.externals(workflow_id, digests))
+            return frozenset(view.payloads.externals(workflow_id, digests))
 
     def _loosen(self, loose: list[OrphanPayload], inside: WritingTransaction | None) -> None:
         if inside is not None:
-            inside.mark_orphan(loose)
+            inside.payloads.mark_orphan(loose)
         elif loose:
             with self.backend.writing() as tx:
-                tx.mark_orphan(loose)
+                tx.payloads.mark_orphan(loose)
 
     def _place(self, payload: Payload) -> ExternalPayload:
         suffix = "" if self.codec is None else f".{self.codec.key_id}"
@@ -236,10 +236,10 @@ class PayloadStore:
         found = 0
         for page in _pages(self._ours(self.storage)):
             with self.backend.reading() as view:
-                strange = {one.key for one in page} - view.known_externals(one.key for one in page)
+                strange = {one.key for one in page} - view.payloads.known_externals(one.key for one in page)
             if strange:
                 with self.backend.writing() as tx:
-                    tx.mark_orphan([OrphanPayload(key=key, workflow_id="", at=now) for key in sorted(strange)])
+                    tx.payloads.mark_orphan([OrphanPayload(key=key, workflow_id="", at=now) for key in sorted(strange)])
                 found += len(strange)
         return PayloadSweep(deleted=self._delete_loose(self.storage, now - grace_ms), found=found)
 
@@ -249,7 +249,7 @@ class PayloadStore:
     def _delete_loose(self, storage: PayloadStorage, until: int) -> int:
         found = stored_pages(
             self.backend,
-            lambda view, after, size: view.loose_payloads(until, after, size),
+            lambda view, after, size: view.payloads.loose_payloads(until, after, size),
             ("", ""),
             lambda one: (one.key, one.workflow_id),
             _PAGE,
@@ -259,17 +259,17 @@ class PayloadStore:
     def _delete(self, storage: PayloadStorage, key: str, until: int) -> bool:
         """Delete one object, unless it is in use or has been noted since; no turn commits a reference to it meanwhile."""
         with self.backend.writing() as tx:
-            used, at = tx.external_used(key), tx.loosened_at(key)
+            used, at = tx.payloads.external_used(key), tx.payloads.loosened_at(key)
             wanted = used or (at is not None and at > until)
             if not wanted and at is not None:
                 with as_unavailable(f"payload {key} could not be deleted"):
                     storage.delete(key)
-            tx.unmark_orphan(key, until)
+            tx.payloads.unmark_orphan(key, until)
             return not wanted and at is not None
 
     def left_by(self, view: ReadingTransaction, workflow_id: str) -> tuple[str, ...]:
         """Keys of what an execution refers to that is about to be removed."""
-        return () if self.storage is None else tuple(one.key for one in view.externals(workflow_id, None).values())
+        return () if self.storage is None else tuple(one.key for one in view.payloads.externals(workflow_id, None).values())
 
     def delete_left(self, keys: Iterable[str]) -> None:
         """Delete what only a removed execution referred to. What the storage does not let go now, the next sweep deletes."""
@@ -318,7 +318,7 @@ def location(payload_store: PayloadStore, path: str, operation: str, payload_typ
         )
     found = storage.location(operation, key)
     with payload_store.backend.writing() as tx:
-        tx.mark_orphan([OrphanPayload(key=key, workflow_id="", at=now)])
+        tx.payloads.mark_orphan([OrphanPayload(key=key, workflow_id="", at=now)])
     return found
 
 

@@ -204,7 +204,7 @@ class Polling(Part):
         limit = len(wanting) * (1 if hand is None else self._holding.ahead)
         now = self._clock.now()
         with self._backend.reading() as view:
-            offered = () if view.unpolled(queue) else view.offered(queue, now, limit)
+            offered = () if view.limits.unpolled(queue) else view.queue.offered(queue, now, limit)
         if len(offered) < limit or not all(
             one.due_at < now and one.priority >= highest and one.workflow_id not in busy for one in offered
         ):
@@ -236,7 +236,7 @@ class Polling(Part):
         for task in self._owed.copy():
             try:
                 with self._backend.reading() as view:
-                    stored = view.task_by_id(task.task_id)
+                    stored = view.executions.task_by_id(task.task_id)
                 if stored is not None and stored.status is TaskStatus.IN_PROGRESS and _same_hand(stored, task):
                     self._holding.give_back([task])
             except ConductorliteError:
@@ -268,14 +268,14 @@ class Polling(Part):
             limit = wanted * (1 if hand is None else self._holding.ahead) + spare
             commits = self._backend.commits()
             with self._backend.reading() as view:
-                passed_over = () if spare else view.unpolled(queue)
-                offered = view.offered(queue, self._clock.now(), limit)
+                passed_over = () if spare else view.limits.unpolled(queue)
+                offered = view.queue.offered(queue, self._clock.now(), limit)
                 if not (spare or passed_over or offered):
-                    quiet.found_nothing(queue, commits, view.next_message_at((queue,)))
+                    quiet.found_nothing(queue, commits, view.queue.next_message_at((queue,)))
             if passed_over:
                 self._polled(queue, passed_over)
                 with self._backend.reading() as view:
-                    offered = view.offered(queue, self._clock.now(), limit)
+                    offered = view.queue.offered(queue, self._clock.now(), limit)
             found = False
             fresh = [message for message in offered if message not in passed] if passed else offered
             fresh = fresh if hand is None or self._holding.ahead == 1 else self._holding.own(fresh, wanted)
@@ -295,7 +295,7 @@ class Polling(Part):
         """Have the lines of rate limits go on with those that wait for polls of a queue: this is one."""
         for key in keys:
             with self._backend.reading() as view:
-                line = view.line(key, _SPARE)
+                line = view.limits.line(key, _SPARE)
             heads = [member for member in line.heads if member.lane == queue]
             for member in heads:
                 event = new_event(member.workflow_id, EventKind.WINDOW_MOVES, self._clock.now(), {"key": key, "polled": queue})
@@ -308,17 +308,17 @@ class Polling(Part):
             if not heads:
                 unpolled = tuple(lane for lane in line.limit.unpolled if lane != queue)
                 with suppress(FencedOut), self._backend.writing() as tx:
-                    tx.put_limit(LimitChange(limit=attrs.evolve(line.limit, unpolled=unpolled)))
+                    tx.limits.put_limit(LimitChange(limit=attrs.evolve(line.limit, unpolled=unpolled)))
 
     def _relayed(self) -> None:
         """Deliver what lines have let in, with the turns that follow: the worker polls now, and may be late the next time."""
         for _ in range(_RELAYS):
             with self._backend.reading() as view:
-                items = view.outbox(_BATCH)
+                items = view.outbox.items(_BATCH)
             if not items:
                 return
             with self._backend.writing() as tx:
-                tx.deliver(items)
+                tx.outbox.deliver(items)
             self._turns.run_related(list(dict.fromkeys(event.workflow_id for item in items for event in item.outgoing.posted)))
 
     def _handed_whole(self, found: tuple[Task, Workflow]) -> list[tuple[Task, Workflow]]:
@@ -377,7 +377,7 @@ class Polling(Part):
     def terms_of(self, task: Task) -> Terms:
         """What the definition of a task that was handed out allows; nothing is limited where the execution was removed since."""
         with self._backend.reading() as view:
-            row = view.workflow(task.workflow_id)
+            row = view.executions.workflow(task.workflow_id)
             node = None if row is None else self._turns.lookups.plans.extended(view, row, task.grafts).nodes.get(task.base_ref)
         return NO_LIMIT if node is None else node.limit
 
@@ -446,7 +446,7 @@ class Polling(Part):
                     hand.passed += [message for message, _ in group if message.ref in alone]
             elif isinstance(result, ExecutionNotFound):
                 with self._backend.writing() as tx:
-                    tx.discard([message for message, _ in group])
+                    tx.queue.discard([message for message, _ in group])
             else:
                 problem = problem or result
         if problem is not None:

@@ -81,11 +81,11 @@ class Queries(Part):
     def get(self, workflow_id: str, *, masked: bool = False) -> Workflow:
         """See `Engine.get`."""
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
             if row is None:
                 gone = archived_workflow(unarchived(view, workflow_id))
                 return frozen_workflow(hidden(gone) if masked else gone)
-            tasks = view.attempts(workflow_id)
+            tasks = view.executions.attempts(workflow_id)
             definition = self._turns.lookups.plans.shown(view, row)
             grafts = {digest for task in tasks for digest in task.grafts}
             made = {digest: self._turns.lookups.plans.shown(view, row, digest) for digest in sorted(grafts)}
@@ -107,7 +107,7 @@ class Queries(Part):
     def execution(self, workflow_id: str) -> Workflow:
         """An execution's own row, without its tasks and its definition, also of an archived one; raises ExecutionNotFound."""
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
             if row is None:
                 return frozen_workflow(attrs.evolve(unarchived(view, workflow_id).workflow, tasks=()))
             return frozen_workflow(_whole(row, self.texts(view, workflow_id, _payloads(row))))
@@ -121,7 +121,7 @@ class Queries(Part):
                 rows.append(known)
                 return True
             with self._backend.reading() as view:
-                row = view.workflow(workflow_id)
+                row = view.executions.workflow(workflow_id)
                 if row is not None and row.status.terminal:
                     rows.append(row)
                 return (status_of(view, workflow_id) if row is None else row.status).terminal
@@ -136,7 +136,7 @@ class Queries(Part):
     def messages(self, workflow_id: str) -> list[WorkflowMessage]:
         """See `Engine.messages`."""
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
             if row is None:
                 return list(unarchived(view, workflow_id).messages)
             found = messages_to(view, workflow_id) if row.message_seq else []
@@ -149,7 +149,7 @@ class Queries(Part):
         Its `row` is read unless it is given. Raises ExecutionNotFound.
         """
         with self._backend.reading() as view:
-            row = row or view.workflow(task.workflow_id)
+            row = row or view.executions.workflow(task.workflow_id)
             if row is None:
                 raise missing(view, task.workflow_id)
             definition = self._turns.lookups.plans.shown(view, row)
@@ -170,13 +170,13 @@ class Queries(Part):
     def following(self, workflow_id: str, after: int, *, masked: bool = False) -> tuple[Sequence[HistoryEvent], bool]:
         """The lines of the journal after the one of a number, and whether the execution had ended then."""
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
             if row is None:
                 found = unarchived(view, workflow_id)
                 hides = () if found.workflow.definition is None or not masked else found.workflow.definition.masked_fields
                 kept = [line for line in found.history if line.n > after]
                 return masked_history(kept, hides) if hides else kept, True
-            lines = view.history(workflow_id, after)
+            lines = view.history.lines(workflow_id, after)
             texts = self.texts(view, workflow_id, (line.payload for line in lines))
             fields = self._turns.lookups.plans.plan(view, row).definition.masked_fields if masked else ()
         whole = with_texts(lines, texts)
@@ -196,8 +196,8 @@ class Queries(Part):
         """What workers logged for the attempts of an execution, in order of time; raises ExecutionNotFound."""
         tasks = {task.task_id: task for task in self.get(workflow_id).tasks}
         with self._backend.reading() as view:
-            if view.workflow(workflow_id) is not None:
-                found = [line for task_id in tasks for line in view.logs(task_id)]
+            if view.executions.workflow(workflow_id) is not None:
+                found = [line for task_id in tasks for line in view.history.logs(task_id)]
             else:
                 found = list(unarchived(view, workflow_id).logs)
         return [(tasks[line.task_id], line) for line in sorted(found, key=lambda line: line.at) if line.task_id in tasks]
@@ -205,7 +205,7 @@ class Queries(Part):
     def more(self, workflow_id: str, after: int) -> bool:
         """Whether the journal has a line after the one of a number, or the execution is not stored any more."""
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
         return row is None or row.history_seq > after
 
     def explain(self, workflow_id: str, task: str | None = None) -> Explanation:
@@ -216,16 +216,16 @@ class Queries(Part):
         workflow = self.get(workflow_id, masked=True)
         history = self.history(workflow_id)
         with self._backend.reading() as view:
-            inbox = view.inbox(workflow_id)
+            inbox = view.inbox.events(workflow_id)
             domains = {row.task_type for row in workflow.tasks if row.domain and not row.status.terminal}
-            polls = [poll for kind in sorted(domains) for poll in view.poll_data(kind)]
+            polls = [poll for kind in sorted(domains) for poll in view.poll_data.polls(kind)]
             moves = (line.payload for line in history if line.kind is HistoryKind.MIGRATED and line.payload)
             moved = dict.fromkeys(payload.value["from"]["definitionHash"] for payload in moves)
             former = [self._turns.lookups.plans.shown(view, workflow, digest) for digest in moved]
         below = self._below(workflow)
         with self._backend.reading() as view:
             places = standings(view, (workflow,), task) | standings(view, (row for row, _ in below.values()), None)
-            archived = view.workflow(workflow_id) is None
+            archived = view.executions.workflow(workflow_id) is None
             inboxes = (inbox, *(events for _, events in below.values()))
             left = self._turns.lookups.left(view, (event for events in inboxes for event in events), self._clock.now())
         facts = Facts(
@@ -241,7 +241,7 @@ class Queries(Part):
     def _refused(self, workflow_id: str) -> list[EventExecution]:
         """Actions of event handlers on an execution that could not be carried out, of the newest records."""
         with self._backend.reading() as view:
-            newest = view.event_executions(None, None, None, _RECORDS)
+            newest = view.event_handlers.event_executions(None, None, None, _RECORDS)
         return [one for one in newest if one.status == "FAILED" and one.output_data.get("workflowId") == workflow_id]
 
     def _below(self, workflow: Workflow) -> dict[str, tuple[Workflow, Sequence[Event]]]:
@@ -255,7 +255,7 @@ class Queries(Part):
             except ExecutionNotFound:  # not begun yet, or removed
                 continue
             with self._backend.reading() as view:
-                found[child] = row, view.inbox(child)
+                found[child] = row, view.inbox.events(child)
             waiting += _waited_for(row)[:1]
         return found
 
@@ -361,7 +361,7 @@ class Limits(Service):
         _positive(limit)
         now, read = readings(self._clock)
         with self._backend.reading() as view:
-            return [_use(reread(one, now, read), view.waiting(one.key), now) for one in view.limits(after, limit)]
+            return [_use(reread(one, now, read), view.limits.waiting(one.key), now) for one in view.limits.page(after, limit)]
 
     def get(self, key: str, *, limit: int = 100) -> LimitUse:
         """Return a limit with up to `limit` holders and up to `limit` members of its wait queue, the next one first.
@@ -373,10 +373,10 @@ class Limits(Service):
         if not known_key(key):
             raise InvalidInput(f"{key!r} is no limit: its key is task:<name> or workflow:<rate limit key>")
         with self._backend.reading() as view:
-            line = view.line(key, limit)
+            line = view.limits.line(key, limit)
             now, read = readings(self._clock)
-            found = _use(reread(line.limit, now, read), view.waiting(key), now)
-            holders = view.holders(key, "", limit)
+            found = _use(reread(line.limit, now, read), view.limits.waiting(key), now)
+            holders = view.limits.holders(key, "", limit)
         return attrs.evolve(found, holders=tuple(map(_member, holders)), line=tuple(map(_member, line.heads[:limit])))
 
 
@@ -385,18 +385,18 @@ def queue_sizes(view: ReadingTransaction) -> dict[str, int]:
 
     A limited task is taken back from its queue when no worker polls there, so what is offered alone would be nothing.
     """
-    sizes = Counter(view.queue_sizes())
-    for page in pages(view.limits, "", lambda limit: limit.key):
+    sizes = Counter(view.queue.queue_sizes())
+    for page in pages(view.limits.page, "", lambda limit: limit.key):
         for limit in page:
-            if limit.key.startswith(task_key("")) and view.waiting(limit.key):
-                waiting = (one for one in view.members(limit.key) if one.state is MemberState.WAITING)
+            if limit.key.startswith(task_key("")) and view.limits.waiting(limit.key):
+                waiting = (one for one in view.limits.members(limit.key) if one.state is MemberState.WAITING)
                 sizes.update(queue for one in waiting if (queue := one.lane or _queue_of(view, one)))
     return dict(sizes)
 
 
 def _queue_of(view: ReadingTransaction, member: Member) -> str:
     """The queue of a task that waits for a slot; empty when it is gone."""
-    task, row = view.task_by_id(member.holder), view.workflow(member.workflow_id)
+    task, row = view.executions.task_by_id(member.holder), view.executions.workflow(member.workflow_id)
     return "" if task is None or row is None else queue_name(task.task_type, task.domain, row.owner)
 
 

@@ -135,11 +135,11 @@ class StoreReader:
     def _compare(self, view: ReadingTransaction) -> None:
         """Raises FencedOut when the execution, or a limit that was read, is not what it was."""
         if not self._unborn:
-            row = view.workflow(self._id)
+            row = view.executions.workflow(self._id)
             if row is None or row.fence != self.workflow.fence:
                 raise FencedOut(f"{self._id}: another turn was first while this one was decided")
         for key, (_, line) in self._lines.items():
-            if view.line(key, 1).limit.fence != line.limit.fence:
+            if view.limits.line(key, 1).limit.fence != line.limit.fence:
                 raise FencedOut(f"{self._id}: limit {key!r} was changed while the turn was decided")
 
     def _ask(self, read: Callable[[ReadingTransaction], V]) -> V:
@@ -239,10 +239,10 @@ class StoreReader:
     def _read_tasks(self, refs: Collection[str]) -> None:
         view = self._batch or self._view
         if view is None:
-            self._tasks.update(self._read(lambda view: view.tasks(self._id, refs)))
+            self._tasks.update(self._read(lambda view: view.executions.tasks(self._id, refs)))
             return
         try:
-            self._tasks.update(view.tasks(self._id, refs))
+            self._tasks.update(view.executions.tasks(self._id, refs))
         except Exception as error:
             self.failure = error
             raise
@@ -261,7 +261,7 @@ class StoreReader:
             self._read_ahead(self.ahead)
             return self.latest(base_ref)
         else:
-            found = self._ask(lambda view: view.latest(self._id, (base_ref,))[base_ref])
+            found = self._ask(lambda view: view.executions.latest(self._id, (base_ref,))[base_ref])
         self._latest[base_ref] = found
         return found
 
@@ -269,25 +269,25 @@ class StoreReader:
         """See `Reader.ref_of`."""
         if self._whole:
             return next((ref for ref, task in self._tasks.items() if task is not None and task.task_id == task_id), None)
-        found = self._once(("id", task_id), lambda view: view.task_by_id(task_id))
+        found = self._once(("id", task_id), lambda view: view.executions.task_by_id(task_id))
         return None if found is None or found.workflow_id != self._id else found.ref
 
     def live(self) -> Sequence[Task]:
         """See `Reader.live`."""
         if self._whole:
             return [task for task in self._tasks.values() if task is not None and task.live]
-        return self._once(("live",), lambda view: self._noted(view.live(self._id)))
+        return self._once(("live",), lambda view: self._noted(view.executions.live(self._id)))
 
     def failed(self) -> Sequence[Task]:
         """See `Reader.failed`."""
         if self._whole:
             return [task for task in self._tasks.values() if task is not None and task.failed]
-        return self._once(("failed",), lambda view: self._noted(view.failed(self._id)))
+        return self._once(("failed",), lambda view: self._noted(view.executions.failed(self._id)))
 
     def everything(self) -> Sequence[Task]:
         """See `Reader.everything`."""
         if not self._whole:
-            self._ask(lambda view: self._noted(view.last_attempts(self._id)))
+            self._ask(lambda view: self._noted(view.executions.last_attempts(self._id)))
             self._whole = True
         return [task for task in self._tasks.values() if task is not None]
 
@@ -331,15 +331,15 @@ class StoreReader:
 
     def inbox(self) -> Sequence[Event]:
         """See `Reader.inbox`."""
-        return self._once(("inbox",), lambda view: view.inbox(self._id))
+        return self._once(("inbox",), lambda view: view.inbox.events(self._id))
 
     def message(self, topic: str, key: str) -> WorkflowMessage | None:
         """See `Reader.message`."""
-        return self._once(("message", topic, key), lambda view: view.mailbox(self._id).message(topic, key))
+        return self._once(("message", topic, key), lambda view: view.executions.mailbox(self._id).message(topic, key))
 
     def unreceived(self, topic: str, limit: int) -> Sequence[WorkflowMessage]:
         """See `Reader.unreceived`."""
-        return self._once(("unreceived", topic, limit), lambda view: view.mailbox(self._id).unreceived(topic, limit))
+        return self._once(("unreceived", topic, limit), lambda view: view.executions.mailbox(self._id).unreceived(topic, limit))
 
     def messages(self) -> Sequence[WorkflowMessage]:
         """See `Reader.messages`."""
@@ -354,7 +354,7 @@ class StoreReader:
     def limit(self, key: str, heads: int) -> Line:
         """See `Reader.limit`."""
         if key not in self._lines or self._lines[key][0] < heads:
-            line = self._ask(lambda view: view.line(key, heads))
+            line = self._ask(lambda view: view.limits.line(key, heads))
             if not self._limited and not self._lookups.clock.virtual:  # of a task that began on a definition with limits
                 self._limited, self._read_at = True, readings(self._lookups.clock)[1]
             if self._read_at is not None:
@@ -367,7 +367,7 @@ class StoreReader:
         """See `Reader.member`."""
         if self._view is None:  # its limit as of the same instant, or before
             self.limit(key, _HEADS)
-        return self._once(("member", key, holder), lambda view: view.member(key, holder))
+        return self._once(("member", key, holder), lambda view: view.limits.member(key, holder))
 
     def polls(self, task_type: str) -> Mapping[str, int]:
         """See `Reader.polls`."""

@@ -410,12 +410,16 @@ def texts_are_stored(view: ReadingTransaction, audit: ExecutionAudit) -> Iterato
     for line in audit.history:
         if line.payload is not None and line.payload.absent:
             named.setdefault(line.payload.digest, f"line {line.n} of the journal")
-    stored = {*view.payloads(workflow.workflow_id, named), *view.externals(workflow.workflow_id, named)} if named else set()
+    stored = (
+        {*view.executions.payloads(workflow.workflow_id, named), *view.payloads.externals(workflow.workflow_id, named)}
+        if named
+        else set()
+    )
     for digest, where in named.items():
         if digest not in stored:
             yield f"{where} names the payload {digest}, which is not stored"
     for digest in {workflow.definition_hash, *(digest for task in audit.attempts for digest in task.grafts)}:
-        text = view.definition(digest)
+        text = view.metadata.definition(digest)
         if text is None or digest_of(text) != digest:
             yield f"the definition {digest} is {'missing' if text is None else 'damaged'}"
 
@@ -426,8 +430,8 @@ def families_agree(view: ReadingTransaction, audit: ExecutionAudit) -> Iterator[
     parent, ref = workflow.parent_workflow_id, workflow.parent_ref
     if (ref is None) is not (parent is None):
         yield f"it was started by the task {ref!r} of {parent!r}"
-    above = None if parent is None or ref is None else view.tasks(parent, [ref]).get(ref)
-    row = None if parent is None else view.workflow(parent)
+    above = None if parent is None or ref is None else view.executions.tasks(parent, [ref]).get(ref)
+    row = None if parent is None else view.executions.workflow(parent)
     if row is not None and workflow.depth != row.depth + 1:
         yield f"it is {workflow.depth} executions below the first one, its parent {row.depth}"
     place = (workflow.parent_attempt, workflow.parent_generation)
@@ -437,7 +441,7 @@ def families_agree(view: ReadingTransaction, audit: ExecutionAudit) -> Iterator[
     moved = any(line.kind is HistoryKind.MIGRATED for line in audit.history)
     copied = {(line.ref, line.attempt) for line in audit.history if line.kind is HistoryKind.COPIED}
     for task in audit.last.values():
-        child = None if task.sub_workflow_id is None else view.workflow(task.sub_workflow_id)
+        child = None if task.sub_workflow_id is None else view.executions.workflow(task.sub_workflow_id)
         if (task.ref, task.attempt) in copied and task.status.terminal:
             continue  # the execution that it was copied from has started the child
         if child is not None and child.parent_workflow_id != workflow.workflow_id and child.idempotency_key is None:
@@ -450,7 +454,7 @@ def keys_are_held(view: ReadingTransaction, audit: ExecutionAudit) -> Iterator[s
     """The idempotency key of an execution is its own, or was given to another one."""
     workflow = audit.workflow
     if workflow.idempotency_key is not None and not any(line.kind is HistoryKind.MIGRATED for line in audit.history):
-        holder = view.key_holder(workflow.name, workflow.idempotency_key)
+        holder = view.executions.key_holder(workflow.name, workflow.idempotency_key)
         if holder is None:
             yield f"its idempotency key {workflow.idempotency_key!r} is held by nobody"
 
@@ -458,7 +462,7 @@ def keys_are_held(view: ReadingTransaction, audit: ExecutionAudit) -> Iterator[s
 def limits_are_stored(view: ReadingTransaction, audit: ExecutionAudit) -> Iterator[str]:
     """A limit that an execution is a member of is stored."""
     for member in audit.members:
-        if view.line(member.key, 0).limit.fence == 0:
+        if view.limits.line(member.key, 0).limit.fence == 0:
             yield f"it is a member of {member.key!r}, which is not stored"
 
 

@@ -34,23 +34,23 @@ _UNREADABLE: Final = (InvalidDefinition, InvalidInput, StorageCorrupt, ValueErro
 def registered_findings(view: ReadingTransaction) -> list[Finding]:
     """Everything that is registered and could not be registered so."""
     found: list[Finding] = []
-    for name, version in view.workflow_defs():
+    for name, version in view.metadata.workflow_defs():
         what = f"workflow {name!r} version {version}"
-        found += _examined(what, view.workflow_def(name, version), partial(_workflow, place=(name, version)))
-    for name in view.task_defs():
-        found += _examined(f"task {name!r}", view.task_def(name), partial(_task, name=name))
-    for name, version in view.schema_defs():
+        found += _examined(what, view.metadata.workflow_def(name, version), partial(_workflow, place=(name, version)))
+    for name in view.metadata.task_defs():
+        found += _examined(f"task {name!r}", view.metadata.task_def(name), partial(_task, name=name))
+    for name, version in view.metadata.schema_defs():
         what = f"schema {name!r} version {version}"
-        found += _examined(what, view.schema_def(name, version), partial(_schema, place=(name, version)))
-    handlers = view.event_handlers(None, active_only=False)
+        found += _examined(what, view.metadata.schema_def(name, version), partial(_schema, place=(name, version)))
+    handlers = view.event_handlers.handlers(None, active_only=False)
     listed = {
-        (event, active): frozenset(view.event_handlers(event, active_only=active))
+        (event, active): frozenset(view.event_handlers.handlers(event, active_only=active))
         for event in {*_events(handlers)}
         for active in (True, False)
     }
     for text in handlers:
         found += _examined("an event handler", text, partial(_handler, view=view, handlers=handlers, listed=listed))
-    for page in pages(view.schedules, "", lambda row: row.name):
+    for page in pages(view.schedules.page, "", lambda row: row.name):
         for row in page:
             found += _examined(f"schedule {row.name!r}", row.text, partial(_schedule, view=view, row=row))
     return found
@@ -60,7 +60,7 @@ def archived_findings(view: ReadingTransaction, workflow_id: str) -> list[Findin
     """What of an archived execution is not what its document says."""
     from conductorlite.model.documents import unpacked
 
-    row = view.archived(workflow_id)
+    row = view.archive.archived(workflow_id)
     if row is None:
         return []
 
@@ -120,7 +120,7 @@ def _handler(
     text: str, view: ReadingTransaction, handlers: Sequence[str], listed: dict[tuple[str, bool], frozenset[str]]
 ) -> Iterator[str]:
     handler = EventHandler.from_json(text)
-    if view.event_handler(handler.name) != text:
+    if view.event_handlers.handler(handler.name) != text:
         yield f"its text is of {handler.name!r}, under which another one is stored"
     if handlers.count(text) > 1:
         yield f"{handler.name!r} is stored twice"
@@ -135,7 +135,7 @@ def _schedule(text: str, view: ReadingTransaction, row: ScheduleRow) -> Iterator
     schedule, progress = WorkflowSchedule.from_json(text), progress_from_text(row.progress)
     if schedule.name != row.name or row.address != address_of(row.name):
         yield f"its text is of {schedule.name!r}, its events are for {row.address!r}"
-    inbox = view.inbox(row.address)
+    inbox = view.inbox.events(row.address)
     timer = next((event for event in inbox if event.event_id == TIMER), None)
     if progress.next_at is not None and not progress.paused and (timer is None or timer.due_at > progress.next_at):
         yield f"it is due at {progress.next_at}, and its timer is {None if timer is None else timer.due_at}"

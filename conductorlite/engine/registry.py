@@ -148,7 +148,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def _stored(view: ReadingTransaction, workflow: Workflow, digest: str) -> str:
-    text = view.definition(digest)
+    text = view.metadata.definition(digest)
     if text is None:
         raise StorageCorrupt(f"the definition {digest} of {workflow.workflow_id} is missing")
     if digest_of(text) != digest:
@@ -194,18 +194,18 @@ class Registry:
         with self._backend.writing() as tx:
             for definition in definitions:
                 if isinstance(definition, TaskDef):
-                    tx.put_task_def(definition.name, definition_text(definition))
+                    tx.metadata.put_task_def(definition.name, definition_text(definition))
                     continue
-                if not overwrite and tx.workflow_def(definition.name, definition.version) is not None:
+                if not overwrite and tx.metadata.workflow_def(definition.name, definition.version) is not None:
                     raise AlreadyExists(f"workflow {definition.name!r} version {definition.version} is registered already")
-                tx.put_workflow_def(definition.name, definition.version, definition_text(definition))
+                tx.metadata.put_workflow_def(definition.name, definition.version, definition_text(definition))
         for definition, (warnings, _) in zip(definitions, found, strict=True):
             self.notice(definition, definition_text(definition), warnings)
 
     def ensure(self, definitions: Sequence[WorkflowDef]) -> None:
         """Register those definitions that are not registered as they are; raises as `register` does."""
         with self._backend.reading() as view:
-            new = [one for one in definitions if view.workflow_def(one.name, one.version) != definition_text(one)]
+            new = [one for one in definitions if view.metadata.workflow_def(one.name, one.version) != definition_text(one)]
         if new:
             self.register(new, overwrite=True)
 
@@ -242,7 +242,7 @@ class Registry:
             text = registered(view, wanted, version)
         elif text is None:
             text = definition_text(wanted)
-        key = (text, view.registry_version(), self._semantics)
+        key = (text, view.metadata.registry_version(), self._semantics)
         known = self._embedded.get(key)
         if known is None:
             written = wanted if isinstance(wanted, WorkflowDef) else None
@@ -271,7 +271,7 @@ class Registry:
                 source = definition if isinstance(definition, dict) else canonical(definition)
                 definition = WorkflowDef.from_json(source)
             text = definition_text(definition)
-            key = (text, view.registry_version(), semantics)
+            key = (text, view.metadata.registry_version(), semantics)
             known = self._embedded.get(key)
             if known is None:
                 known = self._embed(view, known_plan(text, semantics)[0], semantics, text=text)
@@ -366,7 +366,7 @@ class Registry:
         if task.type == TaskType.DYNAMIC:
             return None  # the name is a placeholder; that of what it turns out to be counts
         if task.name not in into.registered:
-            text = into.view.task_def(task.name)
+            text = into.view.metadata.task_def(task.name)
             into.registered[task.name] = None if text is None else TaskDef.from_json(text)
         registered = into.registered[task.name]
         if registered is not None or task.type in OPERATOR_TYPES:
@@ -410,7 +410,7 @@ def _with_schemas(view: ReadingTransaction, definition: D) -> D:
 
 def registered_schema(view: ReadingTransaction, name: str, version: int | None) -> SchemaDef:
     """A registered schema, the highest version by default; raises DefinitionNotFound."""
-    text = view.schema_def(name, version)
+    text = view.metadata.schema_def(name, version)
     if text is None:
         raise DefinitionNotFound(f"no schema {name!r}{'' if version is None else f' version {version}'} is registered")
     return SchemaDef.from_json(text)
@@ -418,9 +418,9 @@ def registered_schema(view: ReadingTransaction, name: str, version: int | None) 
 
 def registered(view: ReadingTransaction, name: str, version: int | None) -> str:
     """The text of a registered definition, the highest version by default; raises DefinitionNotFound."""
-    text = view.workflow_def(name, version)
+    text = view.metadata.workflow_def(name, version)
     if text is None:
-        known = view.workflow_defs()
+        known = view.metadata.workflow_defs()
         if any(one == name for one, _ in known):
             versions = ", ".join(str(number) for one, number in known if one == name)
             raise DefinitionNotFound(f"no workflow {name!r} version {version} is registered; there is version {versions}")

@@ -283,7 +283,7 @@ class Reports(Part):
 
         def node() -> Node | None:
             with self._backend.reading() as view:
-                row, stored = view.workflow(task.workflow_id), view.task_by_id(task.task_id) or task
+                row, stored = view.executions.workflow(task.workflow_id), view.executions.task_by_id(task.task_id) or task
                 return (
                     None if row is None else self._turns.lookups.plans.extended(view, row, stored.grafts).nodes.get(stored.base_ref)
                 )
@@ -299,7 +299,7 @@ class Reports(Part):
             try:
                 texts = self._turns.lookups.texts(view, task.workflow_id, absent)
             except StorageCorrupt:
-                if view.workflow(task.workflow_id) is not None:
+                if view.executions.workflow(task.workflow_id) is not None:
                     raise
                 raise TaskNotFound(f"execution {task.workflow_id!r} was removed") from None
         return attrs.evolve(
@@ -311,8 +311,8 @@ class Reports(Part):
     def found(self, result: TaskResult) -> Task:
         """The task that a report is on; raises TaskNotFound and ExecutionArchived."""
         with self._backend.reading() as view:
-            task = view.task_by_id(result.task_id)
-            if task is None and view.archived(result.workflow_id) is not None:
+            task = view.executions.task_by_id(result.task_id)
+            if task is None and view.archive.archived(result.workflow_id) is not None:
                 raise ExecutionArchived(result.workflow_id)
         if task is None or task.workflow_id != result.workflow_id:
             raise TaskNotFound(f"execution {result.workflow_id!r} has no task {result.task_id!r}")
@@ -321,7 +321,7 @@ class Reports(Part):
     def stored(self, task: Task, result: TaskResult) -> Task:
         """The task after its report."""
         with self._backend.reading() as view:
-            after = view.task_by_id(task.task_id)
+            after = view.executions.task_by_id(task.task_id)
         if after is None:  # the report has ended its round, and the ones after it at once
             output = Payload.of(dict(result.output_data))
             after = attrs.evolve(task, status=result.status, output=output, reason=result.reason, lease=0)
@@ -434,7 +434,7 @@ class Reports(Part):
 
     def _check_answer(self, task: Task, output: Mapping[str, Any], *, merge: bool) -> None:
         with self._backend.reading() as view:
-            row = view.workflow(task.workflow_id)
+            row = view.executions.workflow(task.workflow_id)
         if row is not None:
             self.refuse_answer(row, task.base_ref, self.with_payloads(task).output_data if merge else {}, output)
 
@@ -499,8 +499,8 @@ class Reports(Part):
         """Keep lines of text with a task, stamped now; of a removed execution they are dropped."""
         kept = self.lines(task, lines)
         with self._backend.writing() as tx:
-            if tx.workflow(task.workflow_id) is not None:
-                tx.log(task.workflow_id, kept)
+            if tx.executions.workflow(task.workflow_id) is not None:
+                tx.history.log(task.workflow_id, kept)
 
     def lines(self, task: Task, lines: Sequence[object]) -> list[TaskLog]:
         """Lines of a log as they are kept, stamped now."""
@@ -528,7 +528,7 @@ def _keep_lines(reports: Sequence[Report], tx: WritingTransaction, decision: Dec
         reply = decision.replies.get(one.event.event_id)
         one.kept = reply is not None and reply.outcome is Outcome.DONE
         if one.kept and one.lines:
-            tx.log(one.task.workflow_id, one.lines)
+            tx.history.log(one.task.workflow_id, one.lines)
 
 
 def _scrubbed(task: Task, result: TaskResult, scrubber: Scrubber) -> TaskResult:

@@ -324,15 +324,15 @@ class Quiet:
         """Whether an event has come due to an execution of any owner; in a write that has been entered."""
         if now < self.due_at and workflow.owner == self.owner and self._joined.decisions is None:
             return False
-        return bool(tx.due_events(workflow.workflow_id, now, 1))
+        return bool(tx.inbox.due_events(workflow.workflow_id, now, 1))
 
     def first_offered(self, view: ReadingTransaction, commits: int, queue: str, now: int, limit: int) -> Sequence[Message] | None:
         """See `StoreReader.first_offered`; `commits` were made before the view."""
-        if view.unpolled(queue):
+        if view.limits.unpolled(queue):
             return None
-        found = view.offered(queue, now, limit)
+        found = view.queue.offered(queue, now, limit)
         if not found:
-            self.found_nothing(queue, commits, view.next_message_at((queue,)))
+            self.found_nothing(queue, commits, view.queue.next_message_at((queue,)))
         return found
 
     def look_offered(self, queue: str, now: int, limit: int) -> Sequence[Message] | None:
@@ -365,13 +365,13 @@ class Quiet:
 
         That is a message of one of the `queues`, another execution's event, or a limit that a poll of the `queue` has go on.
         """
-        message = view.next_message_at(tuple(queues))
-        if (message is not None and message <= at) or view.unpolled(queue) or view.outbox(1):
+        message = view.queue.next_message_at(tuple(queues))
+        if (message is not None and message <= at) or view.limits.unpolled(queue) or view.outbox.items(1):
             return None
         if at < self.due_at:
             return ()
         due: list[str] = []
-        for event in view.upcoming_events(_DUE, workflow.owner):
+        for event in view.inbox.upcoming_events(_DUE, workflow.owner):
             if event.due_at > at:
                 return due
             if event.workflow_id != workflow.workflow_id:
@@ -396,7 +396,7 @@ class Quiet:
         if self._joined.decisions is not None:
             return -1
         if not self._alone:
-            tx.defer()
+            tx.decisions.defer()
         if (self._commits, self.version) != (commits, version):
             self._found.clear()
             self._since = commits
@@ -406,7 +406,7 @@ class Quiet:
         if now >= self.due_at:
             found, self.due_at = self._next_due
             if found != commits:
-                at = tx.next_event_at(self.owner)
+                at = tx.inbox.next_event_at(self.owner)
                 self.due_at = inf if at is None else at
         return commits + 1
 

@@ -71,14 +71,14 @@ class Retention(Part):
 
     def _removed(self, workflow_id: str, tx: WritingTransaction) -> Sequence[str]:
         """Delete an execution in a transaction; the keys of what it leaves in the payload storage."""
-        row = tx.workflow(workflow_id)
-        if row is None and not tx.drop_archived(workflow_id):
+        row = tx.executions.workflow(workflow_id)
+        if row is None and not tx.archive.drop_archived(workflow_id):
             raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
         if row is not None:
             _refuse_open(row, "removed")
         left = self._turns.lookups.payload_store.left_by(tx, workflow_id)
         if row is not None:
-            tx.remove(workflow_id)
+            tx.executions.remove(workflow_id)
         return left
 
     def _freeing(self, change: Callable[[WritingTransaction], T]) -> T:
@@ -99,7 +99,7 @@ class Retention(Part):
         packed, fence = self._packed(workflow_id)
 
         def move(tx: WritingTransaction) -> Sequence[str]:
-            row = tx.workflow(workflow_id)
+            row = tx.executions.workflow(workflow_id)
             if row is None or row.fence != fence:
                 raise Conflict(f"{workflow_id}: another turn changed it while it was archived; try again")
             _refuse_open(row, "archived")
@@ -179,7 +179,7 @@ class Retention(Part):
         left: list[str] = []
         spared: list[str] = []
         for one in ids:
-            now = tx.workflow(one)
+            now = tx.executions.workflow(one)
             if now is None or not now.status.terminal or now.ended_at > before:
                 continue  # another process was quicker, or reopened it
             if _needed(tx, now) or now.rate_limit_key is not None:  # it waits for a slot to go on
@@ -194,26 +194,26 @@ class Retention(Part):
     def _taken_out(self, tx: WritingTransaction, workflow_id: str, archived: Archived | None) -> Sequence[str]:
         """Delete an execution, with what it is in the archive from now on; the keys of what it leaves in the payload storage."""
         left = self._turns.lookups.payload_store.left_by(tx, workflow_id)
-        tx.remove(workflow_id)
+        tx.executions.remove(workflow_id)
         if archived is not None:
-            tx.archive(archived)
+            tx.archive.put_archived(archived)
         return left
 
     def _packed(self, workflow_id: str) -> tuple[Archived, int]:
         """An execution as it is archived, and the fence it was read at."""
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
             if row is None:
                 raise missing(view, workflow_id)
             if not row.status.terminal:
                 _refuse_open(row, "archived")
             whole = self._queries.get(workflow_id)
             history = self._queries.history(workflow_id)
-            logs = [entry for task in whole.tasks for entry in view.logs(task.task_id)]
+            logs = [entry for task in whole.tasks for entry in view.history.logs(task.task_id)]
             definitions: dict[str, str] = {}
             definitions_of(view, whole, history, definitions)
             grafts = {digest for task in whole.tasks for digest in task.grafts}
-            definitions |= {digest: text for digest in sorted(grafts) if (text := view.definition(digest)) is not None}
+            definitions |= {digest: text for digest in sorted(grafts) if (text := view.metadata.definition(digest)) is not None}
             messages = self._queries.messages(workflow_id)
             document = archive_text(whole, history, logs, definitions, messages).encode()
         archived = Archived(
@@ -239,7 +239,7 @@ def _refuse_open(row: Workflow, verb: str) -> None:
 
 def _needed(view: ReadingTransaction, row: Workflow) -> bool:
     """Whether the execution above has not ended: a retry or rerun of it would look for this one."""
-    parent = None if row.parent_workflow_id is None else view.workflow(row.parent_workflow_id)
+    parent = None if row.parent_workflow_id is None else view.executions.workflow(row.parent_workflow_id)
     return parent is not None and not parent.status.terminal
 
 
@@ -283,7 +283,7 @@ def definitions_of(view: ReadingTransaction, row: Workflow, history: Sequence[Hi
 
 
 def _text(view: ReadingTransaction, row: Workflow, hashed: str) -> str:
-    text = view.definition(hashed)
+    text = view.metadata.definition(hashed)
     if text is None:
         raise StorageCorrupt(f"the definition {hashed} of {row.workflow_id} is missing")
     return text

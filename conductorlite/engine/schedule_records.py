@@ -33,9 +33,9 @@ def write_records(tx: WritingTransaction, schedule: WorkflowSchedule, before: Pr
     """Keep a record of each decision that a step has made."""
     for run in after.decided_since(before):
         record = _record(schedule, run)
-        while tx.event_execution(*record.key) is not None:
+        while tx.event_handlers.event_execution(*record.key) is not None:
             record = _record(schedule, run, record.number + 1)
-        tx.add_event_execution(record)
+        tx.event_handlers.add_event_execution(record)
 
 
 def page_of_records(
@@ -43,7 +43,7 @@ def page_of_records(
 ) -> list[ScheduleExecution]:
     """Up to `limit` records of a schedule, or of all, newest first."""
     place = None if after is None else _place_of(after)
-    rows = view.event_executions(None if name is None else address_of(name), RECORDS, place, limit)
+    rows = view.event_handlers.event_executions(None if name is None else address_of(name), RECORDS, place, limit)
     return [_execution(row) for row in rows if is_record(row)]
 
 
@@ -62,7 +62,7 @@ def remove_records(backend: Backend, before: Instant, *, message_id: str | None 
     until, gone = to_instant(before), 0
     while True:
         with backend.writing() as tx:
-            dropped = tx.drop_event_executions(until, _PAGE, message_id, without)
+            dropped = tx.event_handlers.drop_event_executions(until, _PAGE, message_id, without)
         gone += dropped
         if dropped < _PAGE:
             return gone

@@ -126,14 +126,14 @@ class Timetable(Part):
         """Take one step of a schedule with an event that is due: start for one instant, drop or buffer it, or date the timer."""
         now = self._clock.now()
         with self._backend.reading() as view:
-            row = view.schedule(name)
-            due = view.due_events(address_of(name), now, _EVENTS)
+            row = view.schedules.schedule(name)
+            due = view.inbox.due_events(address_of(name), now, _EVENTS)
             if row is not None:
                 schedule, progress = self.definition(row), progress_from_text(row.progress)
                 running = _running(view, progress.running)
         if row is None:
             with self._backend.writing() as tx:  # what was written to a removed schedule
-                tx.remove(address_of(name))
+                tx.executions.remove(address_of(name))
             return
         consumed = [event.event_id for event in due]
         try:
@@ -188,7 +188,7 @@ class Timetable(Part):
 
     def _is_ours(self, workflow_id: str, name: str) -> bool:
         with self._backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
         return row is not None and row.event == address_of(name)
 
     def _begin_for(self, schedule: WorkflowSchedule, instant: int, now: int, extra_write: ExtraWrite) -> None:
@@ -222,10 +222,10 @@ class Schedules(Service):
         text = definition_text(schedule)
         for _ in range(_TRIES):
             with self._backend.reading() as view:
-                row = view.schedule(schedule.name)
+                row = view.schedules.schedule(schedule.name)
                 request = schedule.start_workflow_request
-                is_absent = request.workflow_def is None and view.workflow_def(request.name, None) is None
-                known = view.workflow_defs() if is_absent else ()
+                is_absent = request.workflow_def is None and view.metadata.workflow_def(request.name, None) is None
+                known = view.metadata.workflow_defs() if is_absent else ()
             if is_absent:
                 said = did_you_mean(request.name, sorted({name for name, _ in known}))
                 log_definition(schedule.name, f"the schedule starts workflow {request.name!r}, which is not registered yet{said}")
@@ -271,7 +271,7 @@ class Schedules(Service):
         """Return all schedules in order of names, or those that start a given workflow."""
 
         def page(view: ReadingTransaction, after: str, size: int) -> list[Schedule]:
-            rows = view.schedules(after, size)
+            rows = view.schedules.page(after, size)
             return [_status(row, _running(view, progress_from_text(row.progress).running)) for row in rows]
 
         found = chain.from_iterable(stored_pages(self._backend, page, "", lambda one: one.definition.name))
@@ -300,7 +300,7 @@ class Schedules(Service):
         """Delete a schedule; its executions continue. Raises ScheduleNotFound."""
         with self._backend.writing() as tx:
             _found(tx, name)
-            tx.drop_schedule(name)
+            tx.schedules.drop_schedule(name)
         self._turns.committed.wake()
 
     def executions(
@@ -397,15 +397,15 @@ def _advance(
     new = attrs.evolve(row, progress=progress_to_text(progress), waits=waits_for_an_end(progress))
     at = wakes_at(schedule, progress, now)
     timer = [] if at is None else [_event(row, TIMER, at, now)]
-    tx.put_schedule(new, [*consumed, TIMER], timer)
+    tx.schedules.put_schedule(new, [*consumed, TIMER], timer)
     return new
 
 
 def wake(tx: WritingTransaction, name: str, workflow: Workflow) -> None:
     """Wake a schedule if it waits for the end of an execution."""
-    row = tx.schedule(name)
+    row = tx.schedules.schedule(name)
     if row is not None and row.waits:
-        tx.post([_event(row, f"ENDED:{workflow.workflow_id}", workflow.updated_at, workflow.updated_at)])
+        tx.inbox.post([_event(row, f"ENDED:{workflow.workflow_id}", workflow.updated_at, workflow.updated_at)])
 
 
 def _event(row: ScheduleRow, event_id: str, due_at: int, now: int) -> Event:
@@ -421,12 +421,12 @@ def _event(row: ScheduleRow, event_id: str, due_at: int, now: int) -> Event:
 
 
 def _running(view: ReadingTransaction, workflow_ids: Sequence[str]) -> tuple[str, ...]:
-    rows = ((workflow_id, view.workflow(workflow_id)) for workflow_id in workflow_ids)
+    rows = ((workflow_id, view.executions.workflow(workflow_id)) for workflow_id in workflow_ids)
     return tuple(workflow_id for workflow_id, row in rows if row is not None and not row.status.terminal)
 
 
 def _found(view: ReadingTransaction, name: str) -> ScheduleRow:
-    row = view.schedule(name)
+    row = view.schedules.schedule(name)
     if row is None:
         raise ScheduleNotFound(f"there is no schedule {name!r}")
     return row

@@ -78,16 +78,16 @@ class Library:
 
     def changed(self, view: ReadingTransaction, change: Change) -> Sequence[Document]:
         """The documents of a change: the execution's, and those of the attempts that have changed; none of what comes as new."""
-        if change.fence is None and view.workflow(change.workflow_id) is not None:
+        if change.fence is None and view.executions.workflow(change.workflow_id) is not None:
             return ()
         return self.of(view, change.workflow_id, change.since)
 
     def of(self, view: ReadingTransaction, workflow_id: str, since: int | None = None) -> Sequence[Document]:
         """The documents of one execution, stored or archived, of its attempts those that have changed since a fence."""
-        row = view.workflow(workflow_id)
+        row = view.executions.workflow(workflow_id)
         if row is None:
             return list(self._archived(view, workflow_id))
-        attempts = view.attempts(workflow_id) if since is None else view.attempts_since(workflow_id, since)
+        attempts = view.executions.attempts(workflow_id) if since is None else view.executions.attempts_since(workflow_id, since)
         return list(self._stored(view, row, attempts))
 
     def all(self, backend: Backend, *, tasks: bool, wanted: Asked) -> Iterator[Document]:
@@ -100,7 +100,7 @@ class Library:
             def page(
                 view: ReadingTransaction, after: str, size: int, archived: bool = archived
             ) -> list[tuple[str, list[Document]]]:
-                ids = view.archived_ids(after, size) if archived else view.workflow_ids(None, after, size)
+                ids = view.archive.archived_ids(after, size) if archived else view.executions.workflow_ids(None, after, size)
                 return [(one, list(self._answering(view, one, wanted, archived=archived, tasks=tasks))) for one in ids]
 
             for found in stored_pages(backend, page, "", lambda one: one[0], _PAGE):
@@ -114,13 +114,13 @@ class Library:
                 yield shown(document)
 
     def _one(self, view: ReadingTransaction, workflow_id: str, *, archived: bool, tasks: bool, words: bool) -> Iterator[Document]:
-        row = view.workflow(workflow_id)
+        row = view.executions.workflow(workflow_id)
         if archived:
             found = iter(()) if row is not None else self._archived(view, workflow_id, words=words)
         elif row is None:
             return
         else:
-            found = self._stored(view, row, view.attempts(workflow_id) if tasks else (), words=words)
+            found = self._stored(view, row, view.executions.attempts(workflow_id) if tasks else (), words=words)
         yield from (document for document in found if (document.place is not None) is tasks)
 
     def _stored(
@@ -145,7 +145,7 @@ class Library:
             return {}
 
     def _archived(self, view: ReadingTransaction, workflow_id: str, *, words: bool = True) -> Iterator[Document]:
-        archived = view.archived(workflow_id)
+        archived = view.archive.archived(workflow_id)
         if archived is None:
             return
         try:
@@ -205,8 +205,10 @@ class Comparison:
     def _ids(self) -> Iterator[str]:
         """The ids of either side, each once."""
 
-        stored = stored_pages(self.backend, lambda view, after, size: view.workflow_ids(None, after, size), "", str, _PAGE)
-        archived = stored_pages(self.backend, lambda view, after, size: view.archived_ids(after, size), "", str, _PAGE)
+        stored = stored_pages(
+            self.backend, lambda view, after, size: view.executions.workflow_ids(None, after, size), "", str, _PAGE
+        )
+        archived = stored_pages(self.backend, lambda view, after, size: view.archive.archived_ids(after, size), "", str, _PAGE)
         known = pages(lambda after, size: self._asked(lambda: self._known(after, size)), "", str, _PAGE)
         return (one for one, _ in groupby(merge(*map(chain.from_iterable, (stored, archived, known)))))
 
@@ -214,8 +216,8 @@ class Comparison:
         if self.index is not None:
             return self.index.known(after, size)
         with self.backend.reading() as view:
-            index = view.index()
-            return () if index is None or view.feed(FeedKind.OWN) is None else index.known(after, size)
+            index = view.feeds.index()
+            return () if index is None or view.feeds.feed(FeedKind.OWN) is None else index.known(after, size)
 
     def _asked(self, ask: Callable[[], T]) -> T:
         try:
@@ -230,14 +232,14 @@ class Comparison:
         if self.index is not None:
             return False
         with self.backend.reading() as view:
-            return view.index() is None
+            return view.feeds.index() is None
 
     def _own_differences(self, workflow_id: str) -> list[str] | None:
         with self.backend.reading() as view:
-            index, feed = view.index(), view.feed(FeedKind.OWN)
+            index, feed = view.feeds.index(), view.feeds.feed(FeedKind.OWN)
             if index is None or feed is None or feed.reader != index.form:
                 return None
-            if view.is_pending(FeedKind.OWN, workflow_id):
+            if view.feeds.is_pending(FeedKind.OWN, workflow_id):
                 return []
             return _compared(self._stored(view, workflow_id), self._asked(lambda: index.documents(workflow_id)))
 
@@ -257,7 +259,7 @@ class Comparison:
                 kind = searched(feeds, *standing)
                 if not any(feed.complete for feed in feeds.values()) or (kind is not None and not feeds[kind].complete):
                     return None
-                if kind is not None and view.is_pending(kind, workflow_id):
+                if kind is not None and view.feeds.is_pending(kind, workflow_id):
                     return []
                 stored = self._stored(view, workflow_id)
             found = _compared(stored, known)
@@ -349,7 +351,7 @@ class Search(Part):
         try:
             self.own_feeder.fill()
             with self._backend.reading() as view:
-                if (index := view.index()) is not None:
+                if (index := view.feeds.index()) is not None:
                     self.own_feeder.used = True
                     return ask(index)
         except (StorageBusy, StorageFull, StorageCorrupt, PayloadUnavailable) as error:
@@ -387,9 +389,9 @@ class Search(Part):
         if self.feeder is not None:
             return self.feeder.health()
         with self._backend.reading() as view:
-            if view.index() is None:
+            if view.feeds.index() is None:
                 return None
-            return IndexHealth(complete=view.feed(FeedKind.OWN) is not None, behind=view.behind(FeedKind.OWN, COUNTED))
+            return IndexHealth(complete=view.feeds.feed(FeedKind.OWN) is not None, behind=view.feeds.behind(FeedKind.OWN, COUNTED))
 
     def rebuild(self, progress: Progress | None) -> None:
         """Fill the index again; see `Admin.rebuild_index`."""
@@ -397,7 +399,7 @@ class Search(Part):
             self.feeder.rebuild(progress)
             return
         with self._backend.reading() as view:
-            if view.index() is None:
+            if view.feeds.index() is None:
                 raise InvalidInput("there is no index: in a store in memory every execution is looked at")
         self.own_feeder.reset()
         self.own_feeder.fill(progress)
@@ -407,7 +409,7 @@ class Search(Part):
         self.own_feeder.used = False
         with self._backend.writing() as tx:
             for kind in FeedKind:
-                tx.end_feed(kind)
+                tx.feeds.end_feed(kind)
 
     def _comparisons(self) -> Iterator[tuple[FeedKind, Comparison]]:
         for kind, index in ((FeedKind.OWN, None), (FeedKind.EXTERNAL, None if self.feeder is None else self.feeder.index)):
@@ -427,7 +429,7 @@ class Search(Part):
             while page := list(islice(differing, _MENDED)):
                 with self._backend.writing() as tx:
                     for one in [kind] if kind is FeedKind.OWN else external_feeds(tx):
-                        tx.mark_pending(one, sorted({found.workflow_id for found in page}))
+                        tx.feeds.mark_pending(one, sorted({found.workflow_id for found in page}))
                 done += [attrs.evolve(found, text=f"{found.text}; it is indexed again") for found in page]
             if isinstance(comparison.error, StorageCorrupt):
                 done += self._rebuilt(kind, comparison.error)
@@ -439,7 +441,7 @@ class Search(Part):
             self.relay()
             return
         with self._backend.reading() as view:
-            begun = view.feed(FeedKind.OWN) is not None
+            begun = view.feeds.feed(FeedKind.OWN) is not None
         if begun:
             self.own_feeder.fill()
 

@@ -136,7 +136,7 @@ class Starts:
             with self._backend.writing() as tx:
                 number = self._turns.quiet.enter(tx, now)
                 pairs = list(zip(decisions, firsts, strict=True))
-                tx.apply_all([self._committer.before_apply(tx, decision, first.memo) for decision, first in pairs])
+                tx.decisions.apply_all([self._committer.before_apply(tx, decision, first.memo) for decision, first in pairs])
                 for decision, first in pairs:
                     self._committer.write_extras(tx, decision, first.memo)
             self._turns.quiet.committed(number)
@@ -187,7 +187,7 @@ class Starts:
                 _, turn = self._decider.prepared(tx, first.event.workflow_id, [first.event], first.memo)
                 decision = _begun(None if turn is None else self._decider.decide(turn), first.event.workflow_id, first.memo)
                 decision = self._committer.store_payloads(decision, first.memo, tx)
-                tx.apply(self._committer.before_apply(tx, decision, first.memo))
+                tx.decisions.apply(self._committer.before_apply(tx, decision, first.memo))
                 self._committer.write_extras(tx, decision, first.memo)
                 decisions.append(decision)
         return decisions

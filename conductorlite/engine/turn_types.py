@@ -323,7 +323,7 @@ def pages(read: Callable[[K, int], Sequence[T]], start: K, key: Callable[[T], K]
 
 def messages_to(view: ReadingTransaction, workflow_id: str) -> list[WorkflowMessage]:
     """Every message to an execution that is stored, in order."""
-    found = pages(view.mailbox(workflow_id).messages, 0, lambda message: message.number)
+    found = pages(view.executions.mailbox(workflow_id).messages, 0, lambda message: message.number)
     return [message for page in found for message in page]
 
 
@@ -349,7 +349,7 @@ def execution_pages(
     """Rows of executions, from an instant and an id on, newest first."""
     return stored_pages(
         backend,
-        lambda view, after, size: view.executions(wanted, after, size),
+        lambda view, after, size: view.executions.page(wanted, after, size),
         start,
         lambda row: (row.created_at, row.workflow_id),
         size,
@@ -444,17 +444,17 @@ def refuse_callers(turns: object, verb: str) -> None:
 
 def missing(view: ReadingTransaction, workflow_id: str) -> ExecutionNotFound:
     """Why an execution is not in the store: it is archived, or there is none."""
-    if view.archived(workflow_id) is not None:
+    if view.archive.archived(workflow_id) is not None:
         return ExecutionArchived(workflow_id)
     return ExecutionNotFound(f"no execution has the id {workflow_id!r}")
 
 
 def status_of(view: ReadingTransaction, workflow_id: str) -> WorkflowStatus:
     """Where an execution stands, stored or archived, without reading more of it; raises ExecutionNotFound."""
-    row = view.workflow(workflow_id)
+    row = view.executions.workflow(workflow_id)
     if row is not None:
         return row.status
-    found = view.archived(workflow_id)
+    found = view.archive.archived(workflow_id)
     if found is None:
         raise missing(view, workflow_id)
     return WorkflowStatus(found.status)
@@ -462,7 +462,7 @@ def status_of(view: ReadingTransaction, workflow_id: str) -> WorkflowStatus:
 
 def unarchived(view: ReadingTransaction, workflow_id: str) -> Unpacked:
     """What is archived of an execution; raises ExecutionNotFound, and StorageCorrupt when it cannot be read."""
-    found = view.archived(workflow_id)
+    found = view.archive.archived(workflow_id)
     if found is None:
         raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
     from conductorlite.model.documents import unpacked

@@ -368,7 +368,7 @@ class Turns:
                 decision = self.committer.store_payloads(decision, memo)
             with self.backend.writing() as tx:
                 number = self.quiet.enter(tx, self.clock.now())
-                tx.apply(self.committer.before_apply(tx, decision, memo))
+                tx.decisions.apply(self.committer.before_apply(tx, decision, memo))
                 self.committer.write_extras(tx, decision, memo)
             self.quiet.committed(number)
             self.committer.keep(decision, memo, number)
@@ -398,7 +398,7 @@ class Turns:
                 ):
                     return None
                 decision = self.committer.store_payloads(decision, memo, tx)
-            tx.apply(self.committer.before_apply(tx, decision, memo))
+            tx.decisions.apply(self.committer.before_apply(tx, decision, memo))
             self.committer.write_extras(tx, decision, memo)
         self.quiet.committed(number, memo.taking, workflow_id if decision.created and not decision.workflow.status.terminal else "")
         return workflow, decision

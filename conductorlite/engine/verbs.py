@@ -259,7 +259,7 @@ class Verbs:
                 embedded = self._turns.lookups.registry.embedded(view, row.name, None)
             with self.backend.writing() as tx:
                 for digest, text in embedded.texts.items():
-                    tx.embed(digest, text)
+                    tx.metadata.embed(digest, text)
             definition = embedded.plan.definition
             data = {
                 "definitionHash": embedded.digest,
@@ -298,12 +298,12 @@ class Verbs:
 
     def _meant(self, view: ReadingTransaction, workflow_id: str, wanted: str) -> tuple[str, str]:
         """The execution and the printed reference that a task id or a reference stands for."""
-        task = view.task_by_id(wanted)
+        task = view.executions.task_by_id(wanted)
         if task is None:
             return workflow_id, wanted
         above: str | None = task.workflow_id
         while above is not None and above != workflow_id:
-            row = view.workflow(above)
+            row = view.executions.workflow(above)
             above = None if row is None else row.parent_workflow_id
         if above is None:
             raise TaskNotFound(f"neither {workflow_id!r} nor an execution below it has a task {wanted!r}")
@@ -415,7 +415,7 @@ class Verbs:
         known = self.core.control.new_id() if key is None else key
         self._send_event(workflow_id, topic, value, known, **({"new": True} if key is None else {}))
         with self.backend.reading() as view:
-            message = view.mailbox(workflow_id).message(topic, known)
+            message = view.executions.mailbox(workflow_id).message(topic, known)
             if message is None:
                 raise missing(view, workflow_id)
             texts = self.core.queries.texts(view, workflow_id, [message.value])
@@ -502,7 +502,7 @@ class Verbs:
             parent_workflow_id=parent_workflow_id,
         )
         with self.backend.reading() as view:
-            return Listing(frozen_workflow(row) for row in view.executions(wanted, after, limit))
+            return Listing(frozen_workflow(row) for row in view.executions.page(wanted, after, limit))
 
     def search(
         self, query: str = "", *, free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
@@ -586,7 +586,7 @@ class Verbs:
                 if taken or not patience or until.passed or self.clock.virtual:
                     return taken
                 with self.backend.reading() as view:
-                    next_at = view.next_message_at([queue])
+                    next_at = view.queue.next_message_at([queue])
                 waiter = self._turns.committed.waiter()
                 if self._turns.committed.number == seen:
                     wake_at = min(until.instant, now + GLANCE_MS, *([] if next_at is None or next_at <= now else [next_at]))

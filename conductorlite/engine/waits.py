@@ -71,10 +71,10 @@ def standings(view: ReadingTransaction, workflows: Iterable[Workflow], ref: str 
         pending = (task for task in row.tasks if task.status is TaskStatus.PENDING and ref in (None, task.ref, task.base_ref))
         waiting += [(task.limit_key, task.task_id) for task in islice(pending, _NAMED)]
         for key, holder in waiting:
-            member = None if key is None else view.member(key, holder)
+            member = None if key is None else view.limits.member(key, holder)
             if key is not None and member is not None:
-                line = view.line(key, 1)
-                before = view.waiting(key, member)
+                line = view.limits.line(key, 1)
+                before = view.limits.waiting(key, member)
                 found[holder] = Standing(limit=line.limit, member=member, before=before, head=line.head)
     return found
 

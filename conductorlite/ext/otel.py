@@ -271,7 +271,7 @@ class _Telemetry:
         """The execution above all others, and the trace it was started under."""
         with self._engine.backend.reading() as view:
             while True:
-                row = view.workflow(workflow_id)
+                row = view.executions.workflow(workflow_id)
                 if row is None or row.parent_workflow_id is None:
                     parent = None if row is None else _read(row.trace_context)
                     return workflow_id, None if parent is None else (parent.trace_id, parent.trace_flags)

@@ -498,7 +498,7 @@ class Engine(Verbs, InNotebook):
         if len(given) > 1 or (given and not hasattr(workflow, "starting")):
             raise InvalidInput(f"run() takes a flow and an execution's id, or the id alone, not {(workflow, *given)!r:.80}")
         with self.backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
         if row is None:
             self.status(workflow_id)  # an archived one has no row
         if workflow is None:

@@ -429,9 +429,9 @@ class Reports:
     def _is_stored(self, one: Report) -> bool:
         """Whether an attempt has ended by this report: it was committed, and the answer did not come, so it was made again."""
         with self._engine.backend.reading() as view:
-            stored = view.task_by_id(one.task.task_id)
+            stored = view.executions.task_by_id(one.task.task_id)
             if stored is None:  # the report has ended its round, which is not kept; one of a removed execution is reported as such
-                return view.workflow(one.task.workflow_id) is not None
+                return view.executions.workflow(one.task.workflow_id) is not None
         status, output = one.result.status, Payload.of(dict(one.result.output_data))
         same = stored.status is status or (status is not TaskStatus.COMPLETED and stored.status is TaskStatus.COMPLETED_WITH_ERRORS)
         return same and stored.poll_count == one.task.poll_count and stored.output.digest == output.digest

@@ -148,7 +148,7 @@ class WaitGraph:
             above: str | None = workflow_id
             while above is not None and above not in found:
                 found.append(above)
-                row = view.workflow(above)
+                row = view.executions.workflow(above)
                 above = None if row is None else row.parent_workflow_id
         return frozenset(found)
 
@@ -201,7 +201,7 @@ class WaitGraph:
         with self._engine.backend.reading() as view:
             while ids and seen < _FAMILY:
                 seen += 1
-                for task in view.attempts(ids.pop()):
+                for task in view.executions.attempts(ids.pop()):
                     if task.sub_workflow_id is not None and not task.status.terminal:
                         ids.append(task.sub_workflow_id)
                     elif not (task.status.terminal or task.task_type in COUNTING or task.task_id in self._waiting):
@@ -215,7 +215,7 @@ class WaitGraph:
 
     def _served_elsewhere(self, view: ReadingTransaction, task: Task) -> bool:
         since = self._engine.clock.now() - POLLED_MS
-        polls = view.poll_data(task.task_type)
+        polls = view.poll_data.polls(task.task_type)
         own = self._workers.worker_id or self._engine.core.holding.worker_id
         return any(poll.worker_id != own and poll.last_poll_time > since for poll in polls)
 
@@ -228,9 +228,9 @@ def next_stored(
     """
     owner, commits = engine.config.owner, engine.backend.commits()
     with engine.backend.reading() as view:
-        event = _later_event(view, owner, now) if later else view.next_event(owner)
+        event = _later_event(view, owner, now) if later else view.inbox.next_event(owner)
         endless = idle and event is not None and event[1].startswith(ADDRESS) and _only_schedules(view, owner)
-        message = view.next_message_at(queues) if queues else None
+        message = view.queue.next_message_at(queues) if queues else None
     if not later:
         engine.core.turns.quiet.found_next(commits, None if event is None else event[0])
     return event, message, endless
@@ -240,7 +240,7 @@ def _later_event(view: ReadingTransaction, owner: str, now: int) -> tuple[int, s
     """The first event that is not due yet: when, and for which execution."""
     limit = 64
     while True:
-        events = view.upcoming_events(limit, owner)
+        events = view.inbox.upcoming_events(limit, owner)
         later = [event for event in events if event.due_at > now]
         if later or len(events) < limit:
             return (later[0].due_at, later[0].workflow_id) if later else None
@@ -251,7 +251,7 @@ def _only_schedules(view: ReadingTransaction, owner: str) -> bool:
     """Whether all events that are not held are schedules' own."""
     limit = 16
     while True:
-        events = view.upcoming_events(limit, owner)
+        events = view.inbox.upcoming_events(limit, owner)
         if any(not event.workflow_id.startswith(ADDRESS) for event in events):
             return False
         if len(events) < limit:

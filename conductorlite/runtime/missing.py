@@ -165,7 +165,9 @@ class MissingWorkers:
             return
         self._looked_at = now
         with self._engine.backend.reading() as view:
-            found = [(queue, view.workflow(message.workflow_id)) for queue, message in self._offered(view, _LOOKED).items()]
+            found = [
+                (queue, view.executions.workflow(message.workflow_id)) for queue, message in self._offered(view, _LOOKED).items()
+            ]
         for queue, row in found:
             self.news.note(self._kind(queue), "a workflow" if row is None else row.name)
 
@@ -205,7 +207,7 @@ class MissingWorkers:
         owner = self._engine.config.owner
         served, polled = self._handing.served(), self._polls.queues()
         found: dict[str, Message] = {}
-        for message in view.messages(limit):
+        for message in view.queue.messages(limit):
             queue = message.queue
             if queue in served or queue in found or queue.startswith("@") != bool(owner) or self._kind(queue) in polled:
                 continue
@@ -214,8 +216,8 @@ class MissingWorkers:
         return found
 
     def _polled_elsewhere(self, view: ReadingTransaction, message: Message) -> bool:
-        task, since = view.task_by_id(message.task_id), self._engine.clock.now() - POLLED_MS
-        polls = () if task is None else view.poll_data(task.task_type)
+        task, since = view.executions.task_by_id(message.task_id), self._engine.clock.now() - POLLED_MS
+        polls = () if task is None else view.poll_data.polls(task.task_type)
         return task is not None and any(
             (poll.domain or None) == (task.domain or None) and poll.last_poll_time > since for poll in polls
         )
@@ -223,7 +225,7 @@ class MissingWorkers:
     def _left(self, view: ReadingTransaction, missing: frozenset[str]) -> frozenset[str]:
         """The queues for which all that is left waits; nothing when something comes by itself, or is too much to look at."""
         owner = self._engine.config.owner
-        events, messages = view.upcoming_events(_MOST, owner), view.messages(_MOST)
+        events, messages = view.inbox.upcoming_events(_MOST, owner), view.queue.messages(_MOST)
         if max(len(events), len(messages)) >= _MOST or not _none_comes(events):
             return frozenset()
         queues = frozenset(one.queue for one in messages if one.queue.startswith("@") == bool(owner))
@@ -234,18 +236,18 @@ class MissingWorkers:
         found: set[str] = set()
         ids = [workflow_id]
         for one in ids:
-            row = view.workflow(one)
+            row = view.executions.workflow(one)
             if row is None or row.status is not WorkflowStatus.RUNNING or row.parked or len(ids) > _FAMILY:
                 return frozenset()
-            if not _none_comes(view.inbox(one)):
+            if not _none_comes(view.inbox.events(one)):
                 return frozenset()
-            for task in view.attempts(one):
+            for task in view.executions.attempts(one):
                 if task.status.terminal or task.task_type in COUNTING:
                     continue
                 if task.sub_workflow_id is not None:
                     ids.append(task.sub_workflow_id)
                     continue
-                message = view.message((one, task.ref))
+                message = view.queue.message((one, task.ref))
                 if message is None or message.queue not in missing:
                     return frozenset()
                 found.add(message.queue)
@@ -309,8 +311,8 @@ class WaitNews:
     def _left(self) -> Iterable[str]:
         """The first executions that something is due for."""
         with self._engine.backend.reading() as view:
-            found = [one.workflow_id for one in view.upcoming_events(_LOOKED, self._engine.config.owner)]
-            found += [one.workflow_id for one in view.messages(_LOOKED)]
+            found = [one.workflow_id for one in view.inbox.upcoming_events(_LOOKED, self._engine.config.owner)]
+            found += [one.workflow_id for one in view.queue.messages(_LOOKED)]
         return list(dict.fromkeys(one for one in found if not one.startswith(ADDRESS)))[:_NAMED]
 
     def _log(self, workflow_id: str) -> None:

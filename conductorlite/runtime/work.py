@@ -83,11 +83,11 @@ class DueTurns:
             return False
         self._unlooked = 0
         with self._engine.backend.reading() as view:
-            items = view.outbox(_BATCH)
-            due = [] if items else view.due_workflows(self._engine.clock.now(), most, self._engine.config.owner)
+            items = view.outbox.items(_BATCH)
+            due = [] if items else view.inbox.due_workflows(self._engine.clock.now(), most, self._engine.config.owner)
         if items:
             with self._engine.backend.writing() as tx:
-                tx.deliver(items)
+                tx.outbox.deliver(items)
             return True
         self.passed_over = False
         if not due:
@@ -97,7 +97,7 @@ class DueTurns:
         # Another thread or process takes a turn on it, or it rests: there may be others.
         with self._engine.backend.reading() as view:
             most = _OTHERS + len(self._outages.resting) + len(self._engine.core.turns.put_aside)
-            due = view.due_workflows(self._engine.clock.now(), most, self._engine.config.owner)
+            due = view.inbox.due_workflows(self._engine.clock.now(), most, self._engine.config.owner)
         self.passed_over = not any(self._turn(workflow_id) for workflow_id in due[1:])
         return not self.passed_over
 
@@ -226,7 +226,7 @@ class SignsOfLife:
         except (StaleLease, NotFound):
             alive = False
         with self._engine.backend.reading() as view:
-            stored = view.task_by_id(held.task_id) if alive else None
+            stored = view.executions.task_by_id(held.task_id) if alive else None
         if stored is not None and stored.status is TaskStatus.IN_PROGRESS and stored.lease == held.lease:
             running.beat_at = self.next_beat(running.worker, stored, self._clock.now())
         else:
@@ -423,8 +423,10 @@ class Instants:
             return
         ids = {call.task.task_id for _, _, call in self._timeline.calls}
         with self._engine.backend.reading() as view:
-            coming = view.upcoming_events(len(ids) + 1)
-            tasks = {event.event_id: view.tasks(event.workflow_id, [event.ref or ""])[event.ref or ""] for event in coming}
+            coming = view.inbox.upcoming_events(len(ids) + 1)
+            tasks = {
+                event.event_id: view.executions.tasks(event.workflow_id, [event.ref or ""])[event.ref or ""] for event in coming
+            }
         for event in coming:
             task = tasks[event.event_id]
             if event.kind is not EventKind.RESPONSE_TIMEOUT or task is None or task.task_id not in ids:

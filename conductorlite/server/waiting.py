@@ -286,10 +286,10 @@ class Waiting:
             return []
         now = self.engine.clock.now()
         with self.engine.backend.reading() as view:
-            first = view.next_message_at(queues)
+            first = view.queue.next_message_at(queues)
             if first is None or first > now:
                 return []
-            due = ((queue, view.next_message_at([queue])) for queue in queues)
+            due = ((queue, view.queue.next_message_at([queue])) for queue in queues)
             return [queue for queue, at in due if at is not None and at <= now]
 
     # ------------------------------------------------------------------ executions

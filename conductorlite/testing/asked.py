@@ -64,8 +64,8 @@ def _words(said: object) -> object:
 def overdue(backend: Backend, now: int) -> dict[Event, int]:
     """Every event that is due, and the fence of its execution."""
     with backend.reading() as view:
-        due = [event for event in view.upcoming_events(_MANY) if event.due_at <= now]
-        return {event: row.fence for event in due if (row := view.workflow(event.workflow_id)) is not None}
+        due = [event for event in view.inbox.upcoming_events(_MANY) if event.due_at <= now]
+        return {event: row.fence for event in due if (row := view.executions.workflow(event.workflow_id)) is not None}
 
 
 def passed_over(before: Mapping[Event, int], after: Mapping[Event, int]) -> list[str]:

@@ -189,8 +189,8 @@ class WorkflowCoverage:
     def _missed(self, engine: Verbs, workflow_id: str, ref: str | None) -> None:
         """A signal came too early or too late: to the task that it names, or to all that could have waited for it."""
         with engine.backend.reading() as view:
-            row = view.workflow(workflow_id)
-            attempts = {task.base_ref for task in view.attempts(workflow_id)}
+            row = view.executions.workflow(workflow_id)
+            attempts = {task.base_ref for task in view.executions.attempts(workflow_id)}
         counted = None if row is None else self._counted.get(row.definition_hash)
         if counted is None:
             return

@@ -178,18 +178,18 @@ class _Dump:
 def _dump(backend: Backend) -> _Dump:
     with backend.reading() as view:
         rows = {}
-        for workflow_id in view.workflow_ids(None, "", 10_000):
-            workflow = view.workflow(workflow_id)
+        for workflow_id in view.executions.workflow_ids(None, "", 10_000):
+            workflow = view.executions.workflow(workflow_id)
             assert workflow is not None
             rows[workflow_id] = _Rows(
                 workflow=workflow,
-                attempts=tuple(view.attempts(workflow_id)),
-                inbox=tuple(view.inbox(workflow_id)),
-                history=tuple(view.history(workflow_id)),
+                attempts=tuple(view.executions.attempts(workflow_id)),
+                inbox=tuple(view.inbox.events(workflow_id)),
+                history=tuple(view.history.lines(workflow_id)),
             )
-        schedules = tuple((row, tuple(view.inbox(row.address))) for row in view.schedules("", 10_000))
-        limits = tuple((limit, tuple(view.members(limit.key))) for limit in view.limits("", 10_000))
-        messages, outbox = tuple(view.messages(10_000)), tuple(view.outbox(10_000))
+        schedules = tuple((row, tuple(view.inbox.events(row.address))) for row in view.schedules.page("", 10_000))
+        limits = tuple((limit, tuple(view.limits.members(limit.key))) for limit in view.limits.page("", 10_000))
+        messages, outbox = tuple(view.queue.messages(10_000)), tuple(view.outbox.items(10_000))
         return _Dump(executions=rows, messages=messages, outbox=outbox, schedules=schedules, limits=limits)
 
 
@@ -238,7 +238,7 @@ class CrashLife(Life):
                     inner.close()
                 inner = store.inner()
                 with inner.writing() as tx:  # real time does not jump: all but its last seconds would be noted
-                    tx.note_driven(self._owner, begun, clock.now())
+                    tx.owners.note_driven(self._owner, begun, clock.now())
                 self._reopen(inner, clock, workers)
                 self._run(FaultyBackend(inner, keep_open=True), clock, workers)
             self.journal = faulty.journal

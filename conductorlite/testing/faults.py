@@ -23,6 +23,7 @@ import attrs
 from conductorlite.engine.config import EngineConfig
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, InvalidInput, MissingCapability, StorageError
+from conductorlite.store.nouns import NOUNS, Watched
 from conductorlite.store.ports import (
     Backend,
     Capability,
@@ -41,12 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["STORES", "CountedIds", "Crash", "FaultyBackend", "Store", "StoreKind", "lay_empty_store", "some"]
 
 T = TypeVar("T")
-
-#: Methods of a writing transaction that change something.
-_WRITES: Final = frozenset(name for name in dir(WritingTransaction) if name[0] != "_") - {
-    *dir(ReadingTransaction),
-    *("defer", "fenced"),
-}
 
 
 class Crash(KeyboardInterrupt):
@@ -341,23 +336,21 @@ class _Writing:
 class _Counted:
     """A writing transaction whose changes are counted."""
 
-    __slots__ = ("_backend", "_inner", "changed")
-
-    def __init__(self, backend: FaultyBackend, inner: WritingTransaction) -> None:
+    def __init__(self, backend: FaultyBackend, inner: Any) -> None:
         self._backend = backend
-        self._inner = inner
         self.changed = False
+        self.sizes = inner.sizes
+        if hasattr(inner, "own_rows"):
+            self.own_rows = inner.own_rows
+        for noun in NOUNS:
+            setattr(self, noun, Watched(noun, getattr(inner, noun), self._counted))
 
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._inner, name)
-        if name not in _WRITES:
-            return method
-
-        def counted(*arguments: Any) -> Any:
+    def _counted(self, noun: str, name: str, change: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **named: Any) -> Any:
             label = _label(name, arguments)
             number = self._backend._before(label)
             self.changed = True
-            answer = method(*arguments)
+            answer = change(*arguments, **named)
             self._backend._after(label, number)
             return answer
 
@@ -489,11 +482,11 @@ class CountedIds:
         with self._backend.reading() as view:
             if self._last is None:
                 self._last, after = 0, ""
-                while page := view.workflow_ids(None, after, 500):
+                while page := view.executions.workflow_ids(None, after, 500):
                     numbers = [each.removeprefix(self._prefix) for each in page if each.startswith(self._prefix)]
                     self._last = max([self._last, *(int(number) for number in numbers if number.isdecimal())])
                     after = page[-1]
             self._last += 1
-            while view.workflow(f"{self._prefix}{self._last}") is not None:
+            while view.executions.workflow(f"{self._prefix}{self._last}") is not None:
                 self._last += 1
         return f"{self._prefix}{self._last}"

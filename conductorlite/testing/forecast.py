@@ -382,14 +382,14 @@ def _forecast(engine: Engine, types: Iterable[str]) -> Forecast:
     statuses: dict[str, Counter[str]] = defaultdict(Counter)
     attempts: dict[str, list[Task]] = {name: [] for name in types}
     with engine.backend.reading() as view:
-        for workflow_id in view.workflow_ids(None, "", _MANY):
-            row = view.workflow(workflow_id)
+        for workflow_id in view.executions.workflow_ids(None, "", _MANY):
+            row = view.executions.workflow(workflow_id)
             if row is None:
                 continue
             statuses[row.name][str(row.status)] += 1
             if row.status.terminal:
                 took[row.name].append(row.ended_at - (row.started_at or row.created_at))
-            for task in view.attempts(workflow_id):
+            for task in view.executions.attempts(workflow_id):
                 if task.task_type in attempts and task.started_at:
                     attempts[task.task_type].append(task)
     loads = {name: _load(tasks) for name, tasks in attempts.items()}

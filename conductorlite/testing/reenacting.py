@@ -138,7 +138,7 @@ def window_event(workflow_id: str, key: str, at: int) -> Event:
 
 def _newest(engine: Engine, workflow_id: str, line: HistoryEvent) -> Task | None:
     with engine.backend.reading() as view:
-        rows = [task for task in view.attempts(workflow_id) if (task.ref, task.attempt) == (line.ref, line.attempt)]
+        rows = [task for task in view.executions.attempts(workflow_id) if (task.ref, task.attempt) == (line.ref, line.attempt)]
     return rows[-1] if rows else None
 
 

@@ -77,7 +77,7 @@ def replay(
     engine = Engine(store, clock=clock, environment=environment, config=config)
     ids = tuple(exported.executions)
     with engine.backend.reading() as view:
-        taken = [one for one in ids if view.workflow(one) is not None]
+        taken = [one for one in ids if view.executions.workflow(one) is not None]
     if taken:
         engine.close()
         raise AlreadyExists(f"the store holds an execution {taken[0]!r} already")
@@ -120,7 +120,7 @@ class _Player:
         """Take every step of every execution; returns how many lines came out."""
         with self.engine.backend.writing() as tx:
             for hashed, text in self.exported.definitions.items():
-                tx.embed(hashed, text)
+                tx.metadata.embed(hashed, text)
         while any(self.steps.values()):
             left = [one for one, steps in self.steps.items() if steps]
             ready = [one for one in left if all(self.ready(one, step) for step in self.turn(one))]
@@ -151,7 +151,7 @@ class _Player:
         if sender is None or sender not in self.exported.executions:
             return True
         with self.engine.backend.reading() as view:
-            inbox = view.inbox(workflow_id)
+            inbox = view.inbox.events(workflow_id)
         return any(event.event_id == step.cause["id"] and event.due_at <= step.clock for event in inbox)
 
     def awaits(self, workflow_id: str) -> bool:
@@ -159,7 +159,7 @@ class _Player:
         if self.last_read[workflow_id] <= self.done[workflow_id]:
             return False
         with self.engine.backend.reading() as view:
-            inbox = view.inbox(workflow_id)
+            inbox = view.inbox.events(workflow_id)
         return any(self.is_to_come(workflow_id, event) for event in inbox)
 
     def answer(self, workflow_id: str, step: ReplayStep) -> bool:
@@ -170,7 +170,7 @@ class _Player:
         self.clock.set(step.clock)
         self.registry.used, self.record.admissions = (), ()
         with self.engine.backend.reading() as view:
-            due = [event for event in view.inbox(sender) if not event.held and event.due_at <= step.clock]
+            due = [event for event in view.inbox.events(sender) if not event.held and event.due_at <= step.clock]
         for event in due:
             others = event.sender in self.exported.executions and event.sender != sender
             self.record.events = [event]
@@ -257,7 +257,7 @@ class _Player:
         if not let_in:
             return
         with self.engine.backend.reading() as view:
-            due = [event for event in view.inbox(workflow_id) if event.kind is EventKind.ADMISSION and not event.held]
+            due = [event for event in view.inbox.events(workflow_id) if event.kind is EventKind.ADMISSION and not event.held]
         found = [event for event in due if event.due_at <= turn[0].at and (event.ref or "") in let_in]
         if found:
             clock = self.clock.now()
@@ -282,7 +282,7 @@ class _Player:
         lines = [line for step in turn for line in step.lines]
         found = []
         with self.engine.backend.reading() as view:
-            due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
+            due = [event for event in view.inbox.events(workflow_id) if not event.held and event.due_at <= self.clock.now()]
         for event in due:
             if event.sender != workflow_id:
                 # One that led to no line was void when it was read. It must not be read when it no longer is.
@@ -308,7 +308,7 @@ class _Player:
         self.record.admissions = ()
         for _ in range(_TURNS):
             with self.engine.backend.reading() as view:
-                due = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= self.clock.now()]
+                due = [event for event in view.inbox.events(workflow_id) if not event.held and event.due_at <= self.clock.now()]
             left = [event for event in due if event.sender == workflow_id and event.kind is EventKind.CONTINUE]
             self.record.events = left
             if not left or self.records(workflow_id):
@@ -318,7 +318,7 @@ class _Player:
     def records(self, workflow_id: str) -> bool:
         """Whether a turn over the chosen events has a line: then they were read with those that the next step records."""
         with self.engine.backend.reading() as view:
-            row = view.workflow(workflow_id)
+            row = view.executions.workflow(workflow_id)
             return row is not None and bool(self.turns.decider.decide(self.turns.decider.prepare(view, row, ())).history)
 
     def pass_while_paused(self, workflow_id: str, until: int) -> None:
@@ -326,7 +326,7 @@ class _Player:
         self.record.admissions = ()
         while True:
             with self.engine.backend.reading() as view:
-                inbox = [event for event in view.inbox(workflow_id) if not event.held and event.due_at <= until]
+                inbox = [event for event in view.inbox.events(workflow_id) if not event.held and event.due_at <= until]
             due = [event for event in inbox if event.sender == workflow_id and event.kind not in _UNPAUSED]
             if not due:
                 return
@@ -340,7 +340,7 @@ class _Player:
     def row(self, workflow_id: str) -> Workflow | None:
         """An execution's row, if it has begun."""
         with self.engine.backend.reading() as view:
-            return view.workflow(workflow_id)
+            return view.executions.workflow(workflow_id)
 
     def compare(self, workflow_id: str) -> None:
         """Compare the lines that came out since the last time; raises ReplayDiverged."""
@@ -383,9 +383,9 @@ class _Player:
         self.discard_void()
         self.restore_limits()
         with self.engine.backend.writing() as tx:
-            stale_holders = {event.workflow_id for event in tx.upcoming_events(_TURNS)} - set(known)
+            stale_holders = {event.workflow_id for event in tx.inbox.upcoming_events(_TURNS)} - set(known)
             for workflow_id in stale_holders:
-                tx.remove(workflow_id)
+                tx.executions.remove(workflow_id)
 
     def restore_limits(self) -> None:
         """Count what is left with a slot, and have what waits look at once: the execution before it is not in the document."""
@@ -402,10 +402,10 @@ class _Player:
             limit = Limit(key=key, in_use=held, reserved=reserved, alarm=alarm[0], alarm_at=alarm[1])
             change = LimitChange(limit=limit, put=tuple(member for _, member in found))
             with self.engine.backend.writing() as tx:
-                row = tx.workflow(found[0][0].workflow_id) or found[0][0]
-                tx.apply(Decision(workflow=row, limits=(change,)))
+                row = tx.executions.workflow(found[0][0].workflow_id) or found[0][0]
+                tx.decisions.apply(Decision(workflow=row, limits=(change,)))
                 if line:
-                    tx.post([window_event(line[0][1], key, now)])
+                    tx.inbox.post([window_event(line[0][1], key, now)])
 
     def members(self, workflow_id: str) -> Iterator[tuple[Workflow, Member]]:
         """What of an execution has a slot, or waits for one."""
@@ -437,11 +437,11 @@ class _Player:
         """Take events between executions that are due and led to nothing out of their inboxes."""
         for workflow_id in self.exported.executions:
             with self.engine.backend.writing() as tx:
-                row = tx.workflow(workflow_id)
-                inbox = [event for event in tx.inbox(workflow_id) if event.due_at <= self.clock.now()]
+                row = tx.executions.workflow(workflow_id)
+                inbox = [event for event in tx.inbox.events(workflow_id) if event.due_at <= self.clock.now()]
                 void = tuple(event.event_id for event in inbox if event.sender != workflow_id and not event.held)
                 if row is not None and void:
-                    tx.apply(Decision(workflow=row, consumed=void))
+                    tx.decisions.apply(Decision(workflow=row, consumed=void))
 
 
 def _slots(lines: Sequence[HistoryEvent]) -> list[Any]:

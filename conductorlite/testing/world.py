@@ -272,14 +272,14 @@ class World:
         if not self._local:
             return {}
         with machine.engine.backend.reading() as view:
-            rows = [view.workflow(one) for one in view.workflow_ids(None, "", _MANY)]
+            rows = [view.executions.workflow(one) for one in view.executions.workflow_ids(None, "", _MANY)]
         return {row.workflow_id: row.fence for row in rows if row is not None and row.owner != machine.engine.config.owner}
 
     def _queues(self, engine: Engine) -> list[tuple[str | None, str]]:
         """Domains and types of tasks that are offered to any worker, or will be when one polls for them."""
         with engine.backend.reading() as view:
-            unpolled = {lane for limit in view.limits("", 1_000) for lane in limit.unpolled}
-            names = sorted({name.rpartition("/")[2] for name in {*view.queue_sizes(), *unpolled}})
+            unpolled = {lane for limit in view.limits.page("", 1_000) for lane in limit.unpolled}
+            names = sorted({name.rpartition("/")[2] for name in {*view.queue.queue_sizes(), *unpolled}})
         return [(domain or None, kind) for domain, _, kind in (name.rpartition(":") for name in names)]
 
     def _poll(self, machine: _Machine, a: int, b: int) -> None:
@@ -332,8 +332,8 @@ class World:
             return
         with machine.backend.inner.reading() as view:
             for task, answer in zip(held, answers, strict=True):
-                row = None if isinstance(answer, ConductorliteError) else view.task_by_id(task.task_id)
-                kept = any(event.kind is EventKind.REPORT for event in view.inbox(task.workflow_id))  # the lock is another's
+                row = None if isinstance(answer, ConductorliteError) else view.executions.task_by_id(task.task_id)
+                kept = any(event.kind is EventKind.REPORT for event in view.inbox.events(task.workflow_id))  # the lock is another's
                 if row is not None and not (row.status.terminal or row.lease != task.lease or kept):
                     self._seen.append(f"a report on {row.ref} of {row.workflow_id} was acknowledged, and it is {row.status}")
 
@@ -379,7 +379,7 @@ class World:
         """A task that has not been scheduled, or has, and then that is refused."""
         if one := self._any(machine, a):
             with machine.engine.backend.reading() as view:
-                row = view.workflow(one)
+                row = view.executions.workflow(one)
                 refs = [] if row is None else sorted(machine.engine.core.turns.lookups.plans.plan(view, row).nodes)
             if refs:
                 self._ask(machine, lambda engine: engine.skip_task(one, refs[b % len(refs)]))
@@ -404,7 +404,9 @@ class World:
         engine = self._machines[0].engine
         found = [*self._seen, *(str(finding) for finding in engine.admin.check())]
         with engine.backend.reading() as view:
-            stored = [row for one in view.workflow_ids(None, "", _MANY) if (row := view.workflow(one)) is not None]
+            stored = [
+                row for one in view.executions.workflow_ids(None, "", _MANY) if (row := view.executions.workflow(one)) is not None
+            ]
         for number, machine in enumerate(self._machines):
             found += [f"engine {number + 1}: {wrong}" for wrong in machine.waiting.shown_otherwise(stored)]
         for workflow_id in engine.admin.workflow_ids():
@@ -470,15 +472,15 @@ class World:
         """What has not come to its end although nothing hinders it, or None."""
         engine = self._machines[0].engine
         with engine.backend.reading() as view:
-            due = [event for event in view.upcoming_events(20) if event.due_at <= engine.clock.now()]
+            due = [event for event in view.inbox.upcoming_events(20) if event.due_at <= engine.clock.now()]
         if due:
             return f"{due[0].event_id} of {due[0].workflow_id} is due, and no turn takes it"
         open_ones = [one for one in engine.admin.workflow_ids() if not engine.status(one).terminal]
         if open_ones:
             return f"{open_ones[0]} cannot end: {engine.explain(open_ones[0])}"
         with engine.backend.reading() as view:
-            held = [limit.key for limit in view.limits("", 1_000) if limit.in_use or limit.reserved]
-            left = view.queue_sizes()
+            held = [limit.key for limit in view.limits.page("", 1_000) if limit.in_use or limit.reserved]
+            left = view.queue.queue_sizes()
         if held:
             return f"slots of {held} are held by nobody"
         return f"messages are left: {dict(left)}" if any(left.values()) else None

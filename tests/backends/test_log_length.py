@@ -31,7 +31,7 @@ def posted(backend: SQLiteBackend, numbers: range) -> list[int]:
     sizes = []
     for number in numbers:
         with backend.writing() as tx:
-            tx.post([event(f"e{number}", number, "w")])
+            tx.inbox.post([event(f"e{number}", number, "w")])
         sizes.append(log_of(backend).stat().st_size)
     return sizes
 
@@ -39,7 +39,7 @@ def posted(backend: SQLiteBackend, numbers: range) -> list[int]:
 def found(backend: SQLiteBackend) -> Sequence[Event]:
     """What is in the inbox."""
     with backend.reading() as view:
-        return view.inbox("w")
+        return view.inbox.events("w")
 
 
 def lengths(sizes: list[int]) -> int:

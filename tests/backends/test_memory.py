@@ -23,12 +23,12 @@ class TestMemory(BackendConformance):
         backend, read = MemoryBackend(), MemoryBackend()
         for store in (backend, read):
             with store.writing() as tx:
-                tx.put_task_def("t", "{}")
+                tx.metadata.put_task_def("t", "{}")
         backend.close()
-        assert not backend._store.task_defs
+        assert not backend._store.metadata.task_defs
         with read.reading() as view:
             read.close()
-            assert view.task_def("t") == "{}"
+            assert view.metadata.task_def("t") == "{}"
 
     @pytest.mark.slow
     def test_agrees_with_the_memory_backend(self) -> None:

@@ -31,8 +31,8 @@ def test_removal_keeps_events_to_others() -> None:
     backend = MemoryBackend(relay=True)
     outgoing = Outgoing(put=(message(),), posted=(event("hello", 1, "v"),))
     with backend.writing() as tx:
-        tx.apply(Decision(workflow=workflow(), created=True, outgoing=outgoing))
-        tx.remove("w")
-        tx.deliver(tx.outbox(9))
-        assert not tx.messages(9)
-        assert [posted.event_id for posted in tx.inbox("v")] == ["hello"]
+        tx.decisions.apply(Decision(workflow=workflow(), created=True, outgoing=outgoing))
+        tx.executions.remove("w")
+        tx.outbox.deliver(tx.outbox.items(9))
+        assert not tx.queue.messages(9)
+        assert [posted.event_id for posted in tx.inbox.events("v")] == ["hello"]

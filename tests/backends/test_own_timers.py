@@ -54,35 +54,40 @@ def carry_out(tx: WritingTransaction, change: tuple) -> None:
     """One change of a store."""
     match change:
         case ("turn", str(one), list(put), int(few), bool(consumes)):
-            row = tx.workflow(one)
-            there = [found.event_id for found in tx.inbox(one)]
+            row = tx.executions.workflow(one)
+            there = [found.event_id for found in tx.inbox.events(one)]
             new = {found.event_id: found for found in put}
             gone = tuple(found for found in there[:few] if found not in new)
             parts = {"consumed": gone} if consumes else {"cancelled": (*gone, "POLL_TIMEOUT:nowhere")}
             unknown = row is None
-            tx.apply(Decision(workflow=workflow(one) if row is None else row, created=unknown, timers=tuple(new.values()), **parts))
+            tx.decisions.apply(
+                Decision(workflow=workflow(one) if row is None else row, created=unknown, timers=tuple(new.values()), **parts)
+            )
         case ("park", one):
-            tx.park(one, 3, "why")
+            tx.executions.park(one, 3, "why")
         case ("release", one):
-            tx.release(one, 7)
+            tx.executions.release(one, 7)
         case ("post", one):
-            tx.post([event("CHILD_ENDED:x", 4, one, sender="w7", kind=EventKind.CHILD_ENDED)])
+            tx.inbox.post([event("CHILD_ENDED:x", 4, one, sender="w7", kind=EventKind.CHILD_ENDED)])
         case ("remove", one):
-            tx.remove(one)
+            tx.executions.remove(one)
         case ("own", old, new):
-            tx.change_owner(old, new, "", 9)
-            tx.change_owner_of_the_rest(old, new)
+            tx.owners.change_owner(old, new, "", 9)
+            tx.owners.change_owner_of_the_rest(old, new)
 
 
 def told(view: ReadingTransaction) -> Iterator[object]:
     """All that is asked about events."""
     for one in IDS:
-        yield from (view.inbox(one), *(view.due_events(one, now, limit) for now in (5, 105, 9_999) for limit in (1, 3, 99)))
+        yield from (
+            view.inbox.events(one),
+            *(view.inbox.due_events(one, now, limit) for now in (5, 105, 9_999) for limit in (1, 3, 99)),
+        )
     for owner in ("", "a"):
-        yield from (view.next_event(owner), view.next_event_at(owner))
-        yield from (view.due_workflows(now, limit, owner) for now in (0, 5, 105, 9_999) for limit in (1, 2, 9))
-        yield from (view.upcoming_events(limit, owner) for limit in (1, 2, 99))
-    yield from (view.next_event_at(), view.upcoming_events(3), view.owners(), dump(view)["schedules"])
+        yield from (view.inbox.next_event(owner), view.inbox.next_event_at(owner))
+        yield from (view.inbox.due_workflows(now, limit, owner) for now in (0, 5, 105, 9_999) for limit in (1, 2, 9))
+        yield from (view.inbox.upcoming_events(limit, owner) for limit in (1, 2, 99))
+    yield from (view.inbox.next_event_at(), view.inbox.upcoming_events(3), view.owners.rows(), dump(view)["schedules"])
     yield {name: (size.rows if name == "events" else 0) for name, size in view.sizes().kinds.items()}
 
 
@@ -130,38 +135,44 @@ def test_a_timer_for_another_takes_no_row(backend: SQLiteBackend) -> None:
         with backend.writing() as tx:
             now = attrs.evolve(row, fence=row.fence + n)
             gone = ("POLL_TIMEOUT:a",) if n == 0 else ()
-            tx.apply(Decision(workflow=now, cancelled=gone, timers=(timer("w", EventKind.RESPONSE_TIMEOUT, "a", due),)))
+            tx.decisions.apply(Decision(workflow=now, cancelled=gone, timers=(timer("w", EventKind.RESPONSE_TIMEOUT, "a", due),)))
         assert counts.statements == 4
         assert row_of(backend)[0] == alarm
     with backend.reading() as view:
-        assert [(found.event_id, found.due_at) for found in view.inbox("w")] == [("RESPONSE_TIMEOUT:a", 9_100)]
+        assert [(found.event_id, found.due_at) for found in view.inbox.events("w")] == [("RESPONSE_TIMEOUT:a", 9_100)]
 
 
 def test_an_alarm_that_is_early_wakes_nobody(backend: SQLiteBackend) -> None:
     """Nothing is due, and nothing comes next, before the timer itself."""
     row = started(backend, timers=(timer("w", EventKind.WAIT_ENDS, "a", 9_000),))
     with backend.writing() as tx:
-        tx.apply(Decision(workflow=row, timers=(timer("w", EventKind.WAIT_ENDS, "a", 9_200),)))
+        tx.decisions.apply(Decision(workflow=row, timers=(timer("w", EventKind.WAIT_ENDS, "a", 9_200),)))
     assert row_of(backend)[0] == 9_000
     with backend.reading() as view:
-        assert (view.due_workflows(9_199, 1), view.due_events("w", 9_199, 1), view.next_event_at()) == ([], [], 9_200)
-        assert view.due_workflows(9_200, 1) == ["w"]
+        assert (view.inbox.due_workflows(9_199, 1), view.inbox.due_events("w", 9_199, 1), view.inbox.next_event_at()) == (
+            [],
+            [],
+            9_200,
+        )
+        assert view.inbox.due_workflows(9_200, 1) == ["w"]
 
 
 def test_what_is_known_is_compared(backend: SQLiteBackend) -> None:
     """What was known of a turn that was undone is not written by the next one."""
     row = started(backend)
     block = backend.writing()
-    block.__enter__().apply(Decision(workflow=row, timers=(timer("w", EventKind.WAIT_ENDS, "undone", 9_000),)))
+    block.__enter__().decisions.apply(Decision(workflow=row, timers=(timer("w", EventKind.WAIT_ENDS, "undone", 9_000),)))
     block.__exit__(KeyError, KeyError(), None)
     with backend.writing() as tx:
-        tx.apply(Decision(workflow=row))
+        tx.decisions.apply(Decision(workflow=row))
     with backend.writing() as tx:
-        tx.apply(Decision(workflow=attrs.evolve(row, fence=row.fence + 1), timers=(timer("w", EventKind.WAIT_ENDS, "a", 9_000),)))
+        tx.decisions.apply(
+            Decision(workflow=attrs.evolve(row, fence=row.fence + 1), timers=(timer("w", EventKind.WAIT_ENDS, "a", 9_000),))
+        )
         with pytest.raises(FencedOut):
-            tx.apply(Decision(workflow=row))
+            tx.decisions.apply(Decision(workflow=row))
     with backend.reading() as view:
-        assert [found.event_id for found in view.inbox("w")] == ["WAIT_ENDS:a"]
+        assert [found.event_id for found in view.inbox.events("w")] == ["WAIT_ENDS:a"]
 
 
 @pytest.mark.parametrize("cell", ["", "[", "{}", "[1]", '[["P",1,1,1,"a",0]]', '[["X",1,1,1,"a",0,0]]', '[["P","1",1,1,"a",0,0]]',
@@ -173,6 +184,6 @@ def test_a_damaged_cell_is_said_to_be_one(backend: SQLiteBackend, cell: str) -> 
     backend._writer.execute("UPDATE workflows SET timers = ?", (cell,))
     with backend.reading() as view:
         with pytest.raises(StorageCorrupt):
-            view.inbox("w")
+            view.inbox.events("w")
         with pytest.raises(StorageCorrupt):
-            view.next_event_at()
+            view.inbox.next_event_at()

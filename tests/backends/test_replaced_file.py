@@ -357,19 +357,19 @@ def test_another_thread_opens_no_view_of_the_new_file(path: Path) -> None:
     """A view is read on a connection that is opened by the path while another thread writes: never on another file's."""
     backend = SQLiteBackend(path)
     with backend.writing() as tx:
-        tx.post([event("first")])
+        tx.inbox.post([event("first")])
     raised: list[BaseException] = []
 
     def read() -> None:
         try:
             with backend.reading() as view:
-                view.inbox("w")
+                view.inbox.events("w")
         except BaseException as error:
             raised.append(error)
 
     def write_and_let_another_read() -> None:
         with backend.writing() as tx:
-            tx.post([event("second")])
+            tx.inbox.post([event("second")])
             replace_by_another_store(path)
             thread = threading.Thread(target=read)
             thread.start()
@@ -389,14 +389,14 @@ def test_a_connection_that_is_opened_again(path: Path) -> None:
 
     def interrupted() -> None:
         with backend.writing() as tx:
-            tx.post([event("first")])
+            tx.inbox.post([event("first")])
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert backend._writer is None
     with backend.writing() as tx:  # opened again, with a log that is another file now
-        tx.post([event("second")])
+        tx.inbox.post([event("second")])
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     replace_by_another_store(path)

@@ -47,7 +47,7 @@ def test_nothing_of_the_queue_store_is_held_during_a_transaction() -> None:
 
     def write() -> None:
         with world.queue.writing() as tx:
-            tx.note_driven("other", seen["writes"], seen["writes"])
+            tx.owners.note_driven("other", seen["writes"], seen["writes"])
         seen["writes"] += 1
 
     with world.engine() as engine:
@@ -64,7 +64,7 @@ def test_nothing_of_the_queue_store_is_held_during_a_transaction() -> None:
 def parked(engine: Engine) -> None:
     """Park the execution, as after three broken turns."""
     with engine.backend.writing() as tx:
-        tx.park("w", 3, "on purpose")
+        tx.executions.park("w", 3, "on purpose")
 
 
 def looked(engine: Engine) -> None:

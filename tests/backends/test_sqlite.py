@@ -46,7 +46,7 @@ def busy_writer(backend: SQLiteBackend) -> Iterator[None]:
 
     def write() -> None:
         with backend.writing() as tx:
-            tx.post([event()])
+            tx.inbox.post([event()])
             inside.set()
             leave.wait(10)
 
@@ -63,9 +63,9 @@ def busy_writer(backend: SQLiteBackend) -> Iterator[None]:
 def test_reading_never_waits_for_a_writer(backend: SQLiteBackend) -> None:
     """While another thread writes, a view opens at once, sees the last commit, and holds none of the writer's locks."""
     with busy_writer(backend), backend.reading() as view:
-        assert view.inbox("w") == []
+        assert view.inbox.events("w") == []
     with backend.reading() as view:
-        assert len(view.inbox("w")) == 1
+        assert len(view.inbox.events("w")) == 1
 
 
 def test_writing_waits_no_longer_than_the_timeout(backend: SQLiteBackend) -> None:
@@ -76,7 +76,7 @@ def test_writing_waits_no_longer_than_the_timeout(backend: SQLiteBackend) -> Non
             with pytest.raises(StorageBusy, match=r"store\.db"), store.writing():
                 pass
     with other.writing() as tx:
-        assert len(tx.inbox("w")) == 1
+        assert len(tx.inbox.events("w")) == 1
     other.close()
 
 
@@ -89,10 +89,10 @@ def test_no_update_is_lost_between_backends(tmp_path: Path) -> None:
         done = 0
         while done < 50:
             with backend.reading() as view:
-                row = view.workflow("w")
+                row = view.executions.workflow("w")
             assert row is not None
             with suppress(FencedOut), backend.writing() as tx:
-                tx.apply(Decision(workflow=attrs.evolve(row, sequence=row.sequence + 1)))
+                tx.decisions.apply(Decision(workflow=attrs.evolve(row, sequence=row.sequence + 1)))
                 done += 1
 
     threads = [threading.Thread(target=climb, args=(backend,)) for backend in (first, second)]
@@ -101,7 +101,7 @@ def test_no_update_is_lost_between_backends(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     with first.reading() as view:
-        found = view.workflow("w")
+        found = view.executions.workflow("w")
     assert found is not None
     assert (found.sequence, found.fence) == (100, 101)
     first.close()
@@ -113,7 +113,7 @@ def test_rows_survive_reopening(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = SQLiteBackend(path)
     with store.writing() as tx:
-        tx.apply(
+        tx.decisions.apply(
             Decision(
                 workflow=workflow(input=large()),
                 created=True,
@@ -157,16 +157,16 @@ def test_every_line_of_a_journal_is_kept(tmp_path: Path, seed: int) -> None:
             after = attrs.evolve(row, history_seq=lines[-1].n, status=status)
             decisions.append(Decision(workflow=after, history=tuple(lines)))
         with store.writing() as tx:
-            stored = tx.apply_some(decisions) if drawn.randrange(2) else ()
+            stored = tx.decisions.apply_some(decisions) if drawn.randrange(2) else ()
             for decision in decisions:
                 if decision.workflow.workflow_id not in stored:
-                    tx.apply(decision)
+                    tx.decisions.apply(decision)
         if not drawn.randrange(6):
             store.close()
             store = SQLiteBackend(path, synchronous="NORMAL")
         with store.reading() as view:
-            assert {name: [*view.history(name)] for name in rows} == written
-            rows = {name: row for name in rows if (row := view.workflow(name)) is not None}
+            assert {name: [*view.history.lines(name)] for name in rows} == written
+            rows = {name: row for name in rows if (row := view.executions.workflow(name)) is not None}
     store.close()
 
 
@@ -175,10 +175,10 @@ def test_data_version_shows_the_commits_of_others(backend: SQLiteBackend) -> Non
     other = SQLiteBackend(backend.path)
     before = backend.data_version()
     with backend.writing() as tx:
-        tx.post([event()])
+        tx.inbox.post([event()])
     assert backend.data_version() == before
     with other.writing() as tx:
-        tx.post([event()])
+        tx.inbox.post([event()])
     assert backend.data_version() != before
     backend.checkpoint()
     other.close()
@@ -191,7 +191,7 @@ def test_the_number_of_a_connection_that_is_thrown_away_does_not_come_again(back
         for _ in range(3):
             seen.append(backend.data_version())
             with other.writing() as tx:
-                tx.post([event()])
+                tx.inbox.post([event()])
         opened = backend._writer
         with suppress(StorageBusy), backend.writing():
             raise StorageBusy("a write that failed")
@@ -206,7 +206,7 @@ def test_views_return_their_connections(backend: SQLiteBackend) -> None:
     with busy_writer(backend):
         for _ in range(20):
             with backend.reading() as view:
-                view.inbox("w")
+                view.inbox.events("w")
     assert len(backend._idle) == 1
     backend.close()
     assert backend._idle == []

@@ -86,7 +86,7 @@ def test_rows_are_bound_without_none(backend: SQLiteBackend) -> None:
     assert None not in workflow_row(row, NULL)
     assert None not in task_row(one, NULL)
     with backend.writing() as tx:
-        tx.apply(first("w"))
+        tx.decisions.apply(first("w"))
     columns = "reason, parked, ended_at, correlation_id, parent_workflow_id, rest"
     assert backend._writer.execute(f"SELECT {columns} FROM workflows").fetchone() == (None,) * 6
     columns = "reason, worker_id, ended_at, timeout_at, name, base_ref, rest"
@@ -123,13 +123,13 @@ def test_usual_turn_is_ten_statements_and_one_commit(backend: SQLiteBackend) -> 
     counts = backend.counts
     assert counts is not None
     with backend.writing() as tx:
-        tx.apply(first("w"))
+        tx.decisions.apply(first("w"))
     with backend.reading() as view:
-        row = view.workflow("w")
+        row = view.executions.workflow("w")
     assert row is not None
     counts.reset()
     with backend.writing() as tx:
-        tx.apply(turn(row, 0))
+        tx.decisions.apply(turn(row, 0))
     assert (counts.statements, counts.commits, counts.rows_read) == (10, 1, 1), counts.statements_by_sql
     assert set(counts.statements_by_sql.values()) == {1}
 
@@ -139,18 +139,18 @@ def test_turns_that_share_a_write_cost_as_many_statements_as_one(backend: SQLite
     counts = backend.counts
     assert counts is not None
     with backend.writing() as tx:
-        tx.apply_all([first(f"w{number}") for number in range(50)])
+        tx.decisions.apply_all([first(f"w{number}") for number in range(50)])
     with backend.reading() as view:
-        rows = [row for number in range(50) if (row := view.workflow(f"w{number}")) is not None]
+        rows = [row for number in range(50) if (row := view.executions.workflow(f"w{number}")) is not None]
     usual = [attrs.evolve(turn(row, 0), consumed=(), timers=()) for row in rows]
     counts.reset()
     with backend.writing() as tx:
-        assert len(tx.apply_some(usual)) == 50
+        assert len(tx.decisions.apply_some(usual)) == 50
     assert (counts.statements, counts.commits) == (10, 1), counts.statements_by_sql
     with backend.writing() as tx:
-        assert not tx.apply_some(usual)
+        assert not tx.decisions.apply_some(usual)
         with pytest.raises(FencedOut):
-            tx.apply(usual[0])
+            tx.decisions.apply(usual[0])
 
 
 def test_wide_turn_costs_no_more_statements(backend: SQLiteBackend) -> None:
@@ -167,7 +167,7 @@ def test_wide_turn_costs_no_more_statements(backend: SQLiteBackend) -> None:
         outgoing=Outgoing(put=tuple(message(f"t{n}") for n in range(1000))),
     )
     with backend.writing() as tx:
-        tx.apply(wide)
+        tx.decisions.apply(wide)
     assert counts.statements == 8
 
 
@@ -179,9 +179,9 @@ def test_shared_commit_pays_one_savepoint_per_further_turn(backend: SQLiteBacken
     counts.reset()
     with backend.writing() as tx:
         for row in rows:
-            tx.apply(Decision(workflow=row))
+            tx.decisions.apply(Decision(workflow=row))
         with pytest.raises(FencedOut):
-            tx.apply(Decision(workflow=rows[0]))
+            tx.decisions.apply(Decision(workflow=rows[0]))
     assert counts.statements == 3 + 3 + 2 * 2 + (
         1 + 2 + 1 + 2
     )  # the late one tries with and without a change of status, and looks what there is
@@ -195,7 +195,7 @@ def test_fenced_out_turn_undoes_nothing(backend: SQLiteBackend) -> None:
     assert counts is not None
     counts.reset()
     with backend.writing() as tx, pytest.raises(FencedOut):
-        tx.apply(Decision(workflow=attrs.evolve(row, fence=0), inserted=(task(),)))
+        tx.decisions.apply(Decision(workflow=attrs.evolve(row, fence=0), inserted=(task(),)))
     assert counts.statements == 6
 
 
@@ -206,9 +206,9 @@ def test_snapshot_is_read_in_few_statements(backend: SQLiteBackend) -> None:
     started(backend, inserted=tuple(task(f"t{n}") for n in range(50)))
     counts.reset()
     with backend.reading() as view:
-        view.workflow("w")
-        view.due_events("w", 5, 100)
-        view.tasks("w", {f"t{n}" for n in range(40)} | {"nobody"})
+        view.executions.workflow("w")
+        view.inbox.due_events("w", 5, 100)
+        view.executions.tasks("w", {f"t{n}" for n in range(40)} | {"nobody"})
     assert (counts.statements, counts.rows_read) == (6, 41)
 
 
@@ -232,42 +232,42 @@ def steps_of(connection: sqlite3.Connection, work: Callable[[], object]) -> int:
 def every_operation(backend: SQLiteBackend) -> dict[str, int]:
     """Machine steps of each operation of a turn and of the driver, on one execution among those parked."""
     with backend.writing() as tx:
-        tx.apply(first("w"))
-        tx.record_polls([PollData(queue_name="charge")])
-        row = tx.workflow("w")
+        tx.decisions.apply(first("w"))
+        tx.poll_data.record_polls([PollData(queue_name="charge")])
+        row = tx.executions.workflow("w")
         assert row is not None
         done = attrs.evolve(row, fence=row.fence + 1, status=WorkflowStatus.COMPLETED)
         queues = ["charge", "other"]
         completed = ExecutionFilter(name="order", status=WorkflowStatus.COMPLETED)
         work: dict[str, Callable[[], object]] = {
-            "apply": lambda: tx.apply(turn(row, 0)),
-            "apply a change of status": lambda: tx.apply(Decision(workflow=done)),
-            "post": lambda: tx.post([event("report 1", 3), event("timeout 1", 3)]),
-            "workflow": lambda: tx.workflow("w"),
-            "tasks": lambda: tx.tasks("w", {"t0", "t1", "t9"}),
-            "live": lambda: tx.live("w"),
-            "failed": lambda: tx.failed("w"),
-            "latest": lambda: tx.latest("w", {"t0", "x"}),
-            "due events": lambda: tx.due_events("w", 5, 100),
-            "due workflows": lambda: tx.due_workflows(5, 10),
-            "next event": tx.next_event_at,
-            "upcoming": lambda: tx.upcoming_events(1),
-            "offered": lambda: tx.offered("charge", 5, 2),
-            "next message": lambda: tx.next_message_at(queues),
-            "task by id": lambda: tx.task_by_id(task_id("t1")),
-            "listed": lambda: tx.executions(ExecutionFilter(), None, 2),
-            "listed by name": lambda: tx.executions(ExecutionFilter(name="order"), None, 2),
-            "listed by name and status": lambda: tx.executions(completed, None, 2),
-            "listed by status": lambda: tx.executions(ExecutionFilter(status=WorkflowStatus.COMPLETED), None, 2),
-            "listed by correlation id": lambda: tx.executions(ExecutionFilter(correlation_id="c", name="order"), None, 2),
-            "listed by parent": lambda: tx.executions(ExecutionFilter(parent_workflow_id="p"), None, 2),
-            "key holder": lambda: tx.key_holder("order", "k"),
-            "record a poll": lambda: tx.record_polls([PollData(queue_name="charge", last_poll_time=1)]),
-            "polls": lambda: tx.poll_data("charge"),
-            "ids": lambda: tx.workflow_ids(None, "", 5),
-            "park": lambda: tx.park("w", 3, "why"),
-            "release": lambda: tx.release("w", 4),
-            "remove": lambda: tx.remove("w"),
+            "apply": lambda: tx.decisions.apply(turn(row, 0)),
+            "apply a change of status": lambda: tx.decisions.apply(Decision(workflow=done)),
+            "post": lambda: tx.inbox.post([event("report 1", 3), event("timeout 1", 3)]),
+            "workflow": lambda: tx.executions.workflow("w"),
+            "tasks": lambda: tx.executions.tasks("w", {"t0", "t1", "t9"}),
+            "live": lambda: tx.executions.live("w"),
+            "failed": lambda: tx.executions.failed("w"),
+            "latest": lambda: tx.executions.latest("w", {"t0", "x"}),
+            "due events": lambda: tx.inbox.due_events("w", 5, 100),
+            "due workflows": lambda: tx.inbox.due_workflows(5, 10),
+            "next event": tx.inbox.next_event_at,
+            "upcoming": lambda: tx.inbox.upcoming_events(1),
+            "offered": lambda: tx.queue.offered("charge", 5, 2),
+            "next message": lambda: tx.queue.next_message_at(queues),
+            "task by id": lambda: tx.executions.task_by_id(task_id("t1")),
+            "listed": lambda: tx.executions.page(ExecutionFilter(), None, 2),
+            "listed by name": lambda: tx.executions.page(ExecutionFilter(name="order"), None, 2),
+            "listed by name and status": lambda: tx.executions.page(completed, None, 2),
+            "listed by status": lambda: tx.executions.page(ExecutionFilter(status=WorkflowStatus.COMPLETED), None, 2),
+            "listed by correlation id": lambda: tx.executions.page(ExecutionFilter(correlation_id="c", name="order"), None, 2),
+            "listed by parent": lambda: tx.executions.page(ExecutionFilter(parent_workflow_id="p"), None, 2),
+            "key holder": lambda: tx.executions.key_holder("order", "k"),
+            "record a poll": lambda: tx.poll_data.record_polls([PollData(queue_name="charge", last_poll_time=1)]),
+            "polls": lambda: tx.poll_data.polls("charge"),
+            "ids": lambda: tx.executions.workflow_ids(None, "", 5),
+            "park": lambda: tx.executions.park("w", 3, "why"),
+            "release": lambda: tx.executions.release("w", 4),
+            "remove": lambda: tx.executions.remove("w"),
         }
         return {name: steps_of(backend._writer, call) for name, call in work.items()}
 
@@ -281,7 +281,7 @@ def park(backend: SQLiteBackend, count: int, prefix: str) -> None:
 
     with backend.writing() as tx:
         for n in range(count):
-            tx.apply(waiting(f"{prefix}{n:06}"))
+            tx.decisions.apply(waiting(f"{prefix}{n:06}"))
 
 
 def test_no_operation_grows_with_the_store(backend: SQLiteBackend) -> None:
@@ -302,9 +302,9 @@ def test_no_operation_grows_with_its_own_execution(backend: SQLiteBackend) -> No
             decision = turn(attrs.evolve(row, fence=row.fence + n), n)
 
             def work(decision: Decision = decision) -> None:
-                tx.apply(decision)
-                tx.tasks("w", {"t0", "t5"})
-                tx.due_events("w", 5, 100)
+                tx.decisions.apply(decision)
+                tx.executions.tasks("w", {"t0", "t5"})
+                tx.inbox.due_events("w", 5, 100)
 
             costs.append(steps_of(backend._writer, work))
     # Now and then lines of the journal leave the row of the execution: as many of them each time, at the same cost.

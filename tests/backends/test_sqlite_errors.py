@@ -135,7 +135,7 @@ def test_damaged_store(tmp_path: Path) -> None:
         backend = SQLiteBackend(path)
         try:
             with backend.writing() as tx:
-                tx.post([event()])
+                tx.inbox.post([event()])
         finally:
             backend.close()
 
@@ -212,15 +212,15 @@ def test_full_disk_undoes_the_transaction(tmp_path: Path) -> None:
 
     def fill() -> None:
         with backend.writing() as tx:
-            tx.post([event("first")])
-            tx.apply(Decision(workflow=row, texts=tuple(big)))
+            tx.inbox.post([event("first")])
+            tx.decisions.apply(Decision(workflow=row, texts=tuple(big)))
 
     with pytest.raises(StorageFull, match=r"store\.db"):
         fill()
     with backend.reading() as view:
         assert dump(view) == before
     with backend.writing() as tx:
-        tx.post([event("still works")])
+        tx.inbox.post([event("still works")])
     backend.close()
 
 
@@ -231,14 +231,14 @@ def test_swallowed_full_disk_is_not_committed(tmp_path: Path) -> None:
     big = [Payload.of({"n": n, "text": "x" * 50_000}) for n in range(10)]
     try:
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=workflow("v"), created=True))
+            tx.decisions.apply(Decision(workflow=workflow("v"), created=True))
             with pytest.raises(StorageFull):
-                tx.apply(Decision(workflow=row, inserted=(task(),), texts=tuple(big)))
+                tx.decisions.apply(Decision(workflow=row, inserted=(task(),), texts=tuple(big)))
     except StorageError:
         pass  # SQLite undid the whole transaction by itself
     with backend.reading() as view:
-        assert view.workflow("w") == row
-        assert view.attempts("w") == []
+        assert view.executions.workflow("w") == row
+        assert view.executions.attempts("w") == []
     backend.close()
 
 
@@ -256,11 +256,11 @@ def test_values_sqlite_cannot_keep(backend: SQLiteBackend) -> None:
     for spoilt in (task(reason="\ud800"), task(due_at=2**63)):
         with backend.writing() as tx:
             with pytest.raises(InvalidInput):
-                tx.apply(Decision(workflow=row, inserted=(spoilt,)))
-            tx.post([event()])
+                tx.decisions.apply(Decision(workflow=row, inserted=(spoilt,)))
+            tx.inbox.post([event()])
         with backend.reading() as view:
-            assert view.workflow("w") == row
-            assert len(view.inbox("w")) == 1
+            assert view.executions.workflow("w") == row
+            assert len(view.inbox.events("w")) == 1
 
 
 def test_opening_a_store_that_is_being_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,7 +303,7 @@ def test_forked_child_is_refused(backend: SQLiteBackend) -> None:
     child.join()
     assert all("forked" in answer.get() for _ in range(2))
     with backend.writing() as tx:
-        assert tx.workflow("w") is not None
+        assert tx.executions.workflow("w") is not None
 
 
 def test_mark_of_the_application(backend: SQLiteBackend) -> None:

@@ -30,7 +30,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 backend = SQLiteBackend(sys.argv[1], synchronous="NORMAL")
 with backend.writing() as tx:
-    tx.post([Event(workflow_id="w", event_id=f"from {sys.argv[2]}", kind=EventKind.CONTINUE, due_at=0, posted_at=0)])
+    tx.inbox.post([Event(workflow_id="w", event_id=f"from {sys.argv[2]}", kind=EventKind.CONTINUE, due_at=0, posted_at=0)])
 backend.close()
 """
 
@@ -51,7 +51,7 @@ def test_processes_open_a_new_store_at_once(tmp_path: Path) -> None:
     assert [(child.communicate(timeout=60)[1], child.returncode) for child in children] == [("", 0)] * 2
     backend = SQLiteBackend(path)
     with backend.reading() as view:
-        assert len(view.inbox("w")) == 2
+        assert len(view.inbox.events("w")) == 2
     backend.close()
 
 
@@ -100,7 +100,7 @@ def test_opening_again_keeps_the_locks_of_the_first(tmp_path: Path) -> None:
     path, link = tmp_path / "store.db", tmp_path / "link.db"
     first = SQLiteBackend(path)
     with first.writing() as tx:
-        tx.post([event("before")])
+        tx.inbox.post([event("before")])
     link.symlink_to(path)
     for name in (path, link):
         SQLiteBackend(name).close()
@@ -108,7 +108,7 @@ def test_opening_again_keeps_the_locks_of_the_first(tmp_path: Path) -> None:
     assert _in_another_process(path, "SELECT count(*) FROM inbox") == "(1,)\n"
     assert Path(f"{path}-wal").stat().st_ino == log
     with first.writing() as tx:
-        tx.post([event("after")])
+        tx.inbox.post([event("after")])
     assert _in_another_process(path, "SELECT count(*) FROM inbox") == "(2,)\n"
     first.close()
 
@@ -186,14 +186,14 @@ def test_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "store.db"
     old = SQLiteBackend(path)
     with old.writing() as tx:
-        tx.post([event()])
+        tx.inbox.post([event()])
     old.close()
     later = ("later", lambda database: database.execute("CREATE TABLE later (x INTEGER) STRICT"))
     monkeypatch.setattr(migrations, "STEPS", (*migrations.STEPS, later))
     monkeypatch.setattr(schema, "VERSION", schema.VERSION + 1)
     new = SQLiteBackend(path)
     with new.reading() as view:
-        assert len(view.inbox("w")) == 1
+        assert len(view.inbox.events("w")) == 1
     assert new._writer.execute("SELECT count(*) FROM later").fetchone() == (0,)
     assert new._writer.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
     new.close()
@@ -253,7 +253,7 @@ def test_a_file_that_was_compacted_has_an_empty_log(tmp_path: Path) -> None:
     """The space of what was deleted is given back: the log, through which the whole file has gone, is cut as well."""
     backend = SQLiteBackend(tmp_path / "store.db")
     with backend.writing() as tx:
-        tx.post([event(f"{number}", workflow_id=f"w{number}") for number in range(200)])
+        tx.inbox.post([event(f"{number}", workflow_id=f"w{number}") for number in range(200)])
     log = Path(f"{tmp_path / 'store.db'}-wal")
     assert log.stat().st_size > 0
     backend.compact()

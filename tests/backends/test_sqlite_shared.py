@@ -42,7 +42,7 @@ def test_a_file_is_shared_as_long_as_others_write_to_it(tmp_path: Path) -> None:
 
     def write(backend: SQLiteBackend) -> bool:
         with backend.writing() as tx:
-            tx.record_polls([PollData(queue_name=f"t{id(backend)}", last_poll_time=backend.commits())])
+            tx.poll_data.record_polls([PollData(queue_name=f"t{id(backend)}", last_poll_time=backend.commits())])
         return backend.commits() < backend._shared
 
     with closing(one), closing(two):
@@ -60,14 +60,16 @@ def test_of_decisions_that_share_a_write_only_the_late_one_is_left_out(tmp_path:
         rows = [started(one, f"w{number}") for number in range(20)]
         decisions = [Decision(workflow=row, history=(line(1),)) for row in rows]
         with two.writing() as tx:
-            tx.apply(decisions[7])
+            tx.decisions.apply(decisions[7])
         assert one.counts is not None
         one.counts.reset()
         with one.writing() as tx:
-            assert set(tx.apply_some(decisions)) == {row.workflow_id for row in rows} - {"w7"}
+            assert set(tx.decisions.apply_some(decisions)) == {row.workflow_id for row in rows} - {"w7"}
         assert one.counts.statements < 12
         with one.reading() as view:
-            assert [row.fence for row in map(view.workflow, (row.workflow_id for row in rows)) if row is not None] == [2] * 20
+            assert [row.fence for row in map(view.executions.workflow, (row.workflow_id for row in rows)) if row is not None] == [
+                2
+            ] * 20
 
 
 def test_who_is_late_is_said_before_anything_is_applied(tmp_path: Path) -> None:
@@ -77,15 +79,20 @@ def test_who_is_late_is_said_before_anything_is_applied(tmp_path: Path) -> None:
     with closing(one), closing(two):
         rows = [started(one, f"w{number}") for number in range(9)]
         with one.writing() as tx:
-            assert not tx.fenced({row.workflow_id: row.fence for row in rows})
+            assert not tx.decisions.fenced({row.workflow_id: row.fence for row in rows})
         with two.writing() as tx:
-            tx.apply(Decision(workflow=rows[7], history=(line(1),)))
+            tx.decisions.apply(Decision(workflow=rows[7], history=(line(1),)))
         assert one.counts is not None
         with one.writing() as tx:
             one.counts.reset()
-            assert set(tx.fenced({row.workflow_id: row.fence for row in rows})) == {"w7"}
+            assert set(tx.decisions.fenced({row.workflow_id: row.fence for row in rows})) == {"w7"}
             assert one.counts.statements == 1
-            assert len(tx.apply_some([Decision(workflow=row, history=(line(1),)) for row in rows if row.workflow_id != "w7"])) == 8
+            assert (
+                len(
+                    tx.decisions.apply_some([Decision(workflow=row, history=(line(1),)) for row in rows if row.workflow_id != "w7"])
+                )
+                == 8
+            )
             assert one.counts.statements_by_sql["SAVEPOINT decision"] == 1
 
 
@@ -97,7 +104,7 @@ def test_what_is_worked_out_before_the_lock_is_compared_in_it(tmp_path: Path, se
     with closing(one), closing(two):
         for backend in (one, two):
             with backend.writing() as tx:
-                tx.embed(str(id(backend)), "{}")
+                tx.metadata.embed(str(id(backend)), "{}")
         with one.writing():
             assert one._commits < one._shared
         GroupConformance().test_stored_together_is_stored_one_by_one(one, seed)

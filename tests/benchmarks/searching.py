@@ -87,10 +87,10 @@ def filled(folder: Path, count: int, url: str | None = None) -> tuple[Any, float
     store: Any = SQLiteBackend(folder / "searching.db", synchronous="NORMAL") if url is None else opened(url, None)[0]
     began = clock.now()
     with store.writing() as tx:
-        tx.begin_feed(FeedKind.OWN, "of no store")
+        tx.feeds.begin_feed(FeedKind.OWN, "of no store")
     for n in range(0, count, 200):
         with store.writing() as tx:
-            tx.index().put(documents[n : n + 200])
+            tx.feeds.index().put(documents[n : n + 200])
     return store, count * 1000 / max(1, clock.now() - began)
 
 
@@ -105,7 +105,7 @@ def ask(store: Any, rounds: int) -> dict[str, tuple[float, int]]:
             began = perf_counter()
             wanted = asked(WORKFLOWS, query, words, 9_900 if name == "page 100" else 0, 100, sort)
             with store.reading() as view:
-                hits = view.index().workflows(wanted).total_hits
+                hits = view.feeds.index().workflows(wanted).total_hits
             times.append((perf_counter() - began) * 1000)
         found[name] = statistics.median(times), hits
     return found

@@ -65,11 +65,11 @@ def test_check_and_repair_of_the_index(shell: Shell) -> None:
     shell("run", "hello.json", "--id", "h", "--workers", "crew:workers")
     assert shell("check").code == 0
     with Engine(shell.folder / "conductorlite.db") as engine, engine.backend.writing() as tx:
-        assert tx.feed(FeedKind.OWN) is None
+        assert tx.feeds.feed(FeedKind.OWN) is None
     shell("reindex")
     assert shell("check").code == 0
     with Engine(shell.folder / "conductorlite.db") as engine, engine.backend.writing() as tx:
-        index = tx.index()
+        index = tx.feeds.index()
         assert index is not None
         index.remove(["h"])
     for _ in range(2):

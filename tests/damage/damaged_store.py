@@ -85,7 +85,7 @@ def _beside(engine: Engine) -> None:
     engine.register(TaskDef(name="limited", concurrent_exec_limit=3))
     engine.definitions.register_schema(SchemaDef(name="order", version=2, data={"type": "object"}))
     with engine.backend.writing() as tx:
-        tx.note_driven("own", STARTS_AT, STARTS_AT + 5)
+        tx.owners.note_driven("own", STARTS_AT, STARTS_AT + 5)
     engine.settle()
 
 

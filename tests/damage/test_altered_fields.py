@@ -47,7 +47,7 @@ def test_each_field_is_compared_or_listed(kind: type[Any], table: str) -> None:
             begin(engine, VERSION)
             row = engine.core.queries.execution("later")
             with engine.backend.reading() as view:
-                task = next(one for one in view.attempts("later") if one.ref == "a")
+                task = next(one for one in view.executions.attempts("later") if one.ref == "a")
             was = getattr(task if kind is Task else row, field.name)
             for value in others(was):
                 if value == FAR and not field.name.endswith(("_at", "_until")):
@@ -55,9 +55,9 @@ def test_each_field_is_compared_or_listed(kind: type[Any], table: str) -> None:
                 changed = attrs.evolve(task if kind is Task else row, **{field.name: value})
                 written = False
                 with suppress(InvariantBroken), engine.backend.writing() as tx:  # the store knows a row by that field
-                    fence = tx.workflow("later").fence  # type: ignore[union-attr]
+                    fence = tx.executions.workflow("later").fence  # type: ignore[union-attr]
                     decided = attrs.evolve(row if kind is Task else changed, fence=fence)
-                    tx.apply(Decision(workflow=decided, updated=(changed,) if kind is Task else ()))
+                    tx.decisions.apply(Decision(workflow=decided, updated=(changed,) if kind is Task else ()))
                     written = True
                 if written and not engine.admin.check("later"):
                     unseen.append(f"{field.name}: {was!r} is {value!r}")

@@ -144,7 +144,7 @@ def test_a_slot_that_was_given() -> None:
     engine = _engine(_limited(concurrent_exec_limit=1), "w1 w2")
     row = engine.get("w2")
     with engine.backend.reading() as view:
-        (member,) = view.line("task:pay", 1).heads
+        (member,) = view.limits.line("task:pay", 1).heads
     given = Standing(limit=Limit(key="task:pay", in_use=1), member=attrs.evolve(member, state=MemberState.HELD))
     text = str(Explained(facts=Facts(workflow=row, inbox=(), now=T0, standings={row.tasks[0].task_id: given})).explain("a"))
     assert text == f"{ASKS} since just now: it was given a slot of task:pay and has not taken it up: drive the engine."

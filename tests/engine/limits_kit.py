@@ -63,20 +63,20 @@ class _Store:
 
     @classmethod
     def of(cls, view: ReadingTransaction) -> _Store:
-        rows = {each: view.workflow(each) for each in view.workflow_ids(None, "", _MANY)}
+        rows = {each: view.executions.workflow(each) for each in view.executions.workflow_ids(None, "", _MANY)}
         events: dict[str, list[Event]] = defaultdict(list)
-        for item in view.outbox(_MANY):
+        for item in view.outbox.items(_MANY):
             for event in item.outgoing.posted:
                 events[event.workflow_id].append(event)
-        limits = view.limits("", _MANY)
-        members = {limit.key: view.members(limit.key) for limit in limits}
+        limits = view.limits.page("", _MANY)
+        members = {limit.key: view.limits.members(limit.key) for limit in limits}
         for each in {*rows, *events, *(one.workflow_id for found in members.values() for one in found)}:
-            events[each].extend(view.inbox(each))
+            events[each].extend(view.inbox.events(each))
         return cls(
             executions={each: row for each, row in rows.items() if row is not None},
-            tasks={each: view.attempts(each) for each in rows},
+            tasks={each: view.executions.attempts(each) for each in rows},
             events=events,
-            lines={limit.key: view.line(limit.key, _MANY) for limit in limits},
+            lines={limit.key: view.limits.line(limit.key, _MANY) for limit in limits},
             members=members,
         )
 
@@ -88,7 +88,7 @@ def verify(backend: Backend, now: int, *, rounding_ms: int = 0) -> int:
     """
     with backend.reading() as view:
         found = list(broken(view, now, rounding_ms))
-        waiting = sum(len(view.line(limit.key, _MANY).heads) for limit in view.limits("", _MANY))
+        waiting = sum(len(view.limits.line(limit.key, _MANY).heads) for limit in view.limits.page("", _MANY))
     if found:
         raise Broken("\n".join(found))
     return waiting

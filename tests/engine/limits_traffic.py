@@ -290,9 +290,9 @@ class Traffic:
             if not run.status.terminal or run.rate_limited:
                 raise Broken(f"{each} {run.name} is {run.status}, and nothing will move it: {run.tasks}")
         with self.store.reading() as view:
-            for limit in view.limits("", 1_000):
-                if limit.in_use or limit.reserved or view.members(limit.key):
-                    raise Broken(f"nothing is left to do, but {limit} has {view.members(limit.key)}")
+            for limit in view.limits.page("", 1_000):
+                if limit.in_use or limit.reserved or view.limits.members(limit.key):
+                    raise Broken(f"nothing is left to do, but {limit} has {view.limits.members(limit.key)}")
         offered = occupied(self.histories, self._terms_of)
         if not self.exact:
             offered = [one for one in offered if one.name != "mixed"]

@@ -16,8 +16,8 @@ from conductorlite.engine.residents import Quiet, Resident
 from conductorlite.engine.turn_types import Asked, TurnResult
 from conductorlite.model.decisions import Decision, Event
 from conductorlite.model.errors import StorageError
-from conductorlite.store.memory.writes import MemoryWrites
-from conductorlite.store.sqlite.groups import GroupRows, GroupWrites
+from conductorlite.store.memory.decisions import MemoryDecisions
+from conductorlite.store.sqlite.decisions import GroupRows, SQLiteDecisions
 
 Patch = pytest.MonkeyPatch
 
@@ -56,14 +56,14 @@ def others_not_counted(patch: Patch) -> None:
 
 def savepoint_lost(patch: Patch) -> None:
     """Of the turns that share a write the second is answered and not stored."""
-    real, applied = MemoryWrites.apply, Counter[MemoryWrites]()
+    real, applied = MemoryDecisions.apply, Counter[MemoryDecisions]()
 
-    def apply(self: MemoryWrites, decision: Decision) -> None:
+    def apply(self: MemoryDecisions, decision: Decision) -> None:
         applied[self] += 1
         if applied[self] != 2:
             real(self, decision)
 
-    patch.setattr(MemoryWrites, "apply", apply)
+    patch.setattr(MemoryDecisions, "apply", apply)
 
 
 def one_of_a_group_lost(patch: Patch) -> None:
@@ -81,7 +81,7 @@ def one_of_a_group_lost(patch: Patch) -> None:
 
 def group_not_compared(patch: Patch) -> None:
     """Decisions that are written by kind of row are not asked whether each has found its row."""
-    patch.setattr(GroupWrites, "_expect", lambda self, statement, rows: rows and self._executemany(statement, rows))
+    patch.setattr(SQLiteDecisions, "_expect", lambda self, statement, rows: rows and self._session.executemany(statement, rows))
 
 
 def acknowledged_before_the_commit(patch: Patch) -> None:

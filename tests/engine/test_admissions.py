@@ -110,7 +110,7 @@ def test_a_slot_that_is_not_there_lets_nobody_in(bench: Bench, name: str) -> Non
     said = {"key": "task:a", "holder": task.task_id, "number": 0, **VOID[name]}
     about: dict[str, Any] = {"ref": "a", "attempt": task.attempt, "generation": task.generation, "data": Payload.of(said)}
     with bench.engine.backend.writing() as tx:
-        tx.post([Event(workflow_id="w2", event_id="stray", kind=EventKind.GRANTED, due_at=now, posted_at=now, **about)])
+        tx.inbox.post([Event(workflow_id="w2", event_id="stray", kind=EventKind.GRANTED, due_at=now, posted_at=now, **about)])
     bench.healthy()
     assert (bench.task("a").status, bench.workflow.parked, bench.workflow.broken_turns) == (TaskStatus.PENDING, None, 0)
     bench.report(held)

@@ -155,9 +155,9 @@ def test_a_hundred_starts_store_one_definition() -> None:
     bench.engine.register(flow(simple("a")))
     for number in range(100):
         bench.start("flow" if number % 2 else WorkflowDef.from_json(flow(simple("a")).to_json()), {"n": number})
-    assert len(backend._store.definitions) == 1
+    assert len(backend._store.metadata.definitions) == 1
     hashes = {bench.engine.get(workflow_id).definition_hash for workflow_id in bench.engine.admin.workflow_ids()}
-    assert hashes == set(backend._store.definitions)
+    assert hashes == set(backend._store.metadata.definitions)
     assert bench.engine.admin.check() == []
 
 

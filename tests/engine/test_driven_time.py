@@ -153,8 +153,8 @@ def test_an_event_of_an_older_version_counts_by_the_clock(store: Backend) -> Non
     with Engine(kept_open(store), clock=clock) as engine:
         begun(engine, "poll_timeout")
     with store.writing() as tx:
-        timers = [attrs.evolve(event, data=EMPTY) for event in tx.inbox("w")]
-        tx.post(timers)
+        timers = [attrs.evolve(event, data=EMPTY) for event in tx.inbox.events("w")]
+        tx.inbox.post(timers)
     clock.move_to(T0 + 8 * HOUR)
     with Engine(kept_open(store), clock=clock) as engine:
         engine.settle()
@@ -273,7 +273,7 @@ def test_a_driver_that_is_killed_loses_less_than_thirty_seconds(store: Backend) 
     assert onlooker.status("w") is WorkflowStatus.RUNNING
     onlooker.close()
     with store.reading() as view:
-        known = measured(list(view.driven("", 0)), 0, clock.at)
+        known = measured(list(view.owners.driven("", 0)), 0, clock.at)
     assert 970_000 < known <= 1_000_000
     engine.close()
 
@@ -318,7 +318,7 @@ def test_a_clock_that_is_set_back_loses_nothing(store: Backend) -> None:
         engine.settle()
     engine.close()
     with store.reading() as view:
-        assert sum(end - begin for begin, end in view.driven("", 0)) == 30_000
+        assert sum(end - begin for begin, end in view.owners.driven("", 0)) == 30_000
 
 
 def test_a_store_that_cannot_be_written_is_not_waited_for_all_the_time(store: Backend) -> None:
@@ -341,7 +341,7 @@ def test_a_store_that_cannot_be_written_is_not_waited_for_all_the_time(store: Ba
     backend.on_writing = None
     driven.note()
     with store.reading() as view:
-        assert list(view.driven("", 0)) == [(T0 + 1_000, T0 + 60_000)]
+        assert list(view.owners.driven("", 0)) == [(T0 + 1_000, T0 + 60_000)]
 
 
 # ---------------------------------------------------------------------- whose drivers count

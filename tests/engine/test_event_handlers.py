@@ -286,7 +286,7 @@ def test_a_parked_execution_keeps_the_report(bench: Bench) -> None:
     run = bench.start(flow(wait("w")))
     bench.engine.events.register(handler(complete(workflow_id=run.workflow_id, task_ref_name="w")))
     with bench.engine.backend.writing() as tx:
-        tx.park(run.workflow_id, 3, "broken")
+        tx.executions.park(run.workflow_id, 3, "broken")
     (done,) = bench.engine.events.publish(EVENT, {})
     assert "error" not in done.output_data
     bench.engine.settle()

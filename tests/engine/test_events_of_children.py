@@ -45,7 +45,7 @@ def _tell(bench: Bench, kind: EventKind, said: dict[str, Any], **fields: Any) ->
         data=Payload.of(told),
     )
     with bench.engine.backend.writing() as tx:
-        tx.post([attrs.evolve(event, **fields)])
+        tx.inbox.post([attrs.evolve(event, **fields)])
     bench.engine.settle()
 
 

@@ -61,10 +61,10 @@ def stepping(called: list[str] | None = None, concurrency: int = 1) -> Workers:
 def delivered(engine: Engine) -> None:
     """Have what is addressed elsewhere arrive, in a store that does that later."""
     with engine.backend.reading() as view:
-        items = view.outbox(64)
+        items = view.outbox.items(64)
     if items:
         with engine.backend.writing() as tx:
-            tx.deliver(items)
+            tx.outbox.deliver(items)
 
 
 def test_the_start_takes_one_commit_with_the_first_hand_over(store: Backend) -> None:

@@ -38,11 +38,20 @@ def picture(bench: Bench, *workflow_ids: str) -> list[Any]:
     """Everything that is stored of executions: rows, inbox, queue, journal, members of limits, logs."""
     found: list[Any] = []
     with bench.engine.backend.reading() as view:
-        messages = view.messages(1_000)
+        messages = view.queue.messages(1_000)
         for one in workflow_ids:
-            rows = view.attempts(one)
-            found += [view.workflow(one), rows, view.inbox(one), view.history(one), view.members_of(one)]
-            found += [[message for message in messages if message.workflow_id == one], [view.logs(row.task_id) for row in rows]]
+            rows = view.executions.attempts(one)
+            found += [
+                view.executions.workflow(one),
+                rows,
+                view.inbox.events(one),
+                view.history.lines(one),
+                view.limits.members_of(one),
+            ]
+            found += [
+                [message for message in messages if message.workflow_id == one],
+                [view.history.logs(row.task_id) for row in rows],
+            ]
     return found
 
 

@@ -74,7 +74,11 @@ class Tape:
         held: list[Task] = []
         while True:
             with self.engine.backend.reading() as view:
-                offered = [message for queue in view.queue_sizes() for message in view.offered(queue, self.engine.clock.now(), 9)]
+                offered = [
+                    message
+                    for queue in view.queue.queue_sizes()
+                    for message in view.queue.offered(queue, self.engine.clock.now(), 9)
+                ]
             if not offered and not held:
                 return record(self.engine)
             if offered and (not held or self.drawn.random() < 0.5):

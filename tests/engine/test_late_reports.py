@@ -31,7 +31,7 @@ def test_a_report_to_a_parked_execution_is_kept() -> None:
     with Engine(clock=VirtualClock()) as engine:
         run, result = begin(engine)
         with engine.backend.writing() as tx:
-            tx.park(run.workflow_id, 3, "a law")
+            tx.executions.park(run.workflow_id, 3, "a law")
         begin(engine)  # a turn of another execution: after it the engine knows again that nothing is due
         engine.update_task(result)
         assert run.workflow.task("a").status is TaskStatus.IN_PROGRESS

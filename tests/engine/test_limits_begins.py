@@ -187,9 +187,9 @@ def test_paused_while_it_is_offered(bench: Bench) -> None:
 def _of_an_older_release(bench: Bench) -> None:
     """As schema 4 knew it: who was let in was dated at once, and was a member no longer."""
     with bench.engine.backend.writing() as tx:
-        limit = tx.line("task:a", 0).limit
-        gone = tuple(member.holder for member in tx.members("task:a") if member.state == "RESERVED")
-        tx.put_limit(LimitChange(limit=attrs.evolve(limit, reserved=0, log=(T0, T0)), gone=gone))
+        limit = tx.limits.line("task:a", 0).limit
+        gone = tuple(member.holder for member in tx.limits.members("task:a") if member.state == "RESERVED")
+        tx.limits.put_limit(LimitChange(limit=attrs.evolve(limit, reserved=0, log=(T0, T0)), gone=gone))
 
 
 def test_a_store_of_an_older_release(bench: Bench) -> None:
@@ -240,9 +240,9 @@ def test_a_lost_event_is_found_and_written_again(bench: Bench) -> None:
     """An offer that nothing would end is told of by `check`, and set right by `repair`."""
     _started(bench, flow(limited("a", rate=1, per_s=60)), "w1")
     with bench.engine.backend.writing() as tx:
-        row = tx.workflow("w1")
+        row = tx.executions.workflow("w1")
         assert row is not None
-        tx.apply(Decision(workflow=row, cancelled=("OFFER_ENDS:a",)))
+        tx.decisions.apply(Decision(workflow=row, cancelled=("OFFER_ENDS:a",)))
     assert [finding.law for finding in bench.engine.admin.check()] == ["slots_are_those_of_the_rows"]
     bench.engine.admin.repair("w1")
     assert bench.engine.admin.check() == []
@@ -350,7 +350,7 @@ def test_a_clock_that_jumps_between_two_readings_ends_no_window(jump: int, store
                 taken += engine.poll(f"a{reads}", count=9)
                 dates.append(_steady())
             with store.reading() as view:
-                limit = view.line(f"task:a{reads}", 0).limit
+                limit = view.limits.line(f"task:a{reads}", 0).limit
             dates.insert(1, limit.steady - (limit.read_at - limit.log[-1]))
             # Each reading is cut to whole milliseconds, so two that are compared may be one apart.
             late = [before - after for before, after in pairwise(dates) if before - after > 1]
@@ -366,7 +366,7 @@ def _steady() -> int:
 def _begun(store: Backend, key: str, at: int) -> None:
     """Have the store know of one that has begun long ago, too."""
     with store.writing() as tx:
-        tx.put_limit(LimitChange(limit=attrs.evolve(tx.line(key, 0).limit, log=(at,))))
+        tx.limits.put_limit(LimitChange(limit=attrs.evolve(tx.limits.line(key, 0).limit, log=(at,))))
 
 
 def test_what_was_read_before_a_timer_of_the_same_instant_is_replayed_before_it(bench: Bench) -> None:
@@ -416,7 +416,7 @@ def test_a_thread_that_waits_between_its_readings_ends_no_window(store: Backend)
             engine.settle()
             assert len(engine.poll("a")) == 1
             with store.reading() as view:
-                log = view.line("task:a", 0).limit.log
+                log = view.limits.line("task:a", 0).limit.log
             assert log[: len(begun)] == tuple(begun)
             begun = list(log)
         engine.settle()

@@ -101,7 +101,7 @@ def _play(bench: Bench, workflow_id: str) -> None:
 def _in_use(bench: Bench, key: str) -> tuple[int, int]:
     """How many slots of a limit are in use, and how many wait for one."""
     with bench.engine.backend.reading() as view:
-        line = view.line(key, 100)
+        line = view.limits.line(key, 100)
     return line.limit.in_use, len(line.heads)
 
 

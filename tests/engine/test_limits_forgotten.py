@@ -33,7 +33,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
 def rows(store: Backend) -> list[str]:
     """The keys of all limits."""
     with store.reading() as view:
-        return [limit.key for limit in view.limits("", 1_000)]
+        return [limit.key for limit in view.limits.page("", 1_000)]
 
 
 def test_nothing_is_left(store: Backend) -> None:
@@ -108,35 +108,35 @@ def test_one_that_comes_back_is_another_one(store: Backend) -> None:
 
     def fence() -> int:
         with store.reading() as view:
-            return view.line("workflow:c", 1).limit.fence
+            return view.limits.line("workflow:c", 1).limit.fence
 
     seen = set()
     for number in range(4):
         with store.writing() as tx:
-            tx.put_limit(change(f"w{number}", 0))
+            tx.limits.put_limit(change(f"w{number}", 0))
         read = fence()
         assert read not in seen
         seen.add(read)
         with store.writing() as tx:
-            tx.put_limit(change(None, read, f"w{number}"))
+            tx.limits.put_limit(change(None, read, f"w{number}"))
         assert fence() == 0
         with pytest.raises(FencedOut), store.writing() as tx:
-            tx.put_limit(change("late", read))
+            tx.limits.put_limit(change("late", read))
     with store.writing() as tx:
-        tx.put_limit(change("w9", 0))
+        tx.limits.put_limit(change("w9", 0))
     for old in seen:
         with pytest.raises(FencedOut), store.writing() as tx:
-            tx.put_limit(change("late", old))
+            tx.limits.put_limit(change("late", old))
     assert rows(store) == ["workflow:c"]
 
 
 def test_what_an_earlier_version_left(store: Backend) -> None:
     """Rows of limits that nobody uses are no fault; `repair` forgets them, and keeps those of tasks."""
     with store.writing() as tx:
-        tx.put_limit(LimitChange(limit=Limit(key="workflow:old", in_use=1)))
-        tx.put_limit(LimitChange(limit=Limit(key="task:a", number=3)))
+        tx.limits.put_limit(LimitChange(limit=Limit(key="workflow:old", in_use=1)))
+        tx.limits.put_limit(LimitChange(limit=Limit(key="task:a", number=3)))
     with store.writing() as tx:
-        tx.put_limit(LimitChange(limit=Limit(key="workflow:old", fence=1, in_use=1, number=1)))
+        tx.limits.put_limit(LimitChange(limit=Limit(key="workflow:old", fence=1, in_use=1, number=1)))
     engine = Engine(store, clock=VirtualClock(0))
     assert any(finding.workflow_id == "workflow:old" for finding in engine.admin.repair().done)
     assert rows(store) == ["task:a"]

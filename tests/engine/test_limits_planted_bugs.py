@@ -19,7 +19,7 @@ from conductorlite.model.decisions import Event
 from conductorlite.model.executions import Task
 from conductorlite.model.limits import Limit, Line, Member, MemberState, Terms
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.store.memory import reads as stored
+from conductorlite.store.memory import limits as stored
 from conductorlite.store.memory.backend import MemoryBackend
 
 Patch = pytest.MonkeyPatch
@@ -46,7 +46,7 @@ def slot_of_an_execution_lost(patch: Patch) -> None:
 def fence_not_checked(patch: Patch) -> None:
     """A limit is written over whatever another turn made of it; here each turn has read what was before the last change."""
     previous: dict[str, Line] = {}
-    real_line, real_change = stored.LimitReads.line, stored.LimitWrites._change_limits
+    real_line, real_change = stored.MemoryLimits.line, stored.MemoryLimits.change
 
     def line(self: Any, key: str, heads: int) -> Line:
         known = previous.get(key) if heads < 1_000 else None  # whoever looks at all of it looks at what is there
@@ -62,8 +62,8 @@ def fence_not_checked(patch: Patch) -> None:
             else:
                 previous.pop(key, None)
 
-    patch.setattr(stored.LimitReads, "line", line)
-    patch.setattr(stored.LimitWrites, "_change_limits", change)
+    patch.setattr(stored.MemoryLimits, "line", line)
+    patch.setattr(stored.MemoryLimits, "change", change)
 
 
 def window_not_kept(patch: Patch) -> None:

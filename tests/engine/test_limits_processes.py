@@ -48,7 +48,7 @@ def _share(folder: Path, seconds: float, kills: int) -> dict[str, Any]:
             _look(store)
             looked += 1
             with store.reading() as view:
-                busy = any(limit.in_use for limit in view.limits("", 100))
+                busy = any(limit.in_use for limit in view.limits.page("", 100))
             late = clock.now() - began > 1_000 * seconds * (killed + 1) / (kills + 1)
             if busy and late and killed < kills and processes[killed].poll() is None:
                 processes[killed].send_signal(signal.SIGKILL)
@@ -70,7 +70,7 @@ def _finished(store: SQLiteBackend) -> dict[str, Any]:
     traffic = Traffic(store, settles=False, begins=SystemClock().now() + 1)
     engine = traffic.engines[0]
     with engine.backend.reading() as view:
-        held = sum(limit.in_use for limit in view.limits("", 100))
+        held = sum(limit.in_use for limit in view.limits.page("", 100))
     for each in list(engine.admin.workflow_ids()):
         traffic.names[each] = engine.get(each).name
         traffic.histories[each] = list(engine.history(each))

@@ -198,7 +198,7 @@ def test_an_execution_that_is_parked_takes_none(bench: Bench) -> None:
     """It says so: nothing is kept that no turn was taken for."""
     bench.start(flow(pull("p")))
     with bench.engine.backend.writing() as tx:
-        tx.park(bench.workflow_id, 3, "broken")
+        tx.executions.park(bench.workflow_id, 3, "broken")
     with pytest.raises(Parked):
         bench.engine.send(bench.workflow_id, "messages")
 

@@ -280,7 +280,7 @@ def test_a_poll_that_comes_too_late_leaves_the_new_message(bench: Bench) -> None
     bench.start(workflow(node("a")))
     bench.engine.settle()
     with bench.engine.backend.reading() as view:
-        (seen,) = view.offered("a", bench.engine.clock.now(), 1)
+        (seen,) = view.queue.offered("a", bench.engine.clock.now(), 1)
     bench.engine.rerun(bench.workflow_id, from_task="a")
     assert bench.engine.core.polling.take_message(seen, "late") is None
     bench.healthy()
@@ -296,10 +296,10 @@ def test_an_end_dated_before_the_beginning() -> None:
     task = {"name": "s", "taskReferenceName": "s", "type": "SUB_WORKFLOW", "subWorkflowParam": {"workflowDefinition": child}}
     engine.start(workflow(task))
     with store.reading() as view:
-        ((beginning,),) = (item.outgoing.posted for item in view.outbox(10))
+        ((beginning,),) = (item.outgoing.posted for item in view.outbox.items(10))
     end = attrs.evolve(beginning, event_id="END", kind=EventKind.TERMINATE, due_at=clock.now() - 5, data=EMPTY)
     with store.writing() as tx:
-        tx.post([end])
+        tx.inbox.post([end])
     engine.settle()
     assert engine.status(beginning.workflow_id) is WorkflowStatus.TERMINATED
     assert engine.admin.check() == []

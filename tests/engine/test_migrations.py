@@ -477,7 +477,10 @@ def test_the_turn_looks_again(bench: Bench) -> None:
     bench.start(flow(simple("a"), simple("b")))
     stale = version_2(simple("a"))
     with bench.engine.backend.reading() as view:
-        row, target = view.workflow(bench.workflow_id), bench.engine.core.turns.lookups.registry.embedded(view, stale, None)
+        row, target = (
+            view.executions.workflow(bench.workflow_id),
+            bench.engine.core.turns.lookups.registry.embedded(view, stale, None),
+        )
     assert row is not None
     bench.do("a")
     with pytest.raises(Conflict, match="b: is SCHEDULED"):
@@ -500,8 +503,8 @@ def test_an_event_that_had_to_wait(bench: Bench) -> None:
     )
     with bench.engine.backend.writing() as tx:
         for digest, text in target.texts.items():
-            tx.embed(digest, text)
-        tx.post([event, _later(done)])
+            tx.metadata.embed(digest, text)
+        tx.inbox.post([event, _later(done)])
     bench.engine.settle()
     assert [(line.kind.value, line.ref) for line in bench.engine.history(bench.workflow_id)][-3:] == [
         ("TASK", "a"), ("TASK", "b"), ("MIGRATED", None),
@@ -517,7 +520,7 @@ def test_a_parked_execution(bench: Bench) -> None:
     """A parked execution takes no turns: it is to be resumed first."""
     bench.start(flow(simple("a")))
     with bench.engine.backend.writing() as tx:
-        tx.park(bench.workflow_id, 3, "a law")
+        tx.executions.park(bench.workflow_id, 3, "a law")
     with pytest.raises(Conflict, match=r"is parked \(a law\)"):
         bench.engine.definitions.migrate(bench.workflow_id, version_2(simple("a"), simple("b")))
     bench.engine.resume(bench.workflow_id)

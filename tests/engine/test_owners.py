@@ -81,7 +81,7 @@ NewEngine = Callable[..., Engine]
 def relayed(engine: Engine, task_type: str) -> list[Task]:
     """What is offered to an engine once all messages have come to their queues."""
     with engine.backend.writing() as tx:
-        tx.deliver(tx.outbox(100))
+        tx.outbox.deliver(tx.outbox.items(100))
     return engine.poll(task_type)
 
 
@@ -238,7 +238,7 @@ def test_a_poll_that_is_under_way_gets_nothing_of_what_is_taken_over(store: Back
     dead, heir = new_engine("dead", faulty), new_engine("heir")
     dead.start("chain")
     with store.writing() as tx:
-        tx.deliver(tx.outbox(100))
+        tx.outbox.deliver(tx.outbox.items(100))
 
     def taken_over() -> None:
         faulty.on_writing = None

@@ -35,11 +35,11 @@ def test_a_parked_execution_says_so(bench: Bench, verb: str) -> None:
     """A verb on a parked execution is refused with the reason, and leaves nothing in its inbox."""
     bench.start(flow(simple("bad"), simple("next")))
     with bench.engine.backend.writing() as tx:
-        tx.park(bench.workflow_id, 3, "a law")
+        tx.executions.park(bench.workflow_id, 3, "a law")
     with pytest.raises(Parked, match=rf"{bench.workflow_id}: is parked \(a law\); resume it first, or terminate it"):
         PARKED_VERBS[verb](bench.engine, bench.workflow_id)
     with bench.engine.backend.reading() as view:
-        assert [str(event.kind) for event in view.inbox(bench.workflow_id)] == ["POLL_TIMEOUT"]
+        assert [str(event.kind) for event in view.inbox.events(bench.workflow_id)] == ["POLL_TIMEOUT"]
     bench.engine.resume(bench.workflow_id)
     assert bench.after(lambda: bench.do("bad")) == ["next"]
 
@@ -49,7 +49,7 @@ def test_parked_tasks_hide_no_others(bench: Bench) -> None:
     bench.start(flow(fork("f", *([offered(f"t{n}")] for n in range(40))), join("j", "t0")))
     parked = bench.workflow_id
     with bench.engine.backend.writing() as tx:
-        tx.park(parked, 3, "a law")
+        tx.executions.park(parked, 3, "a law")
     bench.at(1)
     bench.start(flow(offered("behind")))
     bench.engine.settle()
@@ -63,7 +63,7 @@ def test_the_worker_of_a_parked_execution_goes_on(bench: Bench) -> None:
     bench.start(flow(simple("a", {"response_timeout_s": 9}), simple("b")))
     task = bench.take("a")
     with bench.engine.backend.writing() as tx:
-        tx.park(bench.workflow_id, 3, "a law")
+        tx.executions.park(bench.workflow_id, 3, "a law")
     with pytest.raises(Parked, match="a law"):
         bench.engine.tasks.extend_lease(task)
     assert TaskContext(task, bench.engine).heartbeat()
@@ -90,7 +90,7 @@ def test_a_deadline_that_fires_early_parks_the_execution(bench: Bench, kind: str
     now = bench.clock.now()
     early = Event(workflow_id="w1", event_id=event_id, kind=EventKind(kind), due_at=now, posted_at=now, **about)
     with bench.engine.backend.writing() as tx:
-        tx.post([early])
+        tx.inbox.post([early])
     bench.engine.settle()
     assert "ms early" in str(bench.workflow.parked)
     assert bench.journal() == before

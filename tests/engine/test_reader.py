@@ -21,7 +21,7 @@ from conductorlite.language import processes
 from conductorlite.model.decisions import Decision, EventKind
 from conductorlite.model.executions import TaskRow, WorkflowRow
 from conductorlite.plan import compile as compiling
-from conductorlite.store.memory.reads import MemoryReads
+from conductorlite.store.memory.executions import MemoryExecutions
 from conductorlite.testing import RecordingReader
 
 
@@ -190,26 +190,26 @@ def test_what_the_store_raises_goes_on_as_it_came(error: Exception, monkeypatch:
         run = engine.start(flow(simple("a"), reading("b", "a", "c"), simple("c")))
         (task,) = engine.poll("a")
         result = TaskResult(workflow_id=run.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED, output_data={"x": 1})
-        real, before = MemoryReads.tasks, engine.history(run.workflow_id)
+        real, before = MemoryExecutions.tasks, engine.history(run.workflow_id)
 
-        def failing(self: MemoryReads, workflow_id: str, refs: Any) -> Any:
+        def failing(self: MemoryExecutions, workflow_id: str, refs: Any) -> Any:
             raise error
 
         # Once at the beginning of the turn, once in the middle of making an input.
-        monkeypatch.setattr(MemoryReads, "tasks", failing)
+        monkeypatch.setattr(MemoryExecutions, "tasks", failing)
         with pytest.raises(type(error)) as first:
             engine.update_task(result)
-        monkeypatch.setattr(MemoryReads, "tasks", real)
+        monkeypatch.setattr(MemoryExecutions, "tasks", real)
         prefetch = StoreReader.prefetch
         monkeypatch.setattr(StoreReader, "prefetch", lambda self, **wanted: None)
         calls = iter(range(1_000))
         monkeypatch.setattr(
-            MemoryReads, "tasks", lambda self, one, refs: failing(self, one, refs) if next(calls) else real(self, one, refs)
+            MemoryExecutions, "tasks", lambda self, one, refs: failing(self, one, refs) if next(calls) else real(self, one, refs)
         )
         with pytest.raises(type(error)) as second:
             engine.update_task(result)
         assert next(calls) > 1
-        monkeypatch.setattr(MemoryReads, "tasks", real)
+        monkeypatch.setattr(MemoryExecutions, "tasks", real)
         monkeypatch.setattr(StoreReader, "prefetch", prefetch)
         assert first.value is second.value is error
         assert engine.history(run.workflow_id) == before

@@ -131,7 +131,7 @@ def test_what_has_not_ended_is_not_removed(bench: Bench) -> None:
     with pytest.raises(Conflict, match="PAUSED workflow cannot be removed"):
         bench.engine.admin.remove("w1")
     with bench.engine.backend.writing() as tx:
-        tx.park("w1", 3, "broken")
+        tx.executions.park("w1", 3, "broken")
     with pytest.raises(Conflict, match="PAUSED and parked"):
         bench.engine.admin.remove("w1")
     bench.engine.terminate("w1")
@@ -145,7 +145,7 @@ def test_late_words_about_a_removed_execution(bench: Bench) -> None:
     bench.start(flow(simple("a"), wait("w", duration="1h")))
     task = bench.take("a")
     with engine.backend.reading() as view:
-        events = view.inbox("w1")
+        events = view.inbox.events("w1")
     assert events
     engine.terminate("w1")
     engine.admin.remove("w1")
@@ -158,12 +158,12 @@ def test_late_words_about_a_removed_execution(bench: Bench) -> None:
         engine.tasks.extend_lease(task)
     engine.tasks.log(task, "too late")
     with engine.backend.writing() as tx:
-        tx.post(events)
+        tx.inbox.post(events)
     bench.at(7_200)
     assert engine.tasks.logs(task.task_id) == []
     with engine.backend.reading() as view:
-        assert view.inbox("w1") == []
-        assert view.next_event_at() is None
+        assert view.inbox.events("w1") == []
+        assert view.inbox.next_event_at() is None
     assert engine.poll("a") == []
 
 

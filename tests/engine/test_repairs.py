@@ -57,9 +57,9 @@ def row(engine: Engine) -> Workflow:
 def plant(engine: Engine, row: Workflow, workflow: dict[str, Any] | None = None, **parts: Any) -> None:
     """Commit what no turn would."""
     with engine.backend.writing() as tx:
-        stored = tx.workflow(row.workflow_id)
+        stored = tx.executions.workflow(row.workflow_id)
         assert stored is not None
-        tx.apply(Decision(workflow=attrs.evolve(stored, **(workflow or {})), **parts))
+        tx.decisions.apply(Decision(workflow=attrs.evolve(stored, **(workflow or {})), **parts))
     settle(engine.backend)
 
 
@@ -174,10 +174,10 @@ def test_a_join_that_still_waits_is_not_told_to_look(engine: Engine, row: Workfl
     plant(engine, row, updated=(attrs.evolve(row.task("join"), waiting=1),))
     engine.admin.repair()
     with engine.backend.reading() as view:
-        join = view.tasks("w", frozenset({"join"}))["join"]
+        join = view.executions.tasks("w", frozenset({"join"}))["join"]
         assert join is not None
         assert join.waiting == 2
-        assert not view.due_events("w", engine.clock.now(), 9)
+        assert not view.inbox.due_events("w", engine.clock.now(), 9)
 
 
 def test_what_has_ended_holds_nothing(engine: Engine, row: Workflow) -> None:
@@ -204,10 +204,10 @@ def test_events_of_the_wrong_owner_are_put_right(store: Backend) -> None:
     engine.start(FORKED, workflow_id="w")
     settle(store)
     with store.writing() as tx:
-        moved = tx.change_owner("one", "two", "", 9)
+        moved = tx.owners.change_owner("one", "two", "", 9)
         assert moved
-        tx.change_owner("two", "one", "", 9)
-        tx.post([event("CHILD_ENDED:c", T0, "w", kind=EventKind.CHILD_ENDED, sender="c")])
+        tx.owners.change_owner("two", "one", "", 9)
+        tx.inbox.post([event("CHILD_ENDED:c", T0, "w", kind=EventKind.CHILD_ENDED, sender="c")])
     assert engine.admin.check() == []
     misplace(store, "w", "CHILD_ENDED:c")
     assert {finding.law for finding in engine.admin.check()} == {"events_are_the_owners"}
@@ -237,8 +237,8 @@ def test_counts_of_a_limit(engine: Engine) -> None:
     engine.start(LIMITED, workflow_id="y")
     settle(engine.backend)
     with engine.backend.writing() as tx:
-        limit = tx.line("task:l", 9).limit
-        tx.put_limit(LimitChange(limit=attrs.evolve(limit, in_use=4)))
+        limit = tx.limits.line("task:l", 9).limit
+        tx.limits.put_limit(LimitChange(limit=attrs.evolve(limit, in_use=4)))
     assert {finding.law for finding in engine.admin.check()} == {"slots_are_counted_and_used"}
     report = engine.admin.repair()
     assert [finding.text for finding in report.done] == ["counts 1 in use and 0 reserved, it had 4 and 0"]
@@ -254,10 +254,10 @@ def test_places_of_executions_that_are_gone(engine: Engine) -> None:
     engine.start(LIMITED, workflow_id="y")
     settle(engine.backend)
     with engine.backend.writing() as tx:
-        (held,) = [member for member in tx.members("task:l") if member.state is MemberState.HELD]
-        tx.remove(held.workflow_id)
-        limit = tx.line("task:l", 9).limit
-        tx.put_limit(LimitChange(limit=limit, put=(held,)))
+        (held,) = [member for member in tx.limits.members("task:l") if member.state is MemberState.HELD]
+        tx.executions.remove(held.workflow_id)
+        limit = tx.limits.line("task:l", 9).limit
+        tx.limits.put_limit(LimitChange(limit=limit, put=(held,)))
     assert any("is gone" in finding.text for finding in engine.admin.check())
     report = engine.admin.repair()
     assert any("gives its place back" in finding.text for finding in report.done)
@@ -321,9 +321,9 @@ def test_an_execution_that_waited_for_a_free_slot_begins(engine: Engine) -> None
     engine.start(keyed, workflow_id="y")
     settle(engine.backend)
     with engine.backend.writing() as tx:
-        (held,) = [member for member in tx.members("workflow:k") if member.state is MemberState.HELD]
-        tx.remove(held.workflow_id)
-        tx.put_limit(LimitChange(limit=tx.line("workflow:k", 9).limit, put=(held,)))
+        (held,) = [member for member in tx.limits.members("workflow:k") if member.state is MemberState.HELD]
+        tx.executions.remove(held.workflow_id)
+        tx.limits.put_limit(LimitChange(limit=tx.limits.line("workflow:k", 9).limit, put=(held,)))
     assert engine.get("y").task("c").status is TaskStatus.PENDING
     engine.run_until_idle()
     assert engine.get("y").task("c").status is TaskStatus.PENDING

@@ -117,7 +117,7 @@ def test_what_has_a_limit_and_is_put_off_has_no_poll_timeout_meanwhile(bench: Be
     bench.start(flow(simple("t", {**QUIET, "poll_timeout_s": 60, "concurrent_exec_limit": 1})))
     bench.report(bench.task("t"), "IN_PROGRESS", lease=False, callback_s=90)
     with bench.engine.backend.reading() as view:
-        assert [event.event_id for event in view.inbox(bench.workflow_id)] == ["ADMISSION:t"]
+        assert [event.event_id for event in view.inbox.events(bench.workflow_id)] == ["ADMISSION:t"]
     bench.at(90)
     bench.do("t")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
@@ -128,7 +128,7 @@ def test_a_poll_that_has_read_its_message_before_the_task_was_put_off(bench: Ben
     bench.start(flow(simple("t", QUIET)))
     bench.engine.settle()
     with bench.engine.backend.reading() as view:
-        (message,) = view.offered("t", bench.clock.now(), 1)
+        (message,) = view.queue.offered("t", bench.clock.now(), 1)
     bench.do("t", "IN_PROGRESS", callback_s=30)
     assert bench.engine.core.polling.take_message(message, "v") is None
     assert (bench.task("t").status, bench.task("t").lease) == ("SCHEDULED", 0)

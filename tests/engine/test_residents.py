@@ -112,8 +112,8 @@ def test_rows_that_are_kept_are_those_that_are_stored(tmp_path: Path) -> None:
         while engine.tick():
             for workflow_id, resident in engine.core.turns.residents._held.items():
                 with backend.reading() as view:
-                    assert resident.row == view.workflow(workflow_id)
-                    assert resident.tasks == view.tasks(workflow_id, set(resident.tasks))
+                    assert resident.row == view.executions.workflow(workflow_id)
+                    assert resident.tasks == view.executions.tasks(workflow_id, set(resident.tasks))
                     compared += len(resident.tasks)
         assert compared > 10
         assert engine.core.turns.residents._held == {}  # it has ended
@@ -318,7 +318,7 @@ def test_what_was_parked_elsewhere_takes_no_turn(another: Open) -> None:
     one, two = another(), another()
     held = warm(one)
     with two.backend.writing() as tx:
-        tx.park("w", 3, "a law")
+        tx.executions.park("w", 3, "a law")
     report(one, held)
     assert one.get("w").parked == "a law"
     assert one.get("w").tasks[-1].status is TaskStatus.IN_PROGRESS
@@ -464,12 +464,12 @@ def test_an_old_view_says_nothing_of_a_queue(another: Open) -> None:
     warm(one)
     quiet, commits = one.core.turns.quiet, one.backend.commits()
     with one.backend.reading() as view:
-        assert view.next_message_at(("t0",)) is None
+        assert view.queue.next_message_at(("t0",)) is None
     two.start(CHAIN, workflow_id="other")
     with one.backend.writing() as tx:
         number = quiet.enter(tx, T0)
         quiet.found_nothing("t0", commits, None)
-        tx.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
+        tx.poll_data.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
     quiet.committed(number)
     assert quiet.offered_at("t0") == 0
     assert [task.ref for task in one.poll("t0")] == ["t0"]
@@ -502,7 +502,7 @@ def enter(engine: Engine) -> None:
     quiet = engine.core.turns.quiet
     with engine.backend.writing() as tx:
         number = quiet.enter(tx, T0)
-        tx.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
+        tx.poll_data.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
     quiet.committed(number)
 
 
@@ -514,7 +514,7 @@ def test_nothing_is_known_after_a_write_that_came_to_nothing(another: Open, ende
     quiet = one.core.turns.quiet
     with suppress(ZeroDivisionError), one.backend.writing() as tx:
         number = quiet.enter(tx, T0)
-        tx.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
+        tx.poll_data.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
         if ended == "it fails":
             raise ZeroDivisionError
         if ended == "more is written with it":
@@ -526,7 +526,7 @@ def test_nothing_is_known_after_a_write_that_came_to_nothing(another: Open, ende
     if ended != "it fails":
         quiet.committed(number)
     with one.backend.writing() as tx:
-        tx.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
+        tx.poll_data.record_polls([PollData(queue_name="t0", last_poll_time=T0)])
     assert not quiet.nothing_due(T0)
 
 

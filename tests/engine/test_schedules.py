@@ -575,10 +575,10 @@ def test_a_zone_that_is_not_known_any_more_pauses_the_schedule(bench: Bench) -> 
     request = StartWorkflowRequest(workflow_def=QUICK)
     bench.engine.schedules.save(WorkflowSchedule(name="s", cron_expression="* * * * *", start_workflow_request=request))
     with bench.engine.backend.writing() as tx:
-        row = tx.schedule("s")
+        row = tx.schedules.schedule("s")
         assert row is not None
         text = row.text.replace('"cronExpression"', '"zoneId":"Mars/Base","cronExpression"')
-        tx.put_schedule(attrs.evolve(row, text=text), [], [])
+        tx.schedules.put_schedule(attrs.evolve(row, text=text), [], [])
     bench.at(120)
     assert bench.engine.schedules.get("s").paused_reason == "cannot be computed: there is no time zone 'Mars/Base'"
 

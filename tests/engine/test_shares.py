@@ -20,7 +20,7 @@ CHAIN = flow(simple("a"), simple("b"), name="chain")
 def offered(engine: Engine, count: int = 100) -> list[Message]:
     """What a queue offers first."""
     with engine.backend.reading() as view:
-        return list(view.offered("a", engine.clock.now(), count))
+        return list(view.queue.offered("a", engine.clock.now(), count))
 
 
 def begun(path: str, count: int) -> None:
@@ -78,7 +78,7 @@ def test_what_another_engine_has_gone_on_with_is_not_its_own(tmp_path: Path) -> 
             two.update_task(TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.COMPLETED))
         assert [one.core.holding.offers(message) for message in offered(one)] == [True, True]
         with one.backend.reading() as view:
-            assert not any(map(one.core.holding.offers, view.offered("b", one.clock.now(), 9)))
+            assert not any(map(one.core.holding.offers, view.queue.offered("b", one.clock.now(), 9)))
         assert [one.core.turns.residents.peek(workflow_id) is None for workflow_id in ids] == [True, True, False, False]
         assert held.own(offered(one), 2) == offered(one)
 

@@ -98,14 +98,14 @@ def test_a_repaired_message_keeps_the_priority(bench: Bench) -> None:
     bench.start(flow(*s("a")), priority=7)
     key = (bench.workflow_id, "a")
     with bench.engine.backend.writing() as tx:
-        stored = tx.workflow(bench.workflow_id)
+        stored = tx.executions.workflow(bench.workflow_id)
         assert stored is not None
-        tx.apply(Decision(workflow=stored, outgoing=Outgoing(removed=(key,))))
+        tx.decisions.apply(Decision(workflow=stored, outgoing=Outgoing(removed=(key,))))
     settle(bench.engine.backend)
     bench.engine.admin.repair(bench.workflow_id)
     settle(bench.engine.backend)
     with bench.engine.backend.reading() as view:
-        message = view.message(key)
+        message = view.queue.message(key)
     assert message is not None
     assert message.priority == 7
 

@@ -205,7 +205,7 @@ def test_an_event_without_a_wish_for_an_answer_is_dropped(bench: Bench) -> None:
     event_to(bench, "child", idempotencyKey="k")
     bench.engine.settle()
     with bench.engine.backend.reading() as view:
-        assert view.inbox("child") == []
+        assert view.inbox.events("child") == []
     assert ids(bench) == [run.workflow_id]
 
 
@@ -233,7 +233,7 @@ def event_to(bench: Bench, child: str, **said: Any) -> None:
         data=Payload.of(data),
     )
     with bench.engine.backend.writing() as tx:
-        tx.post([start])
+        tx.inbox.post([start])
 
 
 class Overtaken:
@@ -274,5 +274,5 @@ def test_an_event_whose_key_is_taken_meanwhile(store: Backend) -> None:
     taken = Engine(late, clock=bench.clock).core.turns.run_turn("child")  # type: ignore[arg-type]
     assert (taken.decision, taken.answered) == (None, ("asker",))
     with store.reading() as view:
-        assert view.workflow("child") is None
+        assert view.executions.workflow("child") is None
     store.close()

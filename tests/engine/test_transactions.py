@@ -167,8 +167,8 @@ def test_rows_of_executions_that_came_to_nothing_are_not_resident(file: Path) ->
             engine.update_task(completed(held, amount=1))
             raise Halted
         with engine.backend.writing() as tx:  # the next fence, and no turn
-            tx.park("w", 3, "broken")
-            tx.release("w", T0)
+            tx.executions.park("w", 3, "broken")
+            tx.executions.release("w", T0)
         engine.pause("w")
         engine.resume("w")
         engine.update_task(completed(held, amount=2))

@@ -188,7 +188,7 @@ def test_terminate_in_the_middle_of_long_work(new_bench: NewBench, then: str) ->
     bench.engine.settle()
     assert bench.engine.admin.agenda() == []
     with bench.engine.backend.reading() as view:
-        assert list(view.inbox(bench.workflow_id)) == []
+        assert list(view.inbox.events(bench.workflow_id)) == []
     if then == "retry":
         bench.engine.retry(bench.workflow_id)
         finish(bench)
@@ -243,7 +243,7 @@ def test_terminate_after_ends_while_paused(bench: Bench) -> None:
     bench.engine.terminate(bench.workflow_id)
     bench.engine.settle()
     with bench.engine.backend.reading() as view:
-        assert list(view.inbox(bench.workflow_id)) == []
+        assert list(view.inbox.events(bench.workflow_id)) == []
     bench.engine.retry(bench.workflow_id)
     assert bench.statuses() == {"f": "COMPLETED", "a": "COMPLETED", "b": "SCHEDULED", "j": "IN_PROGRESS"}
     finish(bench)
@@ -774,7 +774,7 @@ def test_parked_can_be_terminated(bench: Bench, broken: Callable[[bool], None]) 
     assert (bench.status_of_workflow(), bench.workflow.parked) == (WorkflowStatus.TERMINATED, None)
     bench.engine.settle()
     with bench.engine.backend.reading() as view:
-        assert list(view.inbox(bench.workflow_id)) == []
+        assert list(view.inbox.events(bench.workflow_id)) == []
 
 
 def test_parked_again(bench: Bench, broken: Callable[[bool], None]) -> None:
@@ -797,7 +797,7 @@ def test_paused_and_parked(bench: Bench, broken: Callable[[bool], None]) -> None
     task = bench.take("bad")
     bench.engine.pause(bench.workflow_id)
     with bench.engine.backend.writing() as tx:
-        tx.park(bench.workflow_id, 3, "a law")
+        tx.executions.park(bench.workflow_id, 3, "a law")
     broken(False)
     bench.engine.resume(bench.workflow_id)
     assert (bench.status_of_workflow(), bench.workflow.parked) == (WorkflowStatus.RUNNING, None)

@@ -89,7 +89,7 @@ class Scene:
 
     def _parked(self) -> None:
         with self.engine.backend.writing() as tx:
-            tx.park(self.one, 3, "a law")
+            tx.executions.park(self.one, 3, "a law")
 
     def _removed(self) -> None:
         self.engine.terminate(self.one)
@@ -102,15 +102,15 @@ class Scene:
     def state(self) -> object:
         """All that is stored of the execution."""
         with self.engine.backend.reading() as view:
-            row = view.workflow(self.one)
-            inbox = sorted(view.inbox(self.one), key=lambda event: event.event_id)
-            history = view.history(self.one) if row is not None else None
-            return row, view.attempts(self.one), inbox, history, view.archived(self.one)
+            row = view.executions.workflow(self.one)
+            inbox = sorted(view.inbox.events(self.one), key=lambda event: event.event_id)
+            history = view.history.lines(self.one) if row is not None else None
+            return row, view.executions.attempts(self.one), inbox, history, view.archive.archived(self.one)
 
     def inbox(self) -> int:
         """How many events wait."""
         with self.engine.backend.reading() as view:
-            return len(view.inbox(self.one))
+            return len(view.inbox.events(self.one))
 
     def result(self) -> TaskResult:
         """A report on `a`."""

@@ -595,7 +595,7 @@ def test_a_late_poll_leaves_the_next_attempt_in_its_queue(bench: Bench) -> None:
     bench.start(flow(simple("a", {"retry_count": 1, "retry_delay_s": 0})))
     bench.engine.settle()
     with bench.engine.backend.reading() as view:
-        message = view.message((bench.workflow_id, "a"))
+        message = view.queue.message((bench.workflow_id, "a"))
     assert message is not None
     bench.do("a", "FAILED")
     assert bench.engine.core.polling.take_message(message, "late") is None

@@ -219,7 +219,7 @@ def _parked(engine: Engine, workflow_id: str) -> None:
     start(engine, workflow_id)
     task = take(engine, workflow_id)
     with engine.backend.writing() as tx:
-        tx.park(workflow_id, 3, "a law did not hold")
+        tx.executions.park(workflow_id, 3, "a law did not hold")
     report(engine, task)
 
 

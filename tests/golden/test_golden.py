@@ -168,8 +168,8 @@ def test_an_attempt_that_is_live_is_found_by_its_id(engine: Engine, schema: int)
     live = 0
     with engine.backend.reading() as view:
         for workflow_id in engine.admin.workflow_ids():
-            for task in view.live(workflow_id):
-                found = view.task_by_id(task.task_id)
+            for task in view.executions.live(workflow_id):
+                found = view.executions.task_by_id(task.task_id)
                 assert found is not None
                 assert (found.workflow_id, found.ref, found.attempt) == (workflow_id, task.ref, task.attempt)
                 live += 1
@@ -187,8 +187,8 @@ def test_what_stands_beside_executions_is_kept(engine: Engine) -> None:
     assert "work_polled" in {poll.queue_name for poll in engine.tasks.poll_data()}
     assert engine.tasks.queue_sizes()["mars:far"] == 1
     with engine.backend.reading() as view:
-        assert any(event.held for event in view.inbox("paused"))
-        assert all(event.held for event in view.inbox("parked"))
+        assert any(event.held for event in view.inbox.events("paused"))
+        assert all(event.held for event in view.inbox.events("parked"))
 
 
 def test_it_has_something_of_everything(engine: Engine, schema: int) -> None:

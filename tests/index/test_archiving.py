@@ -114,7 +114,7 @@ def test_prune_of_many(tmp_path: Path) -> None:
         place(one, 0, 250)
         one.run_until_idle()
         with one.backend.writing() as tx:
-            tx._execute("DELETE FROM texts WHERE execution = (SELECT execution FROM workflows WHERE workflow_id = 'o17')")  # type: ignore[attr-defined]
+            tx.session.execute("DELETE FROM texts WHERE execution = (SELECT execution FROM workflows WHERE workflow_id = 'o17')")  # type: ignore[attr-defined]
     with engine(SQLiteBackend(path, synchronous="NORMAL")) as one:
         report = one.admin.prune("0s", archive=True)
         assert len(report.archived) == 249
@@ -157,9 +157,9 @@ def test_an_archived_document_that_cannot_be_read(store: Backend) -> None:
         one.run_until_idle()
         one.admin.archive("o1")
         with one.backend.writing() as tx:
-            found = tx.archived("o1")
+            found = tx.archive.archived("o1")
             assert found is not None
-            tx.archive(
+            tx.archive.put_archived(
                 Archived(
                     workflow_id="o1",
                     name=found.name,

@@ -66,13 +66,13 @@ def changing(one: Engine) -> Iterator[Any]:
         yield Tampered(one.core.searching.feeder.index)
     else:
         with one.backend.writing() as tx:
-            yield tx.index()
+            yield tx.feeds.index()
 
 
 def known(one: Engine) -> Known:
     """What the index knows."""
     with one.backend.reading() as view:
-        index: Any = view.index() if one.core.searching.feeder is None else one.core.searching.feeder.index
+        index: Any = view.feeds.index() if one.core.searching.feeder is None else one.core.searching.feeder.index
         return {(found.workflow_id, found.place): found for name in index.known("", 100) for found in index.documents(name)}
 
 
@@ -219,7 +219,7 @@ def test_without_an_index(store: Backend) -> None:
         assert one.admin.check() == []
         assert one.admin.repair().done == ()
         with one.backend.reading() as view:
-            assert {view.feed(kind) for kind in FeedKind} == {None}
+            assert {view.feeds.feed(kind) for kind in FeedKind} == {None}
 
 
 def test_many_pages(tmp_path: Path, index: MemoryIndex | None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,7 +206,7 @@ def test_damage_to_the_stores_own_index(tmp_path: Path, damage: str) -> None:
             one.run_until_idle()
             one.search()
             with one.backend.writing() as tx:
-                tx._execute(damage)  # type: ignore[attr-defined]
+                tx.session.execute(damage)  # type: ignore[attr-defined]
             if searched_first and damage not in SILENT:
                 assert answers(one) == answers(one, looking=True)
             one.admin.remove("o1")
@@ -378,7 +378,7 @@ def test_a_full_store_is_looked_at(tmp_path: Path) -> None:
 
         def pages(statement: str) -> None:
             with one.backend.writing() as tx:
-                tx._execute(f"PRAGMA max_page_count = {statement}")  # type: ignore[attr-defined]
+                tx.session.execute(f"PRAGMA max_page_count = {statement}")  # type: ignore[attr-defined]
 
         pages("1")  # no more than there are
         assert answers(one) == answers(one, looking=True)
@@ -507,7 +507,7 @@ def test_an_engine_that_does_not_search(tmp_path: Path, index: MemoryIndex | Non
         one.admin.remove("o1")
         assert one.admin.size_report().kinds["changes"].rows == 0
         with one.backend.reading() as view:
-            assert {view.feed(kind) for kind in FeedKind} == {None}
+            assert {view.feeds.feed(kind) for kind in FeedKind} == {None}
         one.run_until_idle()
         agrees(one)
 
@@ -530,7 +530,7 @@ def test_a_driver_feeds_what_is_searched(tmp_path: Path) -> None:
         place(one, 0, 3)
         one.run_until_idle()
         with one.backend.reading() as view:
-            assert view.feed(FeedKind.OWN) is None
+            assert view.feeds.feed(FeedKind.OWN) is None
         one.search()
         place(one, 3, 6)
         one.run_until_idle()
@@ -550,7 +550,7 @@ def test_nothing_of_a_removed_execution_is_left(tmp_path: Path) -> None:
         one.admin.remove("Oslo")
         one.admin.remove("Rome")
         with one.backend.reading() as view:
-            index = view.index()
+            index = view.feeds.index()
             assert index is not None
             assert [index.known("", 9), index.documents("Oslo"), index.documents("Rome")] == [[], [], []]
 

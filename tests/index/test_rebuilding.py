@@ -49,11 +49,11 @@ def test_searches_and_executions_go_on(store: Backend) -> None:
         agrees(one)
         assert one.admin.check() == []
         with one.backend.reading() as view:
-            assert [view.feed(kind) is None for kind in FeedKind] == [True, True, False]
+            assert [view.feeds.feed(kind) is None for kind in FeedKind] == [True, True, False]
         one.admin.rebuild_index()
         agrees(one)
         with one.backend.reading() as view:
-            assert [view.feed(kind) is None for kind in FeedKind] == [True, False, True]
+            assert [view.feeds.feed(kind) is None for kind in FeedKind] == [True, False, True]
 
 
 def test_it_ends_though_there_is_always_something_new(store: Backend, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -293,27 +293,27 @@ def test_a_transaction_is_undone(backend: Backend) -> None:
     def act() -> None:
         name = f"t{next(numbers)}"
         with backend.writing() as tx:
-            tx.put_task_def(name, "{}")
+            tx.metadata.put_task_def(name, "{}")
             with backend.reading() as view:
-                view.task_defs()
-            tx.put_workflow_def(name, 1, "{}")
+                view.metadata.task_defs()
+            tx.metadata.put_workflow_def(name, 1, "{}")
         with backend.reading() as view:
-            view.task_defs()
+            view.metadata.task_defs()
 
     def write() -> None:
         with backend.writing() as tx:
-            tx.put_task_def("other", "{}")
+            tx.metadata.put_task_def("other", "{}")
 
     def whole() -> None:
         if isinstance(backend, SQLiteBackend):
             other = SQLiteBackend(backend.path, busy_timeout_ms=100)
             with other.writing() as tx:
-                tx.put_task_def("another", "{}")
+                tx.metadata.put_task_def("another", "{}")
             other.close()
         in_a_thread(write)
         write()
         with backend.reading() as view:
-            assert set(view.task_defs()) - {"other", "another"} == {name for name, _ in view.workflow_defs()}
+            assert set(view.metadata.task_defs()) - {"other", "another"} == {name for name, _ in view.metadata.workflow_defs()}
 
     # Opening the file anew is what takes the time.
     everywhere(act, whole, every=61 if isinstance(backend, SQLiteBackend) else 1)

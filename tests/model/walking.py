@@ -113,7 +113,7 @@ class Walk:
 
     def _row(self) -> Any:
         with self.store.reading() as view:
-            return view.workflow(ID)
+            return view.executions.workflow(ID)
 
     # ------------------------------------------------------------------ steps
 
@@ -166,7 +166,7 @@ class Walk:
             return lambda: engine.restart(ID)
         if event.kind == "POLL":
             with self.store.reading() as view:
-                message = view.message((ID, "ab"[event.task]))
+                message = view.queue.message((ID, "ab"[event.task]))
             assert message is not None
             return lambda: engine.core.polling.take_message(message, "worker")
         key = event.task, event.attempt, event.generation
@@ -180,10 +180,10 @@ class Walk:
 
     def _compare(self, name: object) -> None:
         with self.store.reading() as view:
-            row = view.workflow(ID)
+            row = view.executions.workflow(ID)
             assert row is not None
-            attempts = sorted(view.attempts(ID), key=lambda task: (task.ref, task.attempt))
-            offered = {("ab".index(one.ref), one.attempt, one.generation) for one in view.messages(10)}
+            attempts = sorted(view.executions.attempts(ID), key=lambda task: (task.ref, task.attempt))
+            offered = {("ab".index(one.ref), one.attempt, one.generation) for one in view.queue.messages(10)}
         real = (
             str(row.status),
             row.generation,

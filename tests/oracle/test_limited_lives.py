@@ -97,8 +97,8 @@ def live(choices: bytes, told: Counter[str]) -> None:
 def seen(engine: Engine) -> Iterator[str]:
     """What limits did that is to be seen now."""
     with engine.backend.reading() as view:
-        for limit in view.limits("", 100):
-            for member in view.members(limit.key):
+        for limit in view.limits.page("", 100):
+            for member in view.limits.members(limit.key):
                 yield f"{limit.key.split(':')[0]} {member.state}"
     for one in engine.admin.workflow_ids():
         for task in engine.get(one).tasks:

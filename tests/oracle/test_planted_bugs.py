@@ -77,11 +77,11 @@ def message_not_removed(patch: Patch) -> None:
 def due_by_the_clamped_clock(patch: Patch) -> None:
     """Due events are selected by the workflow's time, which the machine's clock may be behind."""
     with MemoryBackend().reading() as view:
-        reads = type(view)
+        reads = type(view.inbox)
     real = reads.due_events
 
     def due_events(self: Any, workflow_id: str, now: int, limit: int) -> Any:
-        row = self.workflow(workflow_id)
+        row = self._store.workflows.get(workflow_id)
         return real(self, workflow_id, max(now, row.updated_at if row else 0), limit)
 
     patch.setattr(reads, "due_events", due_events)

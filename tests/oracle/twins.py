@@ -229,8 +229,8 @@ class Twins:
 
     def _offered(self, engine: Engine) -> list[str]:
         with engine.backend.reading() as view:
-            messages = [message for message in view.messages(1000) if message.due_at <= engine.clock.now()]
-            lines = [view.line(limit.key, 1) for limit in view.limits("", 1000)]
+            messages = [message for message in view.queue.messages(1000) if message.due_at <= engine.clock.now()]
+            lines = [view.limits.line(limit.key, 1) for limit in view.limits.page("", 1000)]
         passed_over = {member.lane for line in lines for member in line.heads if member.lane in line.limit.unpolled}
         return sorted({message.queue for message in messages} | passed_over)
 

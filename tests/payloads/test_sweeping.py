@@ -34,7 +34,7 @@ def key_of(document_text: str) -> str:
 def referred(engine: Engine) -> list[str]:
     """Keys of what executions refer to."""
     with engine.backend.reading() as view:
-        found = [view.externals(workflow_id, None) for workflow_id in view.workflow_ids(None, "", 1000)]
+        found = [view.payloads.externals(workflow_id, None) for workflow_id in view.executions.workflow_ids(None, "", 1000)]
     return sorted({one.key for externals in found for one in externals.values()})
 
 

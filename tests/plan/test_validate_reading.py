@@ -292,6 +292,6 @@ def test_what_is_registered_is_started_whatever_it_names() -> None:
         from conductorlite.model.codec import definition_text
 
         with engine.backend.writing() as tx:
-            tx.put_workflow_def("w", 1, definition_text(definition))
+            tx.metadata.put_workflow_def("w", 1, definition_text(definition))
         run = engine.start("w")
         assert run.workflow.tasks[0].input_data == {"x": None}

@@ -147,7 +147,7 @@ def test_a_later_event_makes_it_no_other_turn(path: Path, clock: VirtualClock) -
         later = new_event("bad", EventKind.VARIABLES, clock.now(), {"variables": {"n": number}})
         backend = SQLiteBackend(path)
         with backend.writing() as tx:
-            tx.post([later])
+            tx.inbox.post([later])
         backend.close()
     with Engine(path, clock=clock) as engine:
         engine.settle()

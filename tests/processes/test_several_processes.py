@@ -187,7 +187,7 @@ def test_a_forked_child_leaves_the_store_alone(tmp_path: Path) -> None:
     engine = Engine(backend)
     engine.register(SIMPLE)
     with backend.writing() as tx:
-        tx.put_task_def("held", '{"name": "held"}')
+        tx.metadata.put_task_def("held", '{"name": "held"}')
         child = os.fork()
         if child == 0:
             try:

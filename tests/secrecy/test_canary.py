@@ -112,7 +112,7 @@ def test_nothing_of_a_secret_is_written(
         searched("what is archived", repr(engine.get(mourners[0].workflow_id)).encode())
         assert any((tmp_path / "payloads").rglob("*"))
         with backend.reading() as view:
-            known: Any = index or view.index()
+            known: Any = index or view.feeds.index()
             documents = [document for workflow_id in known.known("", 99) for document in known.documents(workflow_id)]
         assert len(documents) > len(statuses)
         searched("the index", repr(documents).encode())

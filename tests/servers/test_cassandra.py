@@ -120,7 +120,7 @@ def test_a_url_and_a_queue_are_enough(place: str, tmp_path: Path) -> None:
         assert other.get(run.workflow_id) == engine.get(run.workflow_id)
         task = run.tasks[1]
         with engine.backend.reading() as view:
-            assert view.task_by_id(task.task_id).ref == "b"
+            assert view.executions.task_by_id(task.task_id).ref == "b"
         assert engine.admin.check() == []
         assert [row.workflow_id for row in other.search("workflowType = 'chain'").results] == [run.workflow_id]
         engine.admin.remove(run.workflow_id)

@@ -90,12 +90,13 @@ def test_an_empty_cell_is_sent_as_none() -> None:
     """What SQLite binds in the place of None is SQLite's own; no server is asked."""
     pytest.importorskip("psycopg")
     from conductorlite.ext.postgres.presence import Peers
-    from conductorlite.ext.postgres.rows import PostgresWrites
+    from conductorlite.ext.postgres.rows import PostgresTransaction
+    from conductorlite.ext.postgres.session import PostgresSession
 
     sent: Any = _Sent()
-    tx = PostgresWrites(sent, "", {"w": 1}, Peers(b""), schema="shop", alone=True)
-    tx.defer()
-    tx.apply(Decision(workflow=workflow("w"), updated=(task("a"),), inserted=(task("b"),), timers=(event("timeout", 9),)))
+    tx = PostgresTransaction(PostgresSession(sent, "", {"w": 1}, Peers(b""), ahead=False), schema="shop")
+    tx.decisions.defer()
+    tx.decisions.apply(Decision(workflow=workflow("w"), updated=(task("a"),), inserted=(task("b"),), timers=(event("timeout", 9),)))
     assert None in sent.cells
     assert not [cell for cell in sent.cells if isinstance(cell, float)]
 
@@ -194,9 +195,9 @@ def test_a_url_is_enough(url: str) -> None:
 def removed_and_lost(engine: Engine, url: str) -> None:
     """Remove an execution in a change whose connection is lost before it is committed."""
     with engine.backend.writing() as tx:
-        tx.remove("w")
+        tx.executions.remove("w")
         end_connections(url)
-        tx.workflow("w")
+        tx.executions.workflow("w")
 
 
 @pytest.mark.parametrize("where", ["before a start", "between a poll and its report", "inside a change"])
@@ -345,7 +346,7 @@ def test_options_of_a_url(url: str) -> None:
     given = "busy_timeout_ms=700&application_name=shop%20of+all&options=-c%20work_mem%3D5MB&connect_timeout=3"
     backend = PostgresBackend(f"{url}&{given}")
     with backend.reading() as view:
-        connection = view._connection
+        connection = view.session.wire  # type: ignore[attr-defined]
         names = ("lock_timeout", "application_name", "work_mem", "search_path")
         found = [connection.execute(f"SHOW {name}").fetchone() for name in names]  # type: ignore[attr-defined]
         assert found == [("700ms",), ("shop of+all",), ("5MB",), (backend.schema,)]
@@ -426,7 +427,7 @@ def test_a_worker_by_the_command_line(url: str, tmp_path: Path) -> None:
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
         with engine.backend.reading() as view:
-            assert view.task_holders() == []
+            assert view.task_holders.rows() == []
 
 
 @pytest.mark.slow

@@ -53,8 +53,8 @@ def test_two_engines_look_at_other_heads(url: str) -> None:
             with engine.backend.writing():
                 pass  # it hears who has committed
             with engine.backend.reading() as view:
-                offered.append([message.workflow_id for message in view.offered("a", engine.clock.now(), 8)])
-                whole = {message.workflow_id for message in view.offered("a", engine.clock.now(), 100)}
+                offered.append([message.workflow_id for message in view.queue.offered("a", engine.clock.now(), 8)])
+                whole = {message.workflow_id for message in view.queue.offered("a", engine.clock.now(), 100)}
                 assert whole == {f"w{n}" for n in range(20)}
         assert set(offered[0][:5]) & set(offered[1][:5]) == set()
 

@@ -34,12 +34,12 @@ class OwnIndex:
     def changing(self) -> Iterator[Any]:
         """A change of its documents, undone when the block raises."""
         with self._backend.writing() as tx:
-            yield tx.index()
+            yield tx.feeds.index()
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def asked_of_it(*arguments: Any) -> Any:
             with self._backend.reading() as view:
-                return getattr(view.index(), name)(*arguments)
+                return getattr(view.feeds.index(), name)(*arguments)
 
         return asked_of_it
 
@@ -159,4 +159,4 @@ def test_a_store_of_the_first_schema(url: str) -> None:
     with Engine(url) as engine:
         assert ids(engine, "workflowType = waits") == ["w"]
         with engine.backend.reading() as view:
-            assert view.feed(FeedKind.OWN) is not None
+            assert view.feeds.feed(FeedKind.OWN) is not None

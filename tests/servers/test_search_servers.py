@@ -122,7 +122,7 @@ def test_every_kind_of_question_is_answered_alike(url: str, embedded: SQLiteBack
         for start in (0, 9_900, 10_050) if name == "page 100" else (0, 40):
             wanted = asked(WORKFLOWS, query, words, start, 100, sort)
             with embedded.reading() as view:
-                own = view.index()
+                own = view.feeds.index()
                 assert own is not None
                 expected = own.workflows(wanted)
             assert index.workflows(wanted) == expected, name

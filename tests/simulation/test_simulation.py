@@ -143,7 +143,7 @@ def queue_write_not_atomic(patch: Patch) -> None:
 
     def after(self: Turns, decision: Decision) -> None:
         with self.backend.writing() as tx:
-            tx.post(())  # a write that may be the last one
+            tx.inbox.post(())  # a write that may be the last one
             inner = getattr(tx, "_inner", tx)
             for outgoing in vars(inner._store).pop("late", []):
                 real(inner, outgoing)
@@ -175,7 +175,7 @@ def payload_stored_after_the_commit(patch: Patch) -> None:
     def after(self: Turns, decision: Decision) -> None:
         if decision.texts:
             with self.backend.writing() as tx:
-                tx.post(())
+                tx.inbox.post(())
                 store = getattr(tx, "_inner", tx)._store
                 for text in decision.texts:
                     store.put(store.execution(decision.workflow.workflow_id).texts, text.digest, text.text)

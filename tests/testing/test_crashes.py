@@ -13,7 +13,8 @@ from kit import flow, task
 from conductorlite import Engine
 from conductorlite.errors import InvalidInput
 from conductorlite.store.memory.backend import MemoryBackend
-from conductorlite.store.ports import Backend, Capability, ReadingTransaction, WritingTransaction
+from conductorlite.store.nouns import NOUNS
+from conductorlite.store.ports import Backend, Capability, WritingTransaction
 from conductorlite.testing import FaultyBackend, ScriptedWorkers, crash_everywhere, start_once
 
 
@@ -156,6 +157,8 @@ def _same_for_all(make: Callable[[], Backend]) -> Callable[[Path], Backend]:
 
 def test_types_of_transactions() -> None:
     """A wrapped transaction answers every question the plain one does."""
-    names = {name for kind in (ReadingTransaction, WritingTransaction) for name in dir(kind) if not name.startswith("_")}
     with FaultyBackend(MemoryBackend()).writing() as tx:
-        assert [name for name in sorted(names) if not callable(getattr(tx, name))] == []
+        for noun, kind in NOUNS.items():
+            names = [name for name in dir(kind) if not name.startswith("_")]
+            assert [name for name in names if not callable(getattr(getattr(tx, noun), name))] == []
+        assert NOUNS.keys() | {"sizes"} == {name for name in dir(WritingTransaction) if not name.startswith("_")}

@@ -108,7 +108,7 @@ def test_laws_are_looked_at(tmp_path: Path) -> None:
     def breaks(engine: Engine) -> None:
         start_once(engine, BOTH, workflow_id="w")
         with engine.backend.writing() as tx:
-            tx.discard(tx.messages(1))
+            tx.queue.discard(tx.queue.messages(1))
 
     with pytest.raises(AssertionError, match="laws do not hold"):
         deliver_twice(breaks, stores=["memory"])

@@ -45,8 +45,8 @@ def start(backend: Backend) -> None:
 def stored(backend: Backend) -> tuple[int, list[TaskStatus], int]:
     """Executions, statuses of tasks, and messages."""
     with backend.reading() as view:
-        ids = view.workflow_ids(None, "", 10)
-        return len(ids), [each.status for each in view.attempts("one")], len(view.messages(10))
+        ids = view.executions.workflow_ids(None, "", 10)
+        return len(ids), [each.status for each in view.executions.attempts("one")], len(view.queue.messages(10))
 
 
 def test_writes_are_counted_and_named(reopen: Reopen) -> None:
@@ -54,7 +54,7 @@ def test_writes_are_counted_and_named(reopen: Reopen) -> None:
     backend = FaultyBackend(reopen(), keep_open=True)
     start(backend)
     with backend.writing() as tx:
-        assert tx.workflow("one") is not None
+        assert tx.executions.workflow("one") is not None
     assert backend.journal == START
     assert backend.writes == 3
 

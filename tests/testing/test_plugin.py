@@ -96,7 +96,7 @@ def test_a_broken_law_fails_the_test(pytester: pytest.Pytester) -> None:
 def test_it(engine):
     engine.start(ONE)
     with engine.backend.writing() as tx:
-        tx.discard(tx.messages(1))
+        tx.queue.discard(tx.queue.messages(1))
 """,
     )
     result.assert_outcomes(failed=2)

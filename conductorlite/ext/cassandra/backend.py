@@ -12,7 +12,7 @@ from typing import Any, Final, final
 import attrs
 
 from conductorlite.engine.logs import log_store
-from conductorlite.ext.cassandra.changes import SplitWrites
+from conductorlite.ext.cassandra.changes import Change, SplitChange
 from conductorlite.ext.cassandra.delivery import bring_up, carry_out, put_back
 from conductorlite.ext.cassandra.limits import Undelivered, announce, confirm, forget_unused
 from conductorlite.ext.cassandra.partitions import (
@@ -27,7 +27,7 @@ from conductorlite.ext.cassandra.partitions import (
     marked,
     thin,
 )
-from conductorlite.ext.cassandra.rows import Memory, SplitReads
+from conductorlite.ext.cassandra.rows import Memory, Parts, SplitTransaction
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import (
@@ -43,7 +43,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.executions import Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.threads import Block, within
-from conductorlite.store.ports import Backend, Capability, Marks, PayloadStorage, Presence, WritingTransaction
+from conductorlite.store.ports import Backend, Capability, Marks, PayloadStorage, Presence, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import Life
 
 __all__ = ["SplitBackend"]
@@ -91,18 +91,18 @@ class SplitBackend:
         """Compare whose queue it is, or make it that of these partitions while it is empty."""
         with self.queue.writing() as tx:
             identity = f"~{self._partitions.identity()}"
-            if not tx.driven(identity, -1):
-                if tx.workflow_ids(None, "", 1):
+            if not tx.owners.driven(identity, -1):
+                if tx.executions.workflow_ids(None, "", 1):
                     raise InvalidInput("the queue store belongs to other executions: give this keyspace one of its own")
-                tx.note_driven(identity, 0, 0)
+                tx.owners.note_driven(identity, 0, 0)
 
     # -- blocks --------------------------------------------------------------------------------------------------------
 
-    def reading(self) -> AbstractContextManager[Any]:
+    def reading(self) -> AbstractContextManager[ReadingTransaction]:
         """A view of the queue store, and the partitions as they are; inside another block of this thread, that one's view."""
         return within(_Split(self, writes=False))
 
-    def writing(self) -> AbstractContextManager[Any]:
+    def writing(self) -> AbstractContextManager[WritingTransaction]:
         """A change; raises InvariantBroken inside another block of this thread."""
         return within(_Split(self, writes=True))
 
@@ -130,7 +130,7 @@ class SplitBackend:
         """Bring the queue store up to the head of an execution; with `again` one that it has lost."""
         head, items = self._sent(workflow_id)
         with self.queue.reading() as view:
-            listed = view.workflow(workflow_id)
+            listed = view.executions.workflow(workflow_id)
         if head is not None and head.turn != REMOVED:
             if listed is not None and delivered(listed) >= head.fence:
                 return
@@ -138,13 +138,13 @@ class SplitBackend:
                 self._partitions.write(workflow_id, item.cells)
         over: Head | None = None
         with self.queue.writing() as tx:
-            listed = tx.workflow(workflow_id)
+            listed = tx.executions.workflow(workflow_id)
             if listed is None or head is None or head.turn == REMOVED:
                 # It begins or is removed by somebody else: with the lock the two are looked at together.
                 head, items = self._sent(workflow_id)
             if head is None:
                 if listed is not None:
-                    tx.remove(workflow_id)
+                    tx.executions.remove(workflow_id)
             elif head.turn == REMOVED:
                 over = head if listed is None else None
                 if listed is not None:
@@ -165,7 +165,7 @@ class SplitBackend:
 
     def _keep_on(self, tx: WritingTransaction, listed: Workflow, head: Head) -> None:
         """Have an execution go on whose removal a process has begun that died: one that lives lets nobody write its row."""
-        tx.apply(marked(thin(Decision(workflow=listed)), head.fence))
+        tx.decisions.apply(marked(thin(Decision(workflow=listed)), head.fence))
         kept = attrs.evolve(head, turn=os.urandom(16).hex(), item=item_text(()))
         if not all(self._partitions.take([Turn(workflow_id=listed.workflow_id, expected=head.fence, head=kept)])):
             raise FencedOut(f"{listed.workflow_id}: another turn was first")
@@ -176,7 +176,7 @@ class SplitBackend:
         self._partitions.take([Turn(workflow_id=workflow_id, expected=head.fence, head=mark)])
         self._partitions.forget(workflow_id, head.fence)
 
-    def _taken(self, tx: SplitWrites, asked: Collection[str]) -> list[str]:
+    def _taken(self, tx: Change, asked: Collection[str]) -> list[str]:
         """Write what turns refer to, and take their transactions, all at once; those that were not refused."""
         for one in asked:
             pending = tx.pending[one]
@@ -205,9 +205,9 @@ class SplitBackend:
                 ids = sorted(
                     one
                     for status in (WorkflowStatus.RUNNING, WorkflowStatus.PAUSED)
-                    for one in view.workflow_ids(status, self._swept, _PAGE)
+                    for one in view.executions.workflow_ids(status, self._swept, _PAGE)
                 )[:_PAGE]
-                fences = {one: delivered(row) for one in ids if (row := view.workflow(one)) is not None}
+                fences = {one: delivered(row) for one in ids if (row := view.executions.workflow(one)) is not None}
             heads = self._partitions.heads(ids) if ids else {}
             self._behind.update(one for one in ids if (head := heads.get(one)) is None or head.fence > fences.get(one, 0))
             self._swept = ids[-1] if len(ids) == _PAGE else None
@@ -222,7 +222,7 @@ class SplitBackend:
     def _lost(self) -> Iterable[str]:
         for workflow_id in self._partitions.walk():
             with self.queue.reading() as view:
-                known = view.workflow(workflow_id) is not None
+                known = view.executions.workflow(workflow_id) is not None
             if not known:
                 yield workflow_id
 
@@ -312,18 +312,19 @@ class _Split(Block[Any]):
             backend._settle()
         backend._current.block = self
         self._inner = inner = backend.queue.writing() if self._writes else backend.queue.reading()
-        kind: Any = SplitWrites if self._writes else SplitReads
-        self.view = kind(inner.__enter__(), backend._partitions, backend._behind, backend._memory)
+        tx: Any = inner.__enter__()
+        parts = Parts(tx.executions, backend._partitions, backend._behind, backend._memory)
+        self.view = SplitChange(tx, parts) if self._writes else SplitTransaction(tx, parts)
         return self.view
 
     def end(self, error: BaseException | None) -> None:
         try:
             if self._inner is None:
                 return
-            if error is None and isinstance(self.view, SplitWrites):
-                self._commit(self.view)
+            if error is None and isinstance(self.view, SplitChange):
+                self._commit(self.view.change)
             else:
-                mixed = isinstance(error, InvariantBroken) and not self._writes and self.view.is_mixed()
+                mixed = isinstance(error, InvariantBroken) and not self._writes and self.view.parts.is_mixed()
                 self._over(error)
                 if mixed:
                     raise FencedOut("what was read was not of one state") from error
@@ -335,7 +336,7 @@ class _Split(Block[Any]):
         if inner is not None:
             inner.__exit__(None if error is None else type(error), error, None if error is None else error.__traceback__)
 
-    def _commit(self, tx: SplitWrites) -> None:
+    def _commit(self, tx: Change) -> None:
         partitions = self._backend._partitions
         if not (tx.pending or tx.removed):
             for table, key, text in tx.kept:
@@ -354,7 +355,7 @@ class _Split(Block[Any]):
             if tx.embedded and self._inner is None:
                 with self._backend.queue.writing() as queue:
                     for given in tx.embedded:
-                        queue.embed(*given)
+                        queue.metadata.embed(*given)
             stored = self._alone(tx) if tx.alone else self._apart(tx, late)
         except BaseException as error:
             self._backend._behind |= {*tx.pending, *tx.removed}
@@ -365,7 +366,7 @@ class _Split(Block[Any]):
         if refused:
             raise FencedOut(f"{', '.join(refused)}: another turn was first", stored=frozenset(stored))
 
-    def _apart(self, tx: SplitWrites, late: Collection[str]) -> list[str]:
+    def _apart(self, tx: Change, late: Collection[str]) -> list[str]:
         """Take the transactions, then carry out what they send; those that were not refused."""
         backend = self._backend
         stored = backend._taken(tx, [one for one in tx.pending if one not in late])
@@ -392,7 +393,7 @@ class _Split(Block[Any]):
             backend._undone(one, head)
         return [one for one in stored if one not in taken]
 
-    def _alone(self, tx: SplitWrites) -> list[str]:
+    def _alone(self, tx: Change) -> list[str]:
         """Take the transactions while nobody else writes to the queue store; raises FencedOut when one of them is refused."""
         backend = self._backend
         if self._inner is not None:
@@ -417,7 +418,7 @@ class _Split(Block[Any]):
                 backend._partitions.forget(one, tx.removed[one].fence)
         return list(tx.pending)
 
-    def _take_all(self, tx: SplitWrites) -> None:
+    def _take_all(self, tx: Change) -> None:
         backend = self._backend
         marks = [
             Turn(workflow_id=one, expected=head.fence, head=attrs.evolve(head, fence=head.fence + 1, turn=REMOVED, item=""))
@@ -440,6 +441,6 @@ class _Split(Block[Any]):
         if backend._current.block is self:
             backend._current.block = None
         if self._inner is not None:
-            if isinstance(self.view, SplitWrites):
-                backend._behind |= self.view.pending.keys()
+            if isinstance(self.view, SplitChange):
+                backend._behind |= self.view.change.pending.keys()
             self._over(KeyboardInterrupt())

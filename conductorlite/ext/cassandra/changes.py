@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from inspect import signature
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, Final
 
 import attrs
@@ -17,7 +19,6 @@ from conductorlite.ext.cassandra.partitions import (
     Cell,
     Head,
     Item,
-    Partitions,
     Turn,
     delivered,
     fields_of,
@@ -30,17 +31,18 @@ from conductorlite.ext.cassandra.partitions import (
     workflow_cell,
     workflow_from,
 )
-from conductorlite.ext.cassandra.rows import NEVER, Memory, SplitReads, held_queue, task_key
-from conductorlite.model.decisions import Decision, EventKind, Message
+from conductorlite.ext.cassandra.rows import NEVER, Parts, SplitExecutions, SplitTransaction, held_queue, task_key
+from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.errors import FencedOut, InvariantBroken
 from conductorlite.model.executions import HistoryEvent, Task
 from conductorlite.model.handlers import EventExecution
-from conductorlite.store.ports import WritingTransaction
+from conductorlite.store.nouns import CHANGES, NOUNS, QUESTIONS, Watched
 from conductorlite.store.sqlite.history import history_rows
 from conductorlite.store.sqlite.rows import event_row, mail_row
 from conductorlite.store.tables import FeedKind, ScheduleRow
+from conductorlite.store.transactions import QueueReads, WritingTransaction
 
-__all__ = ["SplitWrites"]
+__all__ = ["Change", "SplitChange"]
 
 #: From so many scheduled tasks on, or changed rows in one turn, an execution is wide: its rows go to shards.
 _WIDE: Final = 1_000
@@ -53,35 +55,43 @@ def _loop_key(task: Task) -> str:
     return f"{task.base_ref}\x1f{task.seq:010d}\x1f{task.attempt:06d}\x1f{task.ref}"
 
 
-#: What changes a store; reading verbs come before them, in the protocol that this one extends.
-_VERBS: Final = frozenset(name for name in vars(WritingTransaction) if not name.startswith("_"))
-
 #: What another write may come between, and then must be undone: not without the queue store's lock.
-_ALONE: Final = frozenset({"put_limit", "put_schedule", "drop_schedule", "remove", "archive", "change_owner", "park"})
+_ALONE: Final = frozenset({"put_limit", "put_schedule", "drop_schedule", "remove", "put_archived", "change_owner", "park"})
 
 
-class _Noted:
-    """A change of the queue store, and what it was asked to do, so that it can be asked again."""
+def _kept(verb: str, *said: str | int | None) -> tuple[str, str, str | None]:
+    key = "\x1f".join(map(str, (verb, *said[:-1])))
+    return "definitions", key, None if said[-1] is None else json.dumps(said)
 
-    def __init__(self, tx: WritingTransaction) -> None:
-        self._tx = tx
-        self.notes: list[tuple[str, tuple[Any, ...]]] = []
 
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._tx, name)
-        if name not in _VERBS:
-            return verb
+def _kept_handler(name: str, event: str, active: bool, text: str) -> tuple[str, str, str | None]:
+    return "definitions", f"put_event_handler\x1f{name}", json.dumps([name, event, active, text])
 
-        def noted(*given: Any, **named: Any) -> Any:
-            answer = verb(*given, **named)
-            if named:  # a note holds what is given by its place
-                asked = signature(verb).bind(*given, **named)
-                asked.apply_defaults()
-                given = asked.args
-            self.notes.append((name, given))
-            return answer
 
-        return noted
+def _kept_record(execution: EventExecution) -> tuple[str, str, str | None]:
+    said = [*execution.key, execution.status.value, execution.action, execution.created, execution.output.text]
+    return "event_executions", json.dumps(execution.key), json.dumps(said)
+
+
+def _kept_schedule(row: ScheduleRow, _: Sequence[str], events: Sequence[Event]) -> tuple[str, str, str | None]:
+    said = [row.name, row.address, row.text, row.progress, row.waits, row.owner, [event_row(event) for event in events]]
+    return "definitions", f"put_schedule\x1f{row.name}", json.dumps(said)
+
+
+#: What is kept in Cassandra as well, for the sweep: by the change of the queue store that it follows.
+_KEPT: Final[dict[str, Callable[..., tuple[str, str, str | None]]]] = {
+    "embed": partial(_kept, "embed"),
+    "put_workflow_def": partial(_kept, "put_workflow_def"),
+    "drop_workflow_def": lambda name, version: _kept("put_workflow_def", name, version, None),
+    "put_task_def": partial(_kept, "put_task_def"),
+    "drop_task_def": lambda name: _kept("put_task_def", name, None),
+    "put_schema_def": partial(_kept, "put_schema_def"),
+    "put_event_handler": _kept_handler,
+    "drop_event_handler": lambda name: _kept("put_event_handler", name, None),
+    "add_event_execution": _kept_record,
+    "put_schedule": _kept_schedule,
+    "drop_schedule": lambda name: _kept("put_schedule", name, None),
+}
 
 
 @attrs.define(slots=True, kw_only=True)
@@ -100,17 +110,13 @@ class _Pending:
     was_wide: bool = False
 
 
-class SplitWrites(SplitReads):
-    """A change: tried in the queue store at once, carried out at its end."""
+class Change:
+    """What one block is asked for: tried in the queue store at once, carried out in both at its end."""
 
-    _view: WritingTransaction
-
-    def __init__(self, view: WritingTransaction, partitions: Partitions, behind: set[str], memory: Memory) -> None:
-        self.noted = _Noted(view)
-        kept: Any = self.noted
-        super().__init__(kept, partitions, behind, memory)
-        #: What was known before, of executions that are changed.
-        self._before: dict[str, dict[tuple[str, str], Cell | None]] = {}
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        #: What the queue store was asked to do, so that it can be asked again: nouns, names of changes, what was given.
+        self.notes: list[tuple[str, str, tuple[Any, ...]]] = []
         self.pending: dict[str, _Pending] = {}
         #: In which order items were made: of which execution, and which of its items.
         self.order: list[tuple[str, int]] = []
@@ -120,61 +126,125 @@ class SplitWrites(SplitReads):
         #: Definitions that are new: who finds a turn before it is delivered needs them.
         self.embedded: list[tuple[str, str]] = []
         #: What need not outlive its process, by the item that it is written after; None: before any.
-        self._extras: list[tuple[tuple[str, int] | None, str, tuple[Any, ...]]] = []
+        self._extras: list[tuple[tuple[str, int] | None, tuple[str, str], tuple[Any, ...]]] = []
 
-    def _rows(self, workflow_id: str) -> dict[tuple[str, str], Cell | None]:
-        """As before this change: what it has made of them since is asked first."""
-        before = self._before.get(workflow_id)
-        return super()._rows(workflow_id) if before is None else before
+    def noted(self, noun: str, name: str, change: Callable[..., Any]) -> Callable[..., Any]:
+        """A change of the queue store that is noted, and what the sweep needs of it kept."""
 
-    def defer(self) -> None:
-        """Nothing: what refuses a decision must be known before the partitions are asked."""
+        def noted(*given: Any, **named: Any) -> Any:
+            answer = change(*given, **named)
+            if named:  # a note holds what is given by its place
+                asked = signature(change).bind(*given, **named)
+                asked.apply_defaults()
+                given = asked.args
+            self.notes.append((noun, name, given))
+            if name in _KEPT:
+                self.kept.append(_KEPT[name](*given))
+            return answer
 
-    # -- executions ----------------------------------------------------------------------------------------------------
+        return noted
 
-    def apply_all(self, decisions: Sequence[Decision]) -> None:
-        """See `WritingTransaction`."""
-        for decision in decisions:
-            self.apply(decision)
+    def settled(self) -> None:
+        """Put what was written beside decisions into their items; once, when there is no more to come."""
+        last: tuple[str, int] | None = None
+        for item, noun, verb, given in self._asked():
+            if verb == "apply":
+                last = item or last
+            elif verb == "embed":
+                self.embedded.append(given)
+            elif last is None or (text := said(verb, given)) is None:
+                self._extras.append((last, (noun, verb), given))
+            else:
+                items, number = self.pending[last[0]].items, last[1]
+                items[number] = attrs.evolve(items[number], beside=(*items[number].beside, text))
 
-    def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
-        """None: each has a commit of its own."""
-        return ()
+    def _asked(self) -> Iterator[tuple[tuple[str, int] | None, str, str, tuple[Any, ...]]]:
+        """What was asked of the queue store, in order; with the item of a decision, unless its execution was removed after it."""
+        gone = {given[0]: number for number, (_, verb, given) in enumerate(self.notes) if verb == "remove"}
+        counts = dict.fromkeys(self.pending, 0)
+        for number, (noun, verb, given) in enumerate(self.notes):
+            item = None
+            if verb == "apply" and number > gone.get(workflow_id := given[0].workflow.workflow_id, -1):
+                item = (workflow_id, counts[workflow_id])
+                counts[workflow_id] += 1
+            yield item, noun, verb, given
 
-    def apply(self, decision: Decision) -> None:
-        """Try a decision under its fence; on any error it alone is undone."""
-        workflow = decision.workflow
-        workflow_id = workflow.workflow_id
-        listed = self._view.workflow(workflow_id)
-        if decision.created:  # its transaction finds out whether there is one: the lock is held here
-            self._heads.setdefault(workflow_id, None)
-        head = self._head(workflow_id)
-        fits = listed is None if decision.created else listed is not None and listed.fence == workflow.fence
-        known = workflow_id in self.pending or workflow_id in self.removed
-        if fits and head is not None and not known and (listed is None or delivered(listed) < head.fence):
-            self._behind.add(workflow_id)
-            raise FencedOut(f"{workflow_id}: what its last turn has sent was not delivered")
-        made = _Made(self, decision, head)
-        if fits and made.problem:
-            raise InvariantBroken(f"{workflow_id}: rows contradict the store: {made.problem}")
-        small = thin(decision)
-        outgoing = small.outgoing
-        small = attrs.evolve(
-            small, outgoing=attrs.evolve(outgoing, removed=(*outgoing.removed, *made.freed), put=(*outgoing.put, *made.held))
+    @property
+    def limited(self) -> list[Item]:
+        """The turns that change limits."""
+        return [item for pending in self.pending.values() for item in pending.items if item.decision.limits]
+
+    @property
+    def alone(self) -> bool:
+        """Whether the queue store's lock is to be held while the partitions are asked: limits, schedules, removals."""
+        return bool(self.limited) or any(verb in _ALONE for _, verb, _ in self.notes)
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether what was tried can be committed as it is.
+
+        Not what is announced first, nor where the queue store has given an execution another fence than its row says.
+        """
+        items = [item for one in self.pending.values() for item in one.items]
+        return not self.limited and all(item.decision.workflow.fence + 1 == item.fence for item in items)
+
+    def again(self, tx: WritingTransaction) -> None:
+        """Ask the queue store once more for all of it; raises what it did when it was tried."""
+        for item, noun, verb, given in self._asked():
+            getattr(getattr(tx, noun), verb)(*(given if item is None else (self.pending[item[0]].items[item[1]].decision,)))
+
+    def write_extras(self, tx: WritingTransaction, after: tuple[str, int] | None) -> None:
+        """Write what was written after an item and before the next one, or before any."""
+        for item, (noun, verb), given in self._extras:
+            if item == after:
+                getattr(getattr(tx, noun), verb)(*given)
+
+    def contradicted(self) -> Collection[str]:
+        """Executions in which another turn has made a row since that one of this change would make.
+
+        Raises InvariantBroken for one that was there before, and nothing has happened since.
+        """
+        asked: list[Asked] = []
+        for workflow_id, pending in self.pending.items():
+            shards: dict[int, list[tuple[str, str]]] = {0: pending.unseen} if pending.unseen else {}
+            for place in pending.unseen if pending.was_wide else ():
+                shards.setdefault(shard_of(place[1]), []).append(place)
+            asked += [Asked(workflow_id=workflow_id, shard=shard, keys=tuple(keys)) for shard, keys in shards.items()]
+        found = self.parts.partitions.read(asked) if asked else ()
+        there = {one.workflow_id: cells[0].key for one, cells in zip(asked, found, strict=True) if cells}
+        heads = self.parts.partitions.heads(list(there)) if there else {}
+        for workflow_id, key in there.items():
+            if heads.get(workflow_id) is not None and heads[workflow_id].fence == self.turn_of(workflow_id).expected:
+                raise InvariantBroken(f"{workflow_id}: rows contradict the store: {key} exists")
+        return there.keys()
+
+    def committed(self, stored: Iterable[str]) -> None:
+        """Keep what executions are now."""
+        for workflow_id in stored:
+            pending = self.pending[workflow_id]
+            rows: dict[tuple[str, str], Cell | None] = dict(self.parts.before[workflow_id])
+            rows.update((key, None if cell.text is None else cell) for key, cell in self.parts.new.get(workflow_id, {}).items())
+            self.parts.memory.keep(workflow_id, pending.head, rows)
+        for workflow_id in self.removed.keys() - self.pending.keys():
+            self.parts.memory.forget(workflow_id)
+
+    def turn_of(self, workflow_id: str) -> Turn:
+        """The transaction of an execution."""
+        pending = self.pending[workflow_id]
+        return Turn(
+            workflow_id=workflow_id,
+            expected=None if pending.before is None else pending.before.fence,
+            head=attrs.evolve(pending.head, item=item_text(pending.items), turn=os.urandom(16).hex()),
+            cells=tuple(pending.cells.values()),
         )
-        self._view.apply(marked(small, workflow.fence + 1))
-        if decision.dropped or decision.renamed:
-            for kind in FeedKind:
-                self._view.mark_pending(kind, [workflow_id])
-        row = self._view.workflow(workflow_id)
-        self._pend(decision, small, made, workflow.fence + 1 if row is None else row.fence)
 
-    def _pend(self, decision: Decision, small: Decision, made: _Made, fence: int) -> None:
+    def pend(self, decision: Decision, small: Decision, made: _Made, fence: int) -> None:
+        """Have a decision taken at the end."""
         workflow_id = decision.workflow.workflow_id
         cells = {place: Cell(*place, text, fence) for place, text in made.new.items()}
         outer = tuple((shard_of(cell.key), cell) for cell in cells.values()) if made.wide else ()
-        head = self._head(workflow_id)
-        self._before.setdefault(workflow_id, {} if decision.created else dict(self._rows(workflow_id)))
+        head = self.parts.head(workflow_id)
+        self.parts.before.setdefault(workflow_id, {} if decision.created else dict(self.parts.rows(workflow_id)))
         before = None if decision.created else head
         pending = self.pending.get(workflow_id) or _Pending(
             created=decision.created, before=before, head=Head(fence=fence, text=""), was_wide=made.was_wide
@@ -188,187 +258,125 @@ class SplitWrites(SplitReads):
         texts = [Cell("text", one.digest, one.text, fence) for one in decision.texts if one.text is not None]
         pending.texts += [(shard_of(cell.key), cell) for cell in texts]
         self.pending[workflow_id] = pending
-        self._heads[workflow_id] = pending.head
-        self._new.setdefault(workflow_id, {}).update(cells | {("text", cell.key): cell for cell in texts})
-
-    # -- what is to be done at the end ---------------------------------------------------------------------------------
-
-    def settled(self) -> None:
-        """Put what was written beside decisions into their items; once, when there is no more to come."""
-        last: tuple[str, int] | None = None
-        for item, verb, given in self._asked():
-            if verb == "apply":
-                last = item or last
-            elif verb == "embed":
-                self.embedded.append(given)
-            elif last is None or (text := said(verb, given)) is None:
-                self._extras.append((last, verb, given))
-            else:
-                items, number = self.pending[last[0]].items, last[1]
-                items[number] = attrs.evolve(items[number], beside=(*items[number].beside, text))
-
-    def _asked(self) -> Iterator[tuple[tuple[str, int] | None, str, tuple[Any, ...]]]:
-        """What was asked of the queue store, in order; with the item of a decision, unless its execution was removed after it."""
-        gone = {given[0]: number for number, (verb, given) in enumerate(self.noted.notes) if verb == "remove"}
-        counts = dict.fromkeys(self.pending, 0)
-        for number, (verb, given) in enumerate(self.noted.notes):
-            item = None
-            if verb == "apply" and number > gone.get(workflow_id := given[0].workflow.workflow_id, -1):
-                item = (workflow_id, counts[workflow_id])
-                counts[workflow_id] += 1
-            yield item, verb, given
-
-    @property
-    def limited(self) -> list[Item]:
-        """The turns that change limits."""
-        return [item for pending in self.pending.values() for item in pending.items if item.decision.limits]
-
-    @property
-    def alone(self) -> bool:
-        """Whether the queue store's lock is to be held while the partitions are asked: limits, schedules, removals."""
-        return bool(self.limited) or any(verb in _ALONE for verb, _ in self.noted.notes)
-
-    @property
-    def foreseen(self) -> bool:
-        """Whether what was tried can be committed as it is.
-
-        Not what is announced first, nor where the queue store has given an execution another fence than its row says.
-        """
-        items = [item for one in self.pending.values() for item in one.items]
-        return not self.limited and all(item.decision.workflow.fence + 1 == item.fence for item in items)
-
-    def again(self, tx: WritingTransaction) -> None:
-        """Ask the queue store once more for all of it; raises what it did when it was tried."""
-        for item, verb, given in self._asked():
-            getattr(tx, verb)(*(given if item is None else (self.pending[item[0]].items[item[1]].decision,)))
-
-    def write_extras(self, tx: WritingTransaction, after: tuple[str, int] | None) -> None:
-        """Write what was written after an item and before the next one, or before any."""
-        for item, verb, given in self._extras:
-            if item == after:
-                getattr(tx, verb)(*given)
-
-    def contradicted(self) -> Collection[str]:
-        """Executions in which another turn has made a row since that one of this change would make.
-
-        Raises InvariantBroken for one that was there before, and nothing has happened since.
-        """
-        asked: list[Asked] = []
-        for workflow_id, pending in self.pending.items():
-            shards: dict[int, list[tuple[str, str]]] = {0: pending.unseen} if pending.unseen else {}
-            for place in pending.unseen if pending.was_wide else ():
-                shards.setdefault(shard_of(place[1]), []).append(place)
-            asked += [Asked(workflow_id=workflow_id, shard=shard, keys=tuple(keys)) for shard, keys in shards.items()]
-        found = self._partitions.read(asked) if asked else ()
-        there = {one.workflow_id: cells[0].key for one, cells in zip(asked, found, strict=True) if cells}
-        heads = self._partitions.heads(list(there)) if there else {}
-        for workflow_id, key in there.items():
-            if heads.get(workflow_id) is not None and heads[workflow_id].fence == self.turn_of(workflow_id).expected:
-                raise InvariantBroken(f"{workflow_id}: rows contradict the store: {key} exists")
-        return there.keys()
-
-    def committed(self, stored: Iterable[str]) -> None:
-        """Keep what executions are now."""
-        for workflow_id in stored:
-            pending = self.pending[workflow_id]
-            rows: dict[tuple[str, str], Cell | None] = dict(self._before[workflow_id])
-            rows.update((key, None if cell.text is None else cell) for key, cell in self._new.get(workflow_id, {}).items())
-            self._memory.keep(workflow_id, pending.head, rows)
-        for workflow_id in self.removed.keys() - self.pending.keys():
-            self._memory.forget(workflow_id)
-
-    def turn_of(self, workflow_id: str) -> Turn:
-        """The transaction of an execution."""
-        pending = self.pending[workflow_id]
-        return Turn(
-            workflow_id=workflow_id,
-            expected=None if pending.before is None else pending.before.fence,
-            head=attrs.evolve(pending.head, item=item_text(pending.items), turn=os.urandom(16).hex()),
-            cells=tuple(pending.cells.values()),
-        )
+        self.parts.heads[workflow_id] = pending.head
+        self.parts.new.setdefault(workflow_id, {}).update(cells | {("text", cell.key): cell for cell in texts})
 
     def remove(self, workflow_id: str) -> None:
-        """Delete an execution with all that belongs to it."""
-        self._view.remove(workflow_id)
-        head = self._head(workflow_id)
+        """Have an execution removed at the end."""
+        head = self.parts.head(workflow_id)
         known = self.pending.pop(workflow_id, None)
-        self._before.pop(workflow_id, None)
+        self.parts.before.pop(workflow_id, None)
         before = head if known is None else known.before
         if before is not None:
             self.removed[workflow_id] = before
-        self._heads[workflow_id] = None
-        self._new.pop(workflow_id, None)
+        self.parts.heads[workflow_id] = None
+        self.parts.new.pop(workflow_id, None)
 
-    # -- what is kept in Cassandra as well, for the sweep --------------------------------------------------------------
+
+class SplitDecisions:
+    """Decisions: tried in the queue store at once, thin, and taken at the end."""
+
+    def __init__(self, inner: Any, change: Change) -> None:
+        self._inner, self._change, self._parts = inner, change, change.parts
+        self.fenced = inner.decisions.fenced
+
+    def defer(self) -> None:
+        """Nothing: what refuses a decision must be known before the partitions are asked."""
+
+    def apply_all(self, decisions: Sequence[Decision]) -> None:
+        """See `DecisionDAO`."""
+        for decision in decisions:
+            self.apply(decision)
+
+    def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
+        """None: each has a commit of its own."""
+        return ()
+
+    def apply(self, decision: Decision) -> None:
+        """Try a decision under its fence; on any error it alone is undone."""
+        workflow = decision.workflow
+        workflow_id = workflow.workflow_id
+        listed = self._inner.executions.workflow(workflow_id)
+        if decision.created:  # its transaction finds out whether there is one: the lock is held here
+            self._parts.heads.setdefault(workflow_id, None)
+        head = self._parts.head(workflow_id)
+        fits = listed is None if decision.created else listed is not None and listed.fence == workflow.fence
+        known = workflow_id in self._change.pending or workflow_id in self._change.removed
+        if fits and head is not None and not known and (listed is None or delivered(listed) < head.fence):
+            self._parts.behind.add(workflow_id)
+            raise FencedOut(f"{workflow_id}: what its last turn has sent was not delivered")
+        made = _Made(self._parts, decision, head)
+        if fits and made.problem:
+            raise InvariantBroken(f"{workflow_id}: rows contradict the store: {made.problem}")
+        small = thin(decision)
+        outgoing = small.outgoing
+        small = attrs.evolve(
+            small, outgoing=attrs.evolve(outgoing, removed=(*outgoing.removed, *made.freed), put=(*outgoing.put, *made.held))
+        )
+        self._inner.decisions.apply(marked(small, workflow.fence + 1))
+        if decision.dropped or decision.renamed:
+            for kind in FeedKind:
+                self._inner.feeds.mark_pending(kind, [workflow_id])
+        row = self._inner.executions.workflow(workflow_id)
+        self._change.pend(decision, small, made, workflow.fence + 1 if row is None else row.fence)
+
+
+class SplitChanges(SplitExecutions):
+    """The same, and removals, which are carried out at the end."""
+
+    def __init__(self, inner: Any, change: Change, queue: QueueReads) -> None:
+        super().__init__(inner, change.parts, queue)
+        self.park, self.release = inner.park, inner.release
+        self._changes, self._change = inner, change
+
+    def remove(self, workflow_id: str) -> None:
+        """Delete an execution with all that belongs to it."""
+        self._changes.remove(workflow_id)
+        self._change.remove(workflow_id)
+
+
+class SplitMetadata:
+    """Definitions; one that is there already is not kept again."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        for name in (*QUESTIONS["metadata"], *CHANGES["metadata"]):
+            if name != "embed":
+                setattr(self, name, getattr(inner, name))
 
     def embed(self, digest: str, text: str) -> None:
         """Keep a definition under its content hash; nothing happens when it is there."""
-        if self._view.definition(digest) is None:
-            self._view.embed(digest, text)
-            self._keep("embed", digest, text)
+        if self._inner.definition(digest) is None:
+            self._inner.embed(digest, text)
 
-    def put_workflow_def(self, name: str, version: int, text: str) -> None:
-        """Register or replace a workflow definition."""
-        self._view.put_workflow_def(name, version, text)
-        self._keep("put_workflow_def", name, version, text)
 
-    def put_task_def(self, name: str, text: str) -> None:
-        """Register or replace a task definition."""
-        self._view.put_task_def(name, text)
-        self._keep("put_task_def", name, text)
+class SplitChange:
+    """A change: the nouns of the queue store, each change of which is noted, and those of the partitions."""
 
-    def drop_workflow_def(self, name: str, version: int) -> None:
-        """Delete a registered workflow definition."""
-        self._view.drop_workflow_def(name, version)
-        self._keep("put_workflow_def", name, version, None)
-
-    def drop_task_def(self, name: str) -> None:
-        """Delete a registered task definition."""
-        self._view.drop_task_def(name)
-        self._keep("put_task_def", name, None)
-
-    def put_schema_def(self, name: str, version: int, text: str) -> None:
-        """Register or replace a schema."""
-        self._view.put_schema_def(name, version, text)
-        self._keep("put_schema_def", name, version, text)
-
-    def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
-        """Register or replace an event handler."""
-        self._view.put_event_handler(name, event, active, text)
-        self.kept.append(("definitions", f"put_event_handler\x1f{name}", json.dumps([name, event, active, text])))
-
-    def drop_event_handler(self, name: str) -> None:
-        """Delete an event handler."""
-        self._view.drop_event_handler(name)
-        self.kept.append(("definitions", f"put_event_handler\x1f{name}", None))
-
-    def add_event_execution(self, execution: EventExecution) -> None:
-        """Keep a record of what became of a message."""
-        self._view.add_event_execution(execution)
-        said = [*execution.key, execution.status.value, execution.action, execution.created, execution.output.text]
-        self.kept.append(("event_executions", json.dumps(execution.key), json.dumps(said)))
-
-    def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Any]) -> None:
-        """Store a schedule under its fence."""
-        self._view.put_schedule(row, consumed, events)
-        said = [row.name, row.address, row.text, row.progress, row.waits, row.owner, [event_row(event) for event in events]]
-        self.kept.append(("definitions", f"put_schedule\x1f{row.name}", json.dumps(said)))
-
-    def drop_schedule(self, name: str) -> None:
-        """Delete a schedule with its inbox."""
-        self._view.drop_schedule(name)
-        self.kept.append(("definitions", f"put_schedule\x1f{name}", None))
-
-    def _keep(self, verb: str, *said: str | int | None) -> None:
-        key = "\x1f".join(map(str, (verb, *said[:-1])))
-        self.kept.append(("definitions", key, None if said[-1] is None else json.dumps(said)))
+    def __init__(self, inner: WritingTransaction, parts: Parts) -> None:
+        self.change = change = Change(parts)
+        watched: Any = SimpleNamespace(
+            **{noun: Watched(noun, getattr(inner, noun), change.noted) for noun in NOUNS}, sizes=inner.sizes
+        )
+        view = SplitTransaction(watched, parts)
+        self._view = view
+        self.executions = SplitChanges(watched.executions, change, watched.queue)
+        self.decisions = SplitDecisions(watched, change)
+        self.history, self.queue, self.payloads = view.history, view.queue, view.payloads
+        self.metadata = SplitMetadata(watched.metadata)
+        self.inbox, self.poll_data, self.outbox, self.limits = watched.inbox, watched.poll_data, watched.outbox, watched.limits
+        self.event_handlers, self.schedules, self.feeds = watched.event_handlers, watched.schedules, watched.feeds
+        self.archive, self.owners, self.task_holders = watched.archive, watched.owners, watched.task_holders
+        self.history.log, self.queue.discard = watched.history.log, watched.queue.discard
+        self.payloads.mark_orphan, self.payloads.unmark_orphan = watched.payloads.mark_orphan, watched.payloads.unmark_orphan
+        self.sizes = view.sizes
 
 
 class _Made:
     """The rows of one decision, made of those that are stored; what contradicts them is a `problem`."""
 
-    def __init__(self, reads: SplitWrites, decision: Decision, head: Head | None) -> None:
-        self._reads = reads
+    def __init__(self, parts: Parts, decision: Decision, head: Head | None) -> None:
+        self._parts = parts
         self._id = decision.workflow.workflow_id
         self.problem = ""
         #: Rows by entity and key, None: deleted.
@@ -402,7 +410,7 @@ class _Made:
 
     def _stored(self, ref: str) -> list[Task]:
         """The attempts at a reference, with what this decision has made of them."""
-        rows = {cell.key: cell.text for cell in self._reads._range(self._id, "task", ref)}
+        rows = {cell.key: cell.text for cell in self._parts.range(self._id, "task", ref)}
         rows |= {key: text for (entity, key), text in self.new.items() if entity == "task" and key.startswith(f"{ref}\x1f")}
         return [task_from(text, self._id) for _, text in sorted(rows.items()) if text is not None]
 
@@ -422,11 +430,11 @@ class _Made:
     def _put(self, decision: Decision) -> None:
         asked = [("task", task_key(task.ref, task.attempt)) for task in decision.updated]
         asked += [("again", task.ref) for task in decision.inserted if task.attempt]
-        cells = self._reads._cells(self._id, [place for place in asked if place not in self.new]) if not decision.created else {}
+        cells = self._parts.cells(self._id, [place for place in asked if place not in self.new]) if not decision.created else {}
         known = {place: cell.text for place, cell in cells.items()}
         for task in () if decision.created else decision.inserted:
             for place in (("task", task_key(task.ref, task.attempt)), ("id", task.task_id)):
-                seen, cell = self._reads._seen(self._id, place)
+                seen, cell = self._parts.seen(self._id, place)
                 if cell is not None:
                     known[place] = cell.text
                 elif not seen and place not in self.new:

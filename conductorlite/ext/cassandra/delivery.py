@@ -42,7 +42,7 @@ def carry_out(tx: WritingTransaction, item: Item) -> bool:
     """Carry out an item, unless that was done; whether it was done now. Raises KeyTaken for a start whose key is taken since."""
     decision = item.decision
     row = decision.workflow
-    listed = tx.workflow(row.workflow_id)
+    listed = tx.executions.workflow(row.workflow_id)
     if listed is None and not decision.created:
         return False  # removed since
     if listed is not None:
@@ -74,10 +74,12 @@ def _moved(outgoing: Outgoing, old: str, new: str) -> Outgoing:
 # -- what is written beside a decision -----------------------------------------------------------------------------------
 
 _BESIDE: Final[dict[str, Any]] = {
-    "post": lambda tx, *events: tx.post([event_of(tuple(event)) for event in events]),
-    "log": lambda tx, workflow_id, *lines: tx.log(workflow_id, [TaskLog(task_id=one, at=at, text=text) for one, at, text in lines]),
-    "mark_pending": lambda tx, kind, workflow_ids: tx.mark_pending(FeedKind(kind), workflow_ids),
-    "release": lambda tx, workflow_id, now: tx.release(workflow_id, now),
+    "post": lambda tx, *events: tx.inbox.post([event_of(tuple(event)) for event in events]),
+    "log": lambda tx, workflow_id, *lines: tx.history.log(
+        workflow_id, [TaskLog(task_id=one, at=at, text=text) for one, at, text in lines]
+    ),
+    "mark_pending": lambda tx, kind, workflow_ids: tx.feeds.mark_pending(FeedKind(kind), workflow_ids),
+    "release": lambda tx, workflow_id, now: tx.executions.release(workflow_id, now),
 }
 
 
@@ -95,11 +97,11 @@ def said(verb: str, given: tuple[Any, ...]) -> tuple[str, Any] | None:
 def _give_back_of_the_gone(tx: WritingTransaction, item: Item, text_of: dict[str, str]) -> None:
     """Have what an item has just given to holders that are no more given back; `text_of` are its tasks, by their keys."""
     row = item.decision.workflow
-    present = {holder.holder for holder in tx.task_holders()}
+    present = {holder.holder for holder in tx.task_holders.rows()}
     for message in item.decision.outgoing.put:
         text = text_of.get(message.ref[1:])
         if message.queue.startswith(HELD) and message.queue.removeprefix(HELD) not in present and text is not None:
-            tx.post([give_back_event(task_from(text, row.workflow_id), "died", row.updated_at)])
+            tx.inbox.post([give_back_event(task_from(text, row.workflow_id), "died", row.updated_at)])
 
 
 # -- executions that it does not know as they are ----------------------------------------------------------------------
@@ -130,11 +132,11 @@ def _restore(tx: WritingTransaction, partitions: Partitions, head: Head, items: 
     """Put an execution back into a queue store that has lost it, or knows an older one; its inbox there is kept."""
     row, wide, _ = workflow_from(head.text)
     workflow_id = row.workflow_id
-    inbox = tx.inbox(workflow_id)
-    tx.remove(workflow_id)
+    inbox = tx.inbox.events(workflow_id)
+    tx.executions.remove(workflow_id)
     last = items[-1].decision
-    holder = None if row.idempotency_key is None else tx.key_holder(row.name, row.idempotency_key)
-    other = None if holder is None else tx.workflow(holder)
+    holder = None if row.idempotency_key is None else tx.executions.key_holder(row.name, row.idempotency_key)
+    other = None if holder is None else tx.executions.workflow(holder)
     if other is not None and other.created_at > row.created_at:
         row, holder = attrs.evolve(row, idempotency_key=None), None
     shards = range(SHARDS + 1) if wide else (0,)
@@ -152,11 +154,11 @@ def _restore(tx: WritingTransaction, partitions: Partitions, head: Head, items: 
         outgoing=Outgoing(put=last.outgoing.put, posted=last.outgoing.posted),
     )
     _apply_merged(tx, marked(thin(decision), head.fence))
-    tx.post([*inbox, *(event_of(tuple(event)) for event in sent)])
+    tx.inbox.post([*inbox, *(event_of(tuple(event)) for event in sent)])
     for cell in cells:
         if cell.entity == "slot":
             member = member_of(json.loads(cell.text or ""))
-            tx.put_limit(_merged(tx, LimitChange(limit=Limit(key=member.key, number=member.number), put=(member,))))
+            tx.limits.put_limit(_merged(tx, LimitChange(limit=Limit(key=member.key, number=member.number), put=(member,))))
 
 
 # -- limits --------------------------------------------------------------------------------------------------------------
@@ -165,17 +167,17 @@ def _restore(tx: WritingTransaction, partitions: Partitions, head: Head, items: 
 def _apply_merged(tx: WritingTransaction, decision: Decision) -> None:
     """Carry out a thin decision that is committed already; its changes of limits count from what those are now."""
     try:
-        tx.apply(decision)
+        tx.decisions.apply(decision)
     except FencedOut:
-        tx.apply(attrs.evolve(decision, limits=tuple(_merged(tx, change) for change in decision.limits)))
+        tx.decisions.apply(attrs.evolve(decision, limits=tuple(_merged(tx, change) for change in decision.limits)))
 
 
 def _merged(tx: WritingTransaction, change: LimitChange) -> LimitChange:
     """A change of a limit that others have changed since: who is in and who is gone counts, and is counted again."""
     key = change.limit.key
-    stored = tx.line(key, 0).limit
+    stored = tx.limits.line(key, 0).limit
     put = {member.holder: member for member in change.put}
-    stay = [member for member in tx.members(key) if member.holder not in change.gone and member.holder not in put]
+    stay = [member for member in tx.limits.members(key) if member.holder not in change.gone and member.holder not in put]
     in_use, reserved = slots_taken([*stay, *put.values()])
     limit = attrs.evolve(
         stored,
@@ -194,7 +196,7 @@ def put_back(tx: WritingTransaction, verb: str, said: list[Any]) -> None:
     if verb == "add_event_execution":
         *key, status, action, created, text = said
         name, event, message_id, number = key
-        if tx.event_execution(name, event, message_id, number) is None:
+        if tx.event_handlers.event_execution(name, event, message_id, number) is None:
             record = EventExecution(
                 name=name,
                 event=event,
@@ -205,19 +207,20 @@ def put_back(tx: WritingTransaction, verb: str, said: list[Any]) -> None:
                 created=created,
                 output=Payload(text),
             )
-            tx.add_event_execution(record)
+            tx.event_handlers.add_event_execution(record)
     elif verb == "put_schedule":
         name, address, text, progress, waits, owner, events = said
-        if tx.schedule(name) is None:
+        if tx.schedules.schedule(name) is None:
             row = ScheduleRow(name=name, address=address, text=text, progress=progress, waits=waits, owner=owner)
-            tx.put_schedule(row, (), [event_of(tuple(event)) for event in events])
+            tx.schedules.put_schedule(row, (), [event_of(tuple(event)) for event in events])
     else:
         known: dict[str, Any] = {
-            "embed": lambda digest, _: tx.definition(digest),
-            "put_workflow_def": lambda name, version, _: tx.workflow_def(name, version),
-            "put_task_def": lambda name, _: tx.task_def(name),
-            "put_schema_def": lambda name, version, _: tx.schema_def(name, version),
-            "put_event_handler": lambda name, *_: tx.event_handler(name),
+            "embed": lambda digest, _: tx.metadata.definition(digest),
+            "put_workflow_def": lambda name, version, _: tx.metadata.workflow_def(name, version),
+            "put_task_def": lambda name, _: tx.metadata.task_def(name),
+            "put_schema_def": lambda name, version, _: tx.metadata.schema_def(name, version),
+            "put_event_handler": lambda name, *_: tx.event_handlers.handler(name),
         }
         if known[verb](*said) is None:
-            getattr(tx, verb)(*said)
+            noun: Any = tx.event_handlers if verb == "put_event_handler" else tx.metadata
+            getattr(noun, verb)(*said)

@@ -48,10 +48,10 @@ def announce(tx: WritingTransaction, partitions: Partitions, items: Collection[I
     """
     turns = _announced(items)
     own = {item.decision.workflow.workflow_id for item in items}
-    found = [turn for key in turns for event in tx.inbox(_ADDRESS + key) for turn in event.data.value["turns"]]
+    found = [turn for key in turns for event in tx.inbox.events(_ADDRESS + key) for turn in event.data.value["turns"]]
     doubtful = {one for one, fence in found if one not in own and _known(tx, one) < fence}
     _look(tx, partitions, doubtful)
-    tx.post([_event(key, some) for key, some in turns.items()])
+    tx.inbox.post([_event(key, some) for key, some in turns.items()])
     return doubtful
 
 
@@ -62,9 +62,9 @@ def confirm(tx: WritingTransaction, partitions: Partitions, items: Collection[It
     """
     turns = _announced(items)
     for key, some in turns.items():
-        if [event.data for event in tx.inbox(_ADDRESS + key)] != [_event(key, some).data]:
+        if [event.data for event in tx.inbox.events(_ADDRESS + key)] != [_event(key, some).data]:
             raise FencedOut(f"another turn is about to change {key!r}")
-    tx.post([_event(key, some) for key, some in turns.items()])
+    tx.inbox.post([_event(key, some) for key, some in turns.items()])
     _look(tx, partitions, doubtful)
 
 
@@ -72,7 +72,7 @@ def forget_unused(tx: WritingTransaction, items: Iterable[Item]) -> None:
     """Forget what was announced of limits that are forgotten."""
     for change in [change for item in items for change in item.decision.limits]:
         if change.unused:
-            tx.remove(_ADDRESS + change.limit.key)
+            tx.executions.remove(_ADDRESS + change.limit.key)
 
 
 class Undelivered(FencedOut):
@@ -84,7 +84,7 @@ class Undelivered(FencedOut):
 
 
 def _known(tx: WritingTransaction, workflow_id: str) -> int:
-    listed = tx.workflow(workflow_id)
+    listed = tx.executions.workflow(workflow_id)
     return -1 if listed is None else delivered(listed)
 
 

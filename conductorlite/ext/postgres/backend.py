@@ -8,13 +8,14 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, TypeVar, final
+from typing import Final, final
 
 from conductorlite.engine.logs import log_store
 from conductorlite.ext.postgres.lock import PostgresLock
 from conductorlite.ext.postgres.presence import Peers, PostgresPresence, Presences
-from conductorlite.ext.postgres.rows import Part, PostgresReads, PostgresWrites
+from conductorlite.ext.postgres.rows import Part, PostgresTransaction
 from conductorlite.ext.postgres.schema import MIGRATIONS, VERSION, lock_of
+from conductorlite.ext.postgres.session import PostgresSession
 from conductorlite.ext.postgres.wire import Connection, connect, milliseconds, parted
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import (
@@ -28,7 +29,7 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.texts import Milliseconds
 from conductorlite.model.threads import Block, Mutex, started, within
-from conductorlite.store.ports import Capability
+from conductorlite.store.ports import Capability, JoinedTransaction, ReadingTransaction
 from conductorlite.store.tables import Life
 
 __all__ = ["PostgresBackend"]
@@ -44,13 +45,10 @@ _SCHEMA: Final = re.compile("[a-z_][a-z0-9_]{0,40}")
 _VIEW: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
-Reads = TypeVar("Reads", bound=PostgresReads)
-
-
 class _Current(threading.local):
     """The block this thread is in."""
 
-    block: _Transaction[Any] | None = None
+    block: _Transaction | None = None
 
 
 @final
@@ -117,11 +115,11 @@ class PostgresBackend:
         connection.answer_timeout_ms = self._answer_timeout_ms
         self._idle.append(connection)
 
-    def reading(self) -> AbstractContextManager[PostgresReads]:
+    def reading(self) -> AbstractContextManager[ReadingTransaction]:
         """A consistent view; inside another transaction of this thread, that one's view."""
         return within(_Reading(self))
 
-    def writing(self) -> AbstractContextManager[PostgresWrites]:
+    def writing(self) -> AbstractContextManager[JoinedTransaction]:
         """An atomic change; inside one of `transaction`, in its thread, a part of that.
 
         Raises InvariantBroken inside another transaction of this thread.
@@ -134,10 +132,12 @@ class PostgresBackend:
     def prepare(self, decisions: Sequence[Decision]) -> None:
         """Nothing: the server has each execution wait for itself only."""
 
-    def transaction(self) -> AbstractContextManager[PostgresWrites]:
+    def transaction(self) -> AbstractContextManager[JoinedTransaction]:
         """An atomic change of the application's, in which other changes of this thread are parts."""
         outer = self._inside()
-        return self.writing() if isinstance(outer, _Writing) and outer.joinable else within(_Writing(self, joinable=True))
+        if isinstance(outer, _Writing) and outer.joinable:
+            return self.writing()
+        return within(_Writing(self, joinable=True))
 
     def data_version(self) -> int:
         """A number that changes when another connection has committed, as far as the server has said; costs no round trip."""
@@ -287,7 +287,7 @@ class PostgresBackend:
         if os.getpid() != self._pid:
             raise EngineClosed(f"{self.path}: the process was forked after the backend was opened; open one in the child process")
 
-    def _inside(self) -> _Transaction[Any] | None:
+    def _inside(self) -> _Transaction | None:
         """The block that this thread is in."""
         block = self._current.block
         if block is None or block.live:
@@ -361,7 +361,7 @@ def _clean(error: BaseException | None) -> bool:
     return error is None or isinstance(error, ConductorliteError)
 
 
-class _Transaction(Block[Reads]):
+class _Transaction(Block[PostgresTransaction]):
     """What a view and a change have in common."""
 
     __slots__ = ("_backend", "connection", "view")
@@ -369,7 +369,7 @@ class _Transaction(Block[Reads]):
     def __init__(self, backend: PostgresBackend) -> None:
         self._backend = backend
         self.connection: Connection | None = None
-        self.view: Reads | None = None
+        self.view: PostgresTransaction | None = None
 
     def undo(self, error: BaseException | None = None) -> None:
         self._over(clean=False)
@@ -392,22 +392,22 @@ class _Transaction(Block[Reads]):
 
 
 @final
-class _Reading(_Transaction[PostgresReads]):
+class _Reading(_Transaction):
     """The block of one view."""
 
     __slots__ = ()
 
-    def begin(self) -> PostgresReads:
+    def begin(self) -> PostgresTransaction:
         backend = self._backend
         backend._check_open()
         outer = backend._inside()
         if outer is not None and outer.view is not None:
-            view: PostgresReads = outer.view
-            return view
+            return outer.view
         backend._current.block = self
         self.connection = connection = backend._take()
         connection.execute(_VIEW)
-        self.view = PostgresReads(connection, backend._numbers, backend._peers)
+        session = PostgresSession(connection, backend.path, backend._numbers, backend._peers, ahead=True)
+        self.view = PostgresTransaction(session, schema=backend.schema)
         return self.view
 
     def end(self, error: BaseException | None) -> None:
@@ -415,7 +415,7 @@ class _Reading(_Transaction[PostgresReads]):
 
 
 @final
-class _Writing(_Transaction[PostgresWrites]):
+class _Writing(_Transaction):
     """The block of one change."""
 
     __slots__ = ("joinable",)
@@ -425,7 +425,7 @@ class _Writing(_Transaction[PostgresWrites]):
         #: Whether others of this thread are parts of it.
         self.joinable = joinable
 
-    def begin(self) -> PostgresWrites:
+    def begin(self) -> PostgresTransaction:
         backend = self._backend
         if backend._inside() is not None:
             backend._check_open()
@@ -438,8 +438,8 @@ class _Writing(_Transaction[PostgresWrites]):
         # Of what is committed while this one waits for its turn to write, nothing is known yet.
         alone = others == backend._others and backend._peers.share.count == 1
         backend._peers.changed()
-        known = (connection, backend.path, backend._numbers, backend._peers)
-        self.view = view = PostgresWrites(*known, schema=backend.schema, alone=alone)
+        session = PostgresSession(connection, backend.path, backend._numbers, backend._peers, ahead=False, alone=alone)
+        self.view = view = PostgresTransaction(session, schema=backend.schema)
         return view
 
     def end(self, error: BaseException | None) -> None:
@@ -458,7 +458,7 @@ class _Writing(_Transaction[PostgresWrites]):
                 connection.sync()
                 clean = ended = True
                 if self.view is not None:
-                    self.view.learn()
+                    self.view.decisions.learn()
         except ConductorliteError:
             clean = True
             backend._numbers.clear()  # they may be those of executions that are no more

@@ -14,7 +14,8 @@ from conductorlite.ext.postgres.backend import PostgresBackend
 from conductorlite.model.errors import AlreadyExists, InvalidInput
 from conductorlite.store.ports import Backend
 from conductorlite.store.sqlite.backend import SQLiteBackend
-from conductorlite.store.sqlite.changes import kept_lines, kept_timers, mark_timers
+from conductorlite.store.sqlite.executions import kept_lines
+from conductorlite.store.sqlite.mailboxes import kept_timers, mark_timers
 from conductorlite.store.sqlite.rows import packed_hex
 from conductorlite.store.sqlite.statements import INSERT_HISTORY, PUT_EVENT
 
@@ -49,21 +50,22 @@ def copy_store(source: Backend, target: Backend) -> dict[str, int]:
         raise InvalidInput("copied are stores from SQLite to PostgreSQL, back, and from one schema to another; a file: `backup`")
     copied: dict[str, int] = {}
     with source.reading() as view, target.writing() as tx:
-        out: Any = view
-        into: Any = tx
+        viewed: Any = view
+        changed: Any = tx
+        out, into = viewed.session, changed.session
         there = out if isinstance(source, PostgresBackend) else into
-        if into._execute("SELECT 1 FROM workflows UNION ALL SELECT 1 FROM archive LIMIT 1").fetchone() is not None:
+        if into.execute("SELECT 1 FROM workflows UNION ALL SELECT 1 FROM archive LIMIT 1").fetchone() is not None:
             raise AlreadyExists("the store to copy into is not empty")
         for table in _TABLES:
-            columns = [name for (name,) in there._execute(_COLUMNS, (table,))]
+            columns = [name for (name,) in there.execute(_COLUMNS, (table,))]
             copied[table] = _copied(table, columns, out, into, source, target)
         if isinstance(source, SQLiteBackend):
             copied["inbox"] += _put(PUT_EVENT, kept_timers(out), into)
             copied["history"] += _put(INSERT_HISTORY, kept_lines(out), into)
         elif isinstance(target, SQLiteBackend):
             mark_timers(into)
-        into._execute("UPDATE holders SET place = '', lease_until = 0")
-        into._dirty = True
+        into.execute("UPDATE holders SET place = '', lease_until = 0")
+        into.dirty = True
     return copied
 
 
@@ -72,20 +74,20 @@ def _copied(table: str, columns: Sequence[str], out: Any, into: Any, source: Bac
     cells = ", ".join("decode(?, 'hex')" if one == "document" and isinstance(target, PostgresBackend) else "?" for one in columns)
     own = "OVERRIDING SYSTEM VALUE " if table in _DRAWN and isinstance(target, PostgresBackend) else ""
     packed = [columns.index(one) for one in _PACKED & set(columns)] if table in _PACKED_IN else []
-    into._execute(f"DELETE FROM {table}")
+    into.execute(f"DELETE FROM {table}")
     count = 0
     read = names.replace("lines", "journal_text(lines)") if isinstance(source, SQLiteBackend) else names
     rows = _rows(f"SELECT {read} FROM {table}", out, isinstance(source, PostgresBackend))
     while page := list(islice(rows, _PAGE)):
         if packed and isinstance(target, SQLiteBackend):
             page = [tuple(packed_hex(cell) if at in packed else cell for at, cell in enumerate(row)) for row in page]
-        into._executemany(f"INSERT INTO {table} ({names}) {own}VALUES ({cells})", page)
+        into.executemany(f"INSERT INTO {table} ({names}) {own}VALUES ({cells})", page)
         if isinstance(target, PostgresBackend):
-            into._connection.sync()
+            into.connection.sync()
         count += len(page)
     if own:
         column = _DRAWN[table]
-        into._execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), 1 + coalesce(max({column}), 0)) FROM {table}")
+        into.execute(f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), 1 + coalesce(max({column}), 0)) FROM {table}")
     return count
 
 
@@ -93,17 +95,17 @@ def _put(statement: str, rows: Iterator[Any], into: Any) -> int:
     """Put what stands in rows of executions where it stands here; how many rows."""
     count = 0
     while page := list(islice(rows, _PAGE)):
-        into._executemany(statement, page)
-        into._connection.sync()
+        into.executemany(statement, page)
+        into.connection.sync()
         count += len(page)
     return count
 
 
 def _rows(statement: str, out: Any, paged: bool) -> Iterator[Any]:
     if not paged:
-        yield from out._execute(statement)
+        yield from out.execute(statement)
         return
-    out._execute(f"DECLARE copied NO SCROLL CURSOR FOR {statement}")
-    while page := out._execute(f"FETCH {_PAGE} FROM copied").fetchall():
+    out.execute(f"DECLARE copied NO SCROLL CURSOR FOR {statement}")
+    while page := out.execute(f"FETCH {_PAGE} FROM copied").fetchall():
         yield from page
-    out._execute("CLOSE copied").fetchall()
+    out.execute("CLOSE copied").fetchall()

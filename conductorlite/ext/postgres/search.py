@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
-from conductorlite.ext.postgres.wire import Connection
+from conductorlite.ext.postgres.session import PostgresSession
 from conductorlite.ext.search_queries import number_key, number_of
 from conductorlite.model.errors import StorageCorrupt
 from conductorlite.store.documents import BREAK, TASKS, WORKFLOWS, Cell, Document, Kind, Phrase, Subject
@@ -157,12 +157,13 @@ class PostgresIndex:
 
     form: Final = _FORM
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._ask = connection.ask
+    def __init__(self, session: PostgresSession) -> None:
+        self._session, self._connection = session, session.wire
+        self._ask = session.wire.ask
 
     def drop(self) -> None:
         """Forget everything. Row by row: a view that was opened before still finds what it knew."""
+        self._session.dirty = True
         for subject in (WORKFLOWS, TASKS):
             for rest in ("_values", "_texts", ""):
                 self._connection.execute(f"DELETE FROM search_{subject.name}{rest}")
@@ -170,6 +171,7 @@ class PostgresIndex:
 
     def put(self, documents: Sequence[Document]) -> None:
         """Take documents in the place of what was known of each."""
+        self._session.dirty = True
         for subject, wanted in ((WORKFLOWS, []), (TASKS, list[Document]())):
             wanted += [one for one in documents if (one.place is None) is (subject is WORKFLOWS)]
             if wanted:
@@ -191,6 +193,7 @@ class PostgresIndex:
 
     def remove(self, workflow_ids: Sequence[str]) -> None:
         """Forget executions with all their attempts."""
+        self._session.dirty = True
         keys = json.dumps([key_of_document(one, None) for one in workflow_ids])
         for statement in _REMOVE:
             self._connection.execute(statement, (keys,))

@@ -316,7 +316,7 @@ def _blocking(engine: Engine, workflow_id: str, refs: frozenset[str], seen: set[
         found = blocking_task(view, workflow_id, seen)
         if found is not None and found.wait_until is None:
             return found
-        ended = [view.latest(workflow_id, [ref]).get(ref) for ref in sorted(refs)] if refs else []
+        ended = [view.executions.latest(workflow_id, [ref]).get(ref) for ref in sorted(refs)] if refs else []
     return next((one for one in ended if one is not None and one.status.terminal), None)
 
 

@@ -1,4 +1,4 @@
-"""`MemoryBackend`: transactions over a `Store`, serialised by one lock."""
+"""`MemoryBackend`: transactions over a `Store`, serialised by one lock; their nouns are made once."""
 
 from __future__ import annotations
 
@@ -8,17 +8,72 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, final
 
 from conductorlite.model.decisions import Decision
-from conductorlite.model.errors import EngineClosed, InvariantBroken, MissingCapability
+from conductorlite.model.errors import EngineClosed, InvalidInput, InvariantBroken, MissingCapability
 from conductorlite.model.executions import Workflow
 from conductorlite.model.threads import Block, Mutex, within
-from conductorlite.store.memory.reads import MemoryPresence, MemoryReads
+from conductorlite.store.memory.decisions import MemoryDecisions
+from conductorlite.store.memory.executions import MemoryExecutions
+from conductorlite.store.memory.limits import MemoryLimits, MemoryOwners, MemoryPresence, MemoryTaskHolders
+from conductorlite.store.memory.mailboxes import MemoryInbox, MemoryOutbox, MemoryPollData, MemoryQueue
 from conductorlite.store.memory.rows import Store
-from conductorlite.store.memory.writes import MemoryWrites
+from conductorlite.store.memory.tables import (
+    MemoryArchive,
+    MemoryDocuments,
+    MemoryEventHandlers,
+    MemoryFeeds,
+    MemoryHistory,
+    MemoryMetadata,
+    MemorySchedules,
+    sizes,
+)
 from conductorlite.store.payloads import MemoryPayloads
-from conductorlite.store.ports import Capability, PayloadStorage
-from conductorlite.store.tables import Life
+from conductorlite.store.ports import Capability, JoinedTransaction, OwnRows, PayloadStorage, ReadingTransaction
+from conductorlite.store.tables import Life, Sizes
 
-__all__ = ["MemoryBackend"]
+__all__ = ["MemoryBackend", "MemoryTransaction"]
+
+
+class MemoryTransaction:
+    """A view, or one atomic change, which sees its own writes; the backend's lock is held while its block lasts."""
+
+    def __init__(self, store: Store, *, relay: bool) -> None:
+        self._store = store
+        self.inbox = inbox = MemoryInbox(store)
+        self.queue = queue = MemoryQueue(store)
+        self.outbox = outbox = MemoryOutbox(store, inbox=inbox, queue=queue)
+        self.limits = limits = MemoryLimits(store)
+        self.payloads = payloads = MemoryDocuments(store)
+        self.feeds = feeds = MemoryFeeds(store)
+        self.executions = executions = MemoryExecutions(
+            store, inbox=inbox, queue=queue, limits=limits, payloads=payloads, feeds=feeds
+        )
+        self.decisions = MemoryDecisions(
+            store,
+            executions=executions,
+            inbox=inbox,
+            outbox=outbox,
+            limits=limits,
+            payloads=payloads,
+            feeds=feeds,
+            relay=relay,
+        )
+        self.history = MemoryHistory(store)
+        self.poll_data = MemoryPollData(store)
+        self.metadata = MemoryMetadata(store)
+        self.event_handlers = MemoryEventHandlers(store)
+        self.schedules = MemorySchedules(store, inbox=inbox)
+        self.archive = MemoryArchive(store, feeds=feeds)
+        self.owners = MemoryOwners(store, inbox=inbox, queue=queue)
+        self.task_holders = MemoryTaskHolders(store)
+
+    def sizes(self) -> Sizes:
+        """How much there is; reads everything."""
+        return sizes(self._store)
+
+    def own_rows(self) -> OwnRows:
+        """Raises InvalidInput: there are no tables."""
+        raise InvalidInput("a store in memory has no tables for rows of your own: open the engine on a file")
+
 
 _RELAYING: Final = frozenset((Capability.SNAPSHOTS, Capability.SERIAL, Capability.TRANSACTIONS, Capability.ONE_CLOCK))
 _WHOLE: Final = _RELAYING | {Capability.IMMEDIATE, Capability.ONE_COMMIT}
@@ -35,8 +90,7 @@ class MemoryBackend:
         self.capabilities = _RELAYING if relay else _WHOLE
         self._store = Store()
         self._mutex = Mutex()
-        self._reads = MemoryReads(self._store)
-        self._writes = MemoryWrites(self._store, relay=relay)
+        self._transaction = MemoryTransaction(self._store, relay=relay)
         self._commits = 0
         self._closed = False
         self._pid = os.getpid()
@@ -46,18 +100,18 @@ class MemoryBackend:
         #: How many engines were made on it: no other process can use it.
         self.engines = 0
 
-    def reading(self) -> AbstractContextManager[MemoryReads]:
+    def reading(self) -> AbstractContextManager[ReadingTransaction]:
         """A consistent view; inside another transaction of this thread, that one's view."""
         return within(_Reading(self))
 
-    def writing(self) -> AbstractContextManager[MemoryWrites]:
+    def writing(self) -> AbstractContextManager[JoinedTransaction]:
         """An atomic change; inside one of `transaction`, in its thread, a part of that.
 
         Raises InvariantBroken inside another transaction of this thread.
         """
         return within(_Writing(self))
 
-    def transaction(self) -> AbstractContextManager[MemoryWrites]:
+    def transaction(self) -> AbstractContextManager[JoinedTransaction]:
         """An atomic change of the application's, in which other changes of this thread are parts."""
         return within(_Writing(self, joinable=True))
 
@@ -141,7 +195,7 @@ class MemoryBackend:
 
 
 @final
-class _Reading(Block[MemoryReads]):
+class _Reading(Block[MemoryTransaction]):
     """The block of one view."""
 
     __slots__ = ("_backend", "view")
@@ -149,33 +203,39 @@ class _Reading(Block[MemoryReads]):
 
     def __init__(self, backend: MemoryBackend) -> None:
         self._backend = backend
-        self.view = backend._reads
+        self.view = backend._transaction
 
-    def begin(self) -> MemoryReads:
+    def begin(self) -> MemoryTransaction:
         return self._backend._begin(self).view
 
     def end(self, error: BaseException | None) -> None:
-        self._backend._mutex.give(self)
+        backend = self._backend
+        written = len(backend._store.undo_log) > 0 and backend._mutex.mine(self)
+        if written:
+            backend._store.undo()
+        backend._mutex.give(self)
+        if written and error is None:
+            raise InvariantBroken("a view was written to: what changes the store is a block of `writing()`")
 
     def undo(self, error: BaseException | None = None) -> None:
         self._backend._mutex.give(self)
 
 
 @final
-class _Writing(Block[MemoryWrites]):
+class _Writing(Block[MemoryTransaction]):
     """The block of one change."""
 
     __slots__ = ("_backend", "_mark", "joinable", "view")
 
     def __init__(self, backend: MemoryBackend, *, joinable: bool = False) -> None:
         self._backend = backend
-        self.view = backend._writes
+        self.view = backend._transaction
         #: Whether others of this thread are parts of it.
         self.joinable = joinable
         #: Of a part: what was changed before it.
         self._mark: int | None = None
 
-    def begin(self) -> MemoryWrites:
+    def begin(self) -> MemoryTransaction:
         holder = self._backend._begin(self)
         if holder is not self:
             if not holder.joinable:

@@ -23,7 +23,22 @@ if TYPE_CHECKING:
     from conductorlite.model.handlers import EventExecution
     from conductorlite.model.mailbox import WorkflowMessage
 
-__all__ = ["ADDED", "APPENDED", "DISCARDED", "MISSING", "DueKey", "Execution", "KeptLine", "Ordered", "Store", "packed", "unpacked"]
+__all__ = [
+    "ADDED",
+    "APPENDED",
+    "DISCARDED",
+    "GROUPS",
+    "MISSING",
+    "NOBODY",
+    "DueKey",
+    "Execution",
+    "KeptLine",
+    "Ordered",
+    "Store",
+    "ordered",
+    "packed",
+    "unpacked",
+]
 
 #: Keys per block; a full block is cut in two.
 _BLOCK: Final = 1024
@@ -224,6 +239,98 @@ class Execution:
         self.unreceived: dict[str, Ordered[tuple[int]]] = {}
 
 
+#: What there is of a workflow id of which there is nothing.
+NOBODY: Final = Execution("")
+
+
+def ordered(tables: dict[Any, Ordered[Any]], key: object) -> Ordered[Any]:
+    """The index under a key, made on first use."""
+    if key not in tables:
+        tables[key] = Ordered()
+    return tables[key]
+
+
+class LimitTables:
+    """Limits, those that pass over lanes, and members: by key and holder, by lane in the order of the line, by execution."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, Limit] = {}
+        self.unpolled: dict[str, bool] = {}
+        self.members: dict[str, dict[str, Member]] = {}
+        self.lines: dict[str, dict[str, Ordered[tuple[Any, ...]]]] = {}
+        self.members_of: dict[str, dict[tuple[str, str], bool]] = {}
+
+
+class PayloadTables:
+    """What is in the payload storage, by execution and hash, who refers to a key, and what is loose, since when."""
+
+    def __init__(self) -> None:
+        self.externals: dict[str, dict[str, ExternalPayload]] = {}
+        self.users: dict[str, frozenset[str]] = {}
+        self.loose: dict[str, dict[str, int]] = {}
+
+
+class OutboxTables:
+    """Outgoing parts by number, and the last number."""
+
+    def __init__(self) -> None:
+        self.items: dict[int, RelayItem] = {}
+        self.number = 0
+
+
+class MetadataTables:
+    """Definitions and schemas."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, str] = {}
+        self.workflow_defs: dict[tuple[str, int], str] = {}
+        self.workflow_versions: dict[str, Ordered[tuple[int]]] = {}
+        self.task_defs: dict[str, str] = {}
+        self.schema_defs: dict[tuple[str, int], str] = {}
+
+
+class EventTables:
+    """Handlers (event, whether active, text) by name; records by handler, event, message, number of the action; their places.
+
+    Places are of all, of a handler, of a message.
+    """
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, tuple[str, bool, str]] = {}
+        self.executions: dict[tuple[str, str, str, int], EventExecution] = {}
+        self.places: dict[tuple[str, str], Ordered[EventPlace]] = {}
+
+
+class FeedTables:
+    """What is indexed, the fences at which it was indexed last, and what is pending besides, by number."""
+
+    def __init__(self) -> None:
+        self.rows: dict[FeedKind, Feed] = {}
+        self.indexed: dict[tuple[FeedKind, str], int] = {}
+        self.pending: dict[int, tuple[FeedKind, str]] = {}
+        self.number = 0
+
+
+class OtherTables:
+    """What nothing else refers to."""
+
+    def __init__(self) -> None:
+        #: Last polls by task type and domain (no domain: the empty text).
+        self.polls: dict[tuple[str, str], PollData] = {}
+        self.logs: dict[str, list[TaskLog]] = {}
+        self.schedules: dict[str, ScheduleRow] = {}
+        self.schedule_names: Ordered[tuple[str]] = Ordered()
+        #: Ends of the stretches in which drivers drove, by owner and beginning.
+        self.driven: dict[tuple[str, int], int] = {}
+        self.holders: dict[str, HolderRow] = {}
+        self.archive: dict[str, Archived] = {}
+        self.archived_ids: Ordered[tuple[str]] = Ordered()
+
+
+#: The tables of `Store` that stand in groups.
+GROUPS: Final = (LimitTables, PayloadTables, OutboxTables, MetadataTables, EventTables, FeedTables, OtherTables)
+
+
 class Store:
     """All rows of a memory backend, their indexes and the undo log of the open transaction."""
 
@@ -236,8 +343,6 @@ class Store:
         #: Holders of idempotency keys, by workflow name and key; and the place of the key an execution holds.
         self.keys: dict[tuple[str, str], str] = {}
         self.key_of: dict[str, tuple[str, str]] = {}
-        #: Last polls by task type and domain (no domain: the empty text).
-        self.polls: dict[tuple[str, str], PollData] = {}
         self.executions: dict[str, Execution] = {}
         self.task_ids: dict[str, tuple[str, str, int]] = {}
         #: Every event that is not held, by its owner.
@@ -246,57 +351,26 @@ class Store:
         self.owned: dict[str, Ordered[tuple[str]]] = {}
         #: Of every message, by queue, then by negated priority: (due_at, workflow_id, length of ref, ref).
         self.queues: dict[str, dict[int, Ordered[tuple[int, str, int, str]]]] = {}
-        self.limits: dict[str, Limit] = {}
-        #: Members by key and holder; the places of those that wait, by key; (key, holder) by execution.
-        self.members: dict[str, dict[str, Member]] = {}
-        self.lines: dict[str, dict[str, Ordered[tuple[Any, ...]]]] = {}
-        #: Limits that pass over lanes.
-        self.unpolled: dict[str, bool] = {}
-        self.members_of: dict[str, dict[tuple[str, str], bool]] = {}
-        self.logs: dict[str, list[TaskLog]] = {}
-        #: What is in the payload storage, by execution and hash, the executions that refer to a key, and what is loose:
-        #: by key and execution, since when.
-        self.externals: dict[str, dict[str, ExternalPayload]] = {}
-        self.external_users: dict[str, frozenset[str]] = {}
-        self.loose: dict[str, dict[str, int]] = {}
-        self.outbox: dict[int, RelayItem] = {}
-        self.outbox_seq = 0
+        self.counters: dict[str, int] = {"registry": 0, "removed": 0}
+        self.limits, self.payloads, self.outbox = LimitTables(), PayloadTables(), OutboxTables()
+        self.metadata, self.events, self.feeds, self.beside = MetadataTables(), EventTables(), FeedTables(), OtherTables()
         #: What was changed, where in it, and what was there: a tuple each, for there are thousands in a large commit.
         self.undo_log: list[tuple[Any, Any, object]] = []
         self.note: Final = self.undo_log.append
-        self._beside()
-
-    def _beside(self) -> None:
-        """What stands beside executions."""
-        self.definitions: dict[str, str] = {}
-        self.workflow_defs: dict[tuple[str, int], str] = {}
-        self.workflow_versions: dict[str, Ordered[tuple[int]]] = {}
-        self.task_defs: dict[str, str] = {}
-        #: Event, whether active, and text, by name.
-        self.event_handlers: dict[str, tuple[str, bool, str]] = {}
-        #: By handler, event, message, number of the action; and their places: of all, of a handler, of a message.
-        self.event_executions: dict[tuple[str, str, str, int], EventExecution] = {}
-        self.event_places: dict[tuple[str, str], Ordered[EventPlace]] = {}
-        self.schedules: dict[str, ScheduleRow] = {}
-        self.schedule_names: Ordered[tuple[str]] = Ordered()
-        self.schema_defs: dict[tuple[str, int], str] = {}
-        self.counters: dict[str, int] = {"registry": 0, "removed": 0}
-        #: Ends of the stretches in which drivers drove, by owner and beginning.
-        self.driven: dict[tuple[str, int], int] = {}
-        #: What is indexed, the fences at which it was indexed last, and what is pending besides, by number.
-        self.feeds: dict[FeedKind, Feed] = {}
-        self.indexed: dict[tuple[FeedKind, str], int] = {}
-        self.pending: dict[int, tuple[FeedKind, str]] = {}
-        self.pending_seq = 0
-        self.holders: dict[str, HolderRow] = {}
-        self.archive: dict[str, Archived] = {}
-        self.archived_ids: Ordered[tuple[str]] = Ordered()
 
     def forget(self) -> None:
         """Let all rows go: nobody looks at them any more."""
-        for rows in vars(self).values():
-            if rows and isinstance(rows, dict | list):
-                rows.clear()
+        for tables in (self, self.limits, self.payloads, self.outbox, self.metadata, self.events, self.feeds, self.beside):
+            for rows in tables.__dict__.values():
+                if rows and isinstance(rows, dict | list):
+                    rows.clear()
+
+    def become(self, other: Store) -> None:
+        """Hold what another one holds; nothing is to be undone."""
+        self.undo_log.clear()
+        for name, rows in vars(other).items():
+            if name not in ("undo_log", "note"):
+                setattr(self, name, rows)
 
     # -- changes that can be undone ------------------------------------------------------------------------------------
 
@@ -356,6 +430,10 @@ class Store:
 
     # -- places --------------------------------------------------------------------------------------------------------
 
+    def of(self, workflow_id: str) -> Execution:
+        """The rows of a workflow id, to be read only: those of nobody where there are none."""
+        return self.executions.get(workflow_id, NOBODY)
+
     def execution(self, workflow_id: str) -> Execution:
         """The rows of a workflow id, made on first use."""
         found = self.executions.get(workflow_id)
@@ -363,26 +441,3 @@ class Store:
             found = Execution(workflow_id)
             self.put(self.executions, workflow_id, found)
         return found
-
-
-class BaseReads:
-    """What every query uses."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-
-class BaseWrites(BaseReads):
-    """What every change uses."""
-
-    if TYPE_CHECKING:
-
-        def _put_event(self, event: Event) -> None: ...
-
-        def _drop_event(self, execution: Execution, event_id: str) -> None: ...
-
-        def _put_message(self, message: Message) -> None: ...
-
-        def post(self, events: Iterable[Event]) -> None: ...
-
-        def remove(self, workflow_id: str) -> None: ...

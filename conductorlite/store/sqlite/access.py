@@ -1,4 +1,4 @@
-"""The connections to one SQLite file, and the blocks in which they are used: statements alone, a view, a change."""
+"""The connections to one SQLite file, their nouns, and the blocks in which they are used: statements alone, a view, a change."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final, final
 
+import attrs
+
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, InvariantBroken, StorageBusy, StorageError, StorageFull, StorageReplaced
 from conductorlite.model.threads import Block, Mutex
-from conductorlite.store.sqlite.changes import Known, SQLiteReads
+from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import (
     FAILURES,
     Settings,
@@ -23,12 +25,87 @@ from conductorlite.store.sqlite.connections import (
     open_writer,
     translated,
 )
+from conductorlite.store.sqlite.decisions import Known, SQLiteDecisions
 from conductorlite.store.sqlite.disk import Log, Reserve
-from conductorlite.store.sqlite.groups import GroupWrites
-from conductorlite.store.sqlite.own_rows import is_own
+from conductorlite.store.sqlite.executions import SQLiteExecutions, SQLiteHistory
+from conductorlite.store.sqlite.limits import RowLimits, RowOwners, RowTaskHolders
+from conductorlite.store.sqlite.mailboxes import NoOutbox, RowPollData, RowQueue, SQLiteInbox
+from conductorlite.store.sqlite.own_rows import OwnRows, is_own
+from conductorlite.store.sqlite.rows import STATUSES, Session
 from conductorlite.store.sqlite.schema import refuse_newer
+from conductorlite.store.sqlite.tables import (
+    RowArchive,
+    RowDocuments,
+    RowEventHandlers,
+    RowFeeds,
+    RowMetadata,
+    RowSchedules,
+    sizes_of,
+)
+from conductorlite.store.sqlite.timers import data_of, entries_of
+from conductorlite.store.tables import Size, Sizes
 
-__all__ = ["Alone", "Connections", "Reading", "Writing"]
+__all__ = ["Alone", "Connections", "Reading", "SQLiteTransaction", "Writing"]
+
+#: Where the lines of journals are.
+_JOURNALS = (
+    "(SELECT place, journal_text(lines) AS lines FROM history UNION ALL"
+    " SELECT execution << 28, journal_text(journal) FROM workflows WHERE journal IS NOT NULL)"
+)
+
+
+class SQLiteTransaction:
+    """What the blocks on one connection hand out: a view, or an atomic change, which sees its own writes; until its block ends."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str, known: dict[str, Known]) -> None:
+        self.session = session = Session(connection, path)
+        #: What an application writes in the same transaction.
+        self.own: OwnRows | None = None
+        self.queue = queue = RowQueue(session)
+        self.limits = limits = RowLimits(session)
+        self.payloads = payloads = RowDocuments(session)
+        self.feeds = feeds = RowFeeds(session)
+        self.inbox = inbox = SQLiteInbox(session)
+        self.executions = SQLiteExecutions(session, feeds=feeds)
+        self.decisions = SQLiteDecisions(session, known, queue=queue, limits=limits, payloads=payloads)
+        self.history = SQLiteHistory(session)
+        self.poll_data = RowPollData(session)
+        self.outbox = NoOutbox()
+        self.metadata = RowMetadata(session)
+        self.event_handlers = RowEventHandlers(session)
+        self.schedules = RowSchedules(session)
+        self.archive = RowArchive(session, feeds=feeds)
+        self.owners = RowOwners(session, inbox=inbox)
+        self.task_holders = RowTaskHolders(session)
+
+    def own_rows(self) -> OwnRows:
+        """See `JoinedTransaction`."""
+        if self.own is None:
+            self.own = OwnRows(self.session.connection, self.session.path)
+        return self.own
+
+    def close(self) -> None:
+        """Take back what the change was given: it is about to end."""
+        self.decisions.end()
+        if self.own is not None:
+            self.own.close()
+            self.own = None
+
+    def sizes(self) -> Sizes:
+        """How much there is; reads everything."""
+        execute = self.session.execute
+        page, pages, free = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count"))
+        held_by = "length(CAST(r.{} AS BLOB))"
+        sizes = sizes_of(self.session, length=held_by, journals=_JOURNALS, file_bytes=(page * pages, page * free))
+        kinds, own = {**sizes.kinds}, {**sizes.executions}
+        for name, status, cell in execute(sql.KEPT_SIZES):
+            entries = entries_of(cell)
+            held = sum(len(data_of(entry).encode()) for entry in entries)
+            place = (name, STATUSES[status])
+            kinds["events"] = Size(kinds["events"].rows + len(entries), kinds["events"].bytes + held)
+            own[place] = Size(own[place].rows, own[place].bytes + held)
+        return attrs.evolve(sizes, kinds=kinds, executions=own)
+
 
 #: After so many changes with none of another process between them a store counts as this one's alone.
 _ALONE: Final = 64
@@ -61,7 +138,7 @@ class Connections:
         self._current, self._mutex = _Current(), Mutex()
         #: How many changes were committed, and up to which of them other processes count as writing too.
         self._commits = self._shared = 0
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[SQLiteTransaction] = []
         self._known: dict[str, Known] = {}
         #: The `data_version` at which the schema was looked at last, and its number then: another one after a restore of the file.
         self._version = self.restored = -1
@@ -87,14 +164,14 @@ class Connections:
         self._current.block = None
         return None
 
-    def _take_writer(self, block: Block[Any], *, closing: bool = False) -> sqlite3.Connection:
+    def _take_writer(self, block: Block[Any], *, closing: bool = False) -> SQLiteTransaction:
         """Have the writing connection for a block of this thread; raises StorageBusy, EngineClosed, what opening raises."""
         self._check_open(closing=closing)
         if self._mutex.enter(block, self._settings.busy_timeout_ms / 1000) is not block:
             raise StorageBusy(f"{self.path}: another thread held the database for {self._settings.busy_timeout_ms} ms")
         return self._taken()
 
-    def _taken(self) -> sqlite3.Connection:
+    def _taken(self) -> SQLiteTransaction:
         """The writing connection, for the thread that has the mutex."""
         if self._closed:  # meanwhile
             self._check_open()
@@ -102,7 +179,7 @@ class Connections:
             self._writer = self._opened_writer()
         elif self._writer.in_transaction:
             self._writer.execute("ROLLBACK")  # of one who was interrupted twice
-        return self._writer
+        return self._transaction
 
     def _give_writer(self, block: Block[Any], *, clean: bool) -> None:
         """Give the writing connection back, if the block has it, with no transaction open."""
@@ -123,19 +200,21 @@ class Connections:
                 raise
             writer = open_writer(self._settings)
         self._reserve.opened(writer)
+        #: What blocks on it hand out.
+        self._transaction = SQLiteTransaction(writer, self.path, self._known)
         return writer
 
-    def _take_reader(self) -> sqlite3.Connection:
+    def _take_reader(self) -> SQLiteTransaction:
         try:
             return self._idle.pop()
         except IndexError:
-            return open_reader(self._settings)
+            return SQLiteTransaction(open_reader(self._settings), self.path, self._known)
 
-    def _return_reader(self, reader: sqlite3.Connection) -> None:
+    def _return_reader(self, reader: SQLiteTransaction) -> None:
         if not self._closed and len(self._idle) < _IDLE_READERS:
             self._idle.append(reader)
         else:
-            reader.close()
+            reader.session.connection.close()
 
 
 @final
@@ -151,7 +230,7 @@ class Alone(Block[sqlite3.Connection]):
         if self._backend._inside() is not None:
             self._backend._check_open()
             raise InvariantBroken("inside a transaction of the same thread")
-        return self._backend._take_writer(self, closing=self._closing)
+        return self._backend._take_writer(self, closing=self._closing).session.connection
 
     def end(self, error: BaseException | None) -> None:
         self._backend._give_writer(self, clean=True)
@@ -166,7 +245,7 @@ class Alone(Block[sqlite3.Connection]):
 
 
 @final
-class Reading(Block[SQLiteReads]):
+class Reading(Block[SQLiteTransaction]):
     """The block of one view."""
 
     __slots__ = ("_backend", "_reader", "view")
@@ -174,10 +253,10 @@ class Reading(Block[SQLiteReads]):
 
     def __init__(self, backend: Connections) -> None:
         self._backend = backend
-        self._reader: sqlite3.Connection | None = None
-        self.view: SQLiteReads | None = None
+        self._reader: SQLiteTransaction | None = None
+        self.view: SQLiteTransaction | None = None
 
-    def begin(self) -> SQLiteReads:
+    def begin(self) -> SQLiteTransaction:
         backend = self._backend
         backend._check_open()
         outer = backend._inside()
@@ -185,16 +264,17 @@ class Reading(Block[SQLiteReads]):
             return outer.view
         backend._current.block = self
         if backend._mutex.take(self, 0):
-            connection = backend._taken()
+            view = backend._taken()
         else:
-            connection = self._reader = backend._take_reader()
+            view = self._reader = backend._take_reader()
         try:
             backend._files.check_folder()
-            connection.execute("BEGIN")
+            view.session.execute("BEGIN")
         except FAILURES as error:
             raise translated(error, backend.path) from error
-        self.view = SQLiteReads(connection)
-        return self.view
+        view.session.dirty = False
+        self.view = view
+        return view
 
     def end(self, error: BaseException | None) -> None:
         backend = self._backend
@@ -202,9 +282,12 @@ class Reading(Block[SQLiteReads]):
         try:
             if failed and self.view is not None:
                 with suppress(*FAILURES):  # what it knows of rows is not what they are any more
-                    refuse_newer(self.view._connection, backend.path)
+                    refuse_newer(self.view.session.connection, backend.path)
         finally:
+            written = self.view is not None and self.view.session.dirty
             self._over(clean=error is None or is_clean(error))
+        if error is None and written:
+            raise InvariantBroken(f"{backend.path}: a view was written to: what changes the store is a block of `writing()`")
         if isinstance(error, FAILURES) and failed:
             raise translated(error, backend.path) from error
 
@@ -221,35 +304,35 @@ class Reading(Block[SQLiteReads]):
         reader = self._reader
         if reader is None:
             backend._give_writer(self, clean=clean)
-        elif ended(reader, clean=clean):
+        elif ended(reader.session.connection, clean=clean):
             self._reader = None
             backend._return_reader(reader)
 
 
 @final
-class Writing(Block[GroupWrites]):
+class Writing(Block[SQLiteTransaction]):
     """The block of one change."""
 
     __slots__ = ("_backend", "joinable", "view")
 
     def __init__(self, backend: Connections, *, joinable: bool = False) -> None:
         self._backend = backend
-        self.view: GroupWrites | None = None
+        self.view: SQLiteTransaction | None = None
         #: Whether others of this thread are parts of it.
         self.joinable = joinable
 
-    def begin(self) -> GroupWrites:
+    def begin(self) -> SQLiteTransaction:
         backend = self._backend
         if backend._current.block is not None and backend._inside() is not None:
             backend._check_open()
             raise InvariantBroken("writing() inside another transaction of the same thread")
         backend._current.block = self
         ready, backend._current.ready = backend._current.ready, ()
-        writer = backend._take_writer(self)
+        view = backend._take_writer(self)
+        writer = view.session.connection
         backend._files.check_folder()
-        view = GroupWrites(writer, backend.path, backend._known)
         if backend._commits < backend._shared:
-            view.prepare(ready)
+            view.decisions.prepare(ready)
         try:
             if backend._commits < backend._shared:
                 begin_shared(writer, backend._settings.busy_timeout_ms)
@@ -264,8 +347,8 @@ class Writing(Block[GroupWrites]):
                 backend._version = version
         except FAILURES as error:
             raise translated(error, backend.path) from error
-        view.shared = backend._commits < backend._shared
-        view._dirty = self.joinable  # what came before must not be undone with a decision
+        view.decisions.begin(shared=backend._commits < backend._shared)
+        view.session.dirty = self.joinable  # what came before must not be undone with a decision
         self.view = view
         return view
 
@@ -277,9 +360,8 @@ class Writing(Block[GroupWrites]):
             return  # forked inside the block: the transaction is the parent's
         clean = False  # as long as it may be interrupted: a statement would be left that has not come to its end
         try:
-            own = None if self.view is None else self.view.own
-            if own is not None:
-                own.close()
+            if self.view is not None:
+                self.view.close()
             if error is None:
                 self._commit()
             elif isinstance(error, sqlite3.Error if self.joinable else FAILURES) and not is_own(error):

@@ -25,12 +25,10 @@ from conductorlite.model.errors import (
 )
 from conductorlite.model.texts import Milliseconds, to_ms
 from conductorlite.model.threads import within
-from conductorlite.store.ports import Capability, PayloadStorage
-from conductorlite.store.sqlite.access import Alone, Connections, Reading, Writing
-from conductorlite.store.sqlite.changes import SQLiteReads
+from conductorlite.store.ports import Capability, JoinedTransaction, PayloadStorage, ReadingTransaction
+from conductorlite.store.sqlite.access import Alone, Connections, Reading, SQLiteTransaction, Writing
 from conductorlite.store.sqlite.connections import FAILURES, Settings, ended, release, translated
 from conductorlite.store.sqlite.disk import LARGE, copy
-from conductorlite.store.sqlite.groups import GroupWrites
 from conductorlite.store.sqlite.identity import OpenFiles
 from conductorlite.store.sqlite.own_rows import Part
 from conductorlite.store.sqlite.processes import FileMarks, Presences, SQLitePresence
@@ -84,28 +82,30 @@ class SQLiteBackend(Connections):
         if (size := Path(self.path).stat().st_size) >= LARGE:
             self._reserve.keep(size)
 
-    def reading(self) -> AbstractContextManager[SQLiteReads]:
+    def reading(self) -> AbstractContextManager[ReadingTransaction]:
         """A consistent view; inside another transaction of this thread, that one's view."""
         return within(Reading(self))
 
-    def writing(self) -> AbstractContextManager[GroupWrites]:
+    def writing(self) -> AbstractContextManager[JoinedTransaction]:
         """An atomic change; inside one of `transaction`, in its thread, a part of that.
 
         Raises InvariantBroken inside another transaction of this thread.
         """
         outer = self._current.block
-        if outer is not None and outer.joinable and outer.live and isinstance(outer.view, GroupWrites):
-            return within(Part(outer.view, outer.view._connection, self.path))
+        if outer is not None and outer.joinable and outer.live and isinstance(outer.view, SQLiteTransaction):
+            return within(Part(outer.view, outer.view.session.connection, self.path))
         return within(Writing(self))
 
     def prepare(self, decisions: Sequence[Decision]) -> None:
         """Have the next write of this thread, which will store them, work out what it can before other processes wait for it."""
         self._current.ready = decisions
 
-    def transaction(self) -> AbstractContextManager[GroupWrites]:
+    def transaction(self) -> AbstractContextManager[JoinedTransaction]:
         """An atomic change of the application's, in which other changes of this thread are parts."""
         outer = self._current.block
-        return self.writing() if outer is not None and outer.joinable and outer.live else within(Writing(self, joinable=True))
+        if outer is not None and outer.joinable and outer.live:
+            return self.writing()
+        return within(Writing(self, joinable=True))
 
     def data_version(self) -> int:
         """A number that changes when another connection or process has committed."""
@@ -182,7 +182,8 @@ class SQLiteBackend(Connections):
     def faults(self) -> Sequence[str]:
         """What SQLite's integrity check finds, at most 100 lines, and what rows contradict each other; writers go on meanwhile."""
         self._check_open()
-        reader = self._take_reader()
+        view = self._take_reader()
+        reader = view.session.connection
         try:
             self._files.check()
             reader.execute("BEGIN")
@@ -192,7 +193,7 @@ class SQLiteBackend(Connections):
             raise translated(error, self.path) from error
         finally:
             if ended(reader, clean=True):
-                self._return_reader(reader)
+                self._return_reader(view)
 
     def rebuild_indexes(self) -> None:
         """Rebuild every index from its table, and every column that follows from others, in one transaction."""
@@ -245,4 +246,4 @@ class SQLiteBackend(Connections):
         for presence in self._appeared:
             presence.leave()
         while self._idle:
-            self._idle.pop().close()
+            self._idle.pop().session.connection.close()

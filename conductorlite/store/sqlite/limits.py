@@ -1,23 +1,33 @@
-"""Limits, owners, holders and driven time in SQLite: one row per limit, one per member; the line is an index."""
+"""Limits in SQLite: one row per limit, one per member; the line is an index. Owners, holders and driven time."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 from operator import attrgetter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from conductorlite.model.decisions import queue_prefix
 from conductorlite.model.errors import FencedOut
-from conductorlite.model.executions import Task
 from conductorlite.model.limits import FORGOTTEN, Limit, LimitChange, Line, Member, MemberState
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.rows import STATUSES, BaseReads, BaseWrites, readable, task_of
-from conductorlite.store.tables import HolderRow, OwnerRow
+from conductorlite.store.sqlite.mailboxes import RowInbox
+from conductorlite.store.sqlite.rows import (
+    STATUSES,
+    Session,
+    readable,
+)
+from conductorlite.store.tables import (
+    HolderRow,
+    OwnerRow,
+)
 
-__all__ = ["LimitReads", "LimitWrites"]
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["RowLimits", "RowOwners", "RowTaskHolders"]
 
 _COLUMNS: Final = tuple(field.name for field in attrs.fields(Member))
 _MEMBER: Final = ", ".join(_COLUMNS)
@@ -86,20 +96,21 @@ def _limit(row: tuple[Any, ...]) -> Limit:
     return Limit(**{**fields, "log": tuple(json.loads(fields["log"])), "unpolled": tuple(json.loads(fields["unpolled"] or "[]"))})
 
 
-class LimitReads(BaseReads):
-    """Limits, and whose work is whose, read."""
+class RowLimits:
+    """Limits: who has a slot, and who waits in line."""
 
-    # -- limits --------------------------------------------------------------------------------------------------------
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def line(self, key: str, heads: int) -> Line:
-        row = self._execute(LIMIT, (key,)).fetchone()
+        row = self._session.execute(LIMIT, (key,)).fetchone()
         if row is None:
             return Line(limit=Limit(key=key))
-        found = [_member(cells) for cells in self._execute(LINE, (key, heads + 1))]
+        found = [_member(cells) for cells in self._session.execute(LINE, (key, heads + 1))]
         if len(found) <= heads:
             return Line(limit=_limit(row), heads=tuple(found))
-        lanes = [lane for (lane,) in self._execute(LANES, sql.numbered(key)).fetchall()]
-        by_lane = {lane: [_member(cells) for cells in self._execute(LANE, (key, lane, heads + 1))] for lane in lanes}
+        lanes = [lane for (lane,) in self._session.execute(LANES, sql.numbered(key)).fetchall()]
+        by_lane = {lane: [_member(cells) for cells in self._session.execute(LANE, (key, lane, heads + 1))] for lane in lanes}
         return Line(
             limit=_limit(row),
             heads=tuple(sorted((one for members in by_lane.values() for one in members[:heads]), key=lambda one: one.place)),
@@ -107,76 +118,41 @@ class LimitReads(BaseReads):
         )
 
     def member(self, key: str, holder: str) -> Member | None:
-        row = self._execute(MEMBER, (key, holder)).fetchone()
+        row = self._session.execute(MEMBER, (key, holder)).fetchone()
         return None if row is None else _member(row)
 
     def members(self, key: str) -> Sequence[Member]:
-        with_slot = [_member(row) for row in self._execute(WITH_SLOT, (key,))]
-        return with_slot + [_member(row) for row in self._execute(LINE, (key, _ALL))]
+        with_slot = [_member(row) for row in self._session.execute(WITH_SLOT, (key,))]
+        return with_slot + [_member(row) for row in self._session.execute(LINE, (key, _ALL))]
 
     def members_of(self, workflow_id: str) -> Sequence[Member]:
-        found = [_member(row) for row in self._execute(MEMBERS_OF, (workflow_id,))]
+        found = [_member(row) for row in self._session.execute(MEMBERS_OF, (workflow_id,))]
         return sorted(found, key=lambda member: (member.key, member.holder))
 
     def unpolled(self, lane: str) -> Sequence[str]:
-        return [key for (key,) in self._execute(UNPOLLED, (lane,))]
+        return [key for (key,) in self._session.execute(UNPOLLED, (lane,))]
 
-    def limits(self, after: str, limit: int) -> Sequence[Limit]:
-        return [_limit(row) for row in self._execute(LIMITS, (after, limit))]
+    def page(self, after: str, limit: int) -> Sequence[Limit]:
+        return [_limit(row) for row in self._session.execute(LIMITS, (after, limit))]
 
     def holders(self, key: str, after: str, limit: int) -> Sequence[Member]:
-        return [_member(row) for row in self._execute(HOLDERS, (key, after, limit))]
+        return [_member(row) for row in self._session.execute(HOLDERS, (key, after, limit))]
 
     def waiting(self, key: str, before: Member | None = None) -> int:
-        found = self._execute(WAITING, (key,)) if before is None else self._execute(BEFORE, (key, before.priority, *before.place))
+        found = (
+            self._session.execute(WAITING, (key,))
+            if before is None
+            else self._session.execute(BEFORE, (key, before.priority, *before.place))
+        )
         count: int = found.fetchone()[0]
         return count
 
-    # -- owners --------------------------------------------------------------------------------------------------------
+    def put_limit(self, change: LimitChange) -> None:
+        self._session.dirty = True
+        self.change([change])
 
-    def owners(self) -> Sequence[OwnerRow]:
-        """Every owner of an execution or an event, in order of names; reads an index entry for each."""
-        events = self._events_of_owners()
-        executions: dict[str, dict[str, int]] = {}
-        for name, status, number in self._execute(sql.OWNERS):
-            executions.setdefault(name, {})[STATUSES[status]] = number
-        names = sorted(events.keys() | executions.keys())
-        return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
-
-    def _events_of_owners(self) -> dict[str, int]:
-        return dict(self._execute(sql.OWNERS_OF_EVENTS))
-
-    def _event_owners(self) -> list[str]:
-        """Whose events there are that are not held, found along the index of what is due."""
-        found: list[str] = []
-        row = self._execute(sql.FIRST_EVENT_OWNER).fetchone()
-        while row[0] is not None:
-            found.append(row[0])
-            row = self._execute(sql.NEXT_EVENT_OWNER, row).fetchone()
-        return found
-
-    # -- holders -------------------------------------------------------------------------------------------------------
-
-    def task_holders(self) -> Sequence[HolderRow]:
-        return [HolderRow(holder=name, place=place, lease_until=until) for name, place, until in self._execute(sql.HOLDERS)]
-
-    def held_by(self, holder: str) -> Sequence[Task]:
-        held = [task_of(row[1:], row[0]) for row in self._execute(sql.HELD_BY, (holder,))]
-        return sorted(held, key=lambda task: (task.workflow_id, task.ref, task.attempt))
-
-    # -- driven time ---------------------------------------------------------------------------------------------------
-
-    def driven(self, owner: str, since: int) -> Sequence[tuple[int, int]]:
-        """The stretches of an owner's drivers that end after `since`; reads all there are of it."""
-        return [(begin, end) for begin, end in self._execute(sql.DRIVEN, (owner, since))]
-
-
-class LimitWrites(LimitReads, BaseWrites):
-    """Limits, and whose work is whose, written."""
-
-    # -- limits --------------------------------------------------------------------------------------------------------
-
-    def _change_limits(self, changes: Sequence[LimitChange]) -> None:
+    def change(self, changes: Sequence[LimitChange]) -> None:
+        """Set limits right, each under its fence; raises FencedOut."""
         for change in changes:
             limit = change.limit
             numbers = (limit.in_use, limit.reserved, json.dumps(limit.log), limit.depth, limit.span_ms, limit.number)
@@ -184,51 +160,75 @@ class LimitWrites(LimitReads, BaseWrites):
             fields = (*numbers, limit.alarm, limit.alarm_at, unpolled, limit.read_at, limit.boot, limit.steady)
             refusal = FencedOut(f"limit {limit.key!r}: another turn committed after fence {limit.fence} was read")
             if limit.fence:
-                self._change(UPDATE_LIMIT, (*fields, limit.key, limit.fence), refusal)
+                self._session.change(UPDATE_LIMIT, (*fields, limit.key, limit.fence), refusal)
             else:
-                self._change(INSERT_LIMIT, (limit.key, *fields), refusal)
+                self._session.change(INSERT_LIMIT, (limit.key, *fields), refusal)
             if change.gone:
-                self._executemany(DROP_MEMBER, [(limit.key, holder) for holder in change.gone])
+                self._session.executemany(DROP_MEMBER, [(limit.key, holder) for holder in change.gone])
             if change.put:
-                self._executemany(PUT_MEMBER, [_row(member) for member in change.put])
+                self._session.executemany(PUT_MEMBER, [_row(member) for member in change.put])
             if change.unused:
                 self._forget_limit(limit.key)
 
     def _forget_limit(self, key: str) -> None:
         """Delete the row of a limit, unless an execution waits; a turn that read it is fenced out, also by one that comes back."""
-        fence = self._execute(LIMIT, (key,)).fetchone()[1]
-        if self._execute(FORGET_LIMIT, (key, fence, key)).rowcount:
-            self._execute(NOTE_FORGOTTEN, (fence,))
+        fence = self._session.execute(LIMIT, (key,)).fetchone()[1]
+        if self._session.execute(FORGET_LIMIT, (key, fence, key)).rowcount:
+            self._session.execute(NOTE_FORGOTTEN, (fence,))
 
-    # -- owners --------------------------------------------------------------------------------------------------------
+
+class RowOwners:
+    """Whose executions are whose, and when the store was driven."""
+
+    def __init__(self, session: Session, *, inbox: RowInbox) -> None:
+        self._session, self._inbox = session, inbox
+
+    def rows(self) -> Sequence[OwnerRow]:
+        """Every owner of an execution or an event, in order of names; reads an index entry for each."""
+        events = self._inbox.counts()
+        executions: dict[str, dict[str, int]] = {}
+        for name, status, number in self._session.execute(sql.OWNERS):
+            executions.setdefault(name, {})[STATUSES[status]] = number
+        names = sorted(events.keys() | executions.keys())
+        return [OwnerRow(name=name, executions=executions.get(name, {}), events=events.get(name, 0)) for name in names]
+
+    def driven(self, owner: str, since: int) -> Sequence[tuple[int, int]]:
+        """The stretches of an owner's drivers that end after `since`; reads all there are of it."""
+        return [(begin, end) for begin, end in self._session.execute(sql.DRIVEN, (owner, since))]
 
     def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
         """Give up to `limit` executions of one owner to another, with their events and messages, and raise their fences."""
         asked = (old, after, limit) if old else (after, limit)
-        moved = [workflow_id for (workflow_id,) in self._execute(sql.OWNED if old else sql.UNOWNED, asked)]
+        moved = [workflow_id for (workflow_id,) in self._session.execute(sql.OWNED if old else sql.UNOWNED, asked)]
         owned = [(new, workflow_id) for workflow_id in moved]
-        self._many(sql.OWN, owned)
-        self._many(sql.OWN_EVENTS, owned)
+        self._session.many(sql.OWN, owned)
+        self._session.many(sql.OWN_EVENTS, owned)
         before, after = queue_prefix(old), queue_prefix(new)
-        self._many(sql.OWN_MESSAGES, [sql.numbered(after, before, workflow_id) for workflow_id in moved])
+        self._session.many(sql.OWN_MESSAGES, [sql.numbered(after, before, workflow_id) for workflow_id in moved])
         return moved
 
     def change_owner_of_the_rest(self, old: str, new: str) -> int:
-        self._many(sql.OWN_THE_REST, [(new, old)])
-        return self._execute(sql.OWN_SCHEDULES, (new, old)).rowcount
-
-    # -- holders -------------------------------------------------------------------------------------------------------
-
-    def put_holder(self, row: HolderRow) -> None:
-        self._many(sql.PUT_HOLDER, [(row.holder, row.place, row.lease_until)])
-
-    def drop_holder(self, holder: str) -> None:
-        self._many(sql.DROP_HOLDER, [(holder,)])
-
-    # -- driven time ---------------------------------------------------------------------------------------------------
+        self._session.many(sql.OWN_THE_REST, [(new, old)])
+        return self._session.execute(sql.OWN_SCHEDULES, (new, old)).rowcount
 
     def note_driven(self, owner: str, begin: int, end: int) -> None:
-        self._execute(sql.NOTE_DRIVEN, (owner, begin, end))
+        self._session.execute(sql.NOTE_DRIVEN, (owner, begin, end))
 
     def forget_driven(self, owner: str, kept: int) -> None:
-        self._execute(sql.FORGET_DRIVEN, (owner, owner, kept))
+        self._session.execute(sql.FORGET_DRIVEN, (owner, owner, kept))
+
+
+class RowTaskHolders:
+    """Engines whose workers may hold tasks."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def rows(self) -> Sequence[HolderRow]:
+        return [HolderRow(holder=name, place=place, lease_until=until) for name, place, until in self._session.execute(sql.HOLDERS)]
+
+    def put_holder(self, row: HolderRow) -> None:
+        self._session.many(sql.PUT_HOLDER, [(row.holder, row.place, row.lease_until)])
+
+    def drop_holder(self, holder: str) -> None:
+        self._session.many(sql.DROP_HOLDER, [(holder,)])

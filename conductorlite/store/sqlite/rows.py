@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, wraps
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from conductorlite.model.canonical import EMPTY, Payload
-from conductorlite.model.decisions import Decision, Event, EventKind, Message
+from conductorlite.model.decisions import Event, EventKind, Message
 from conductorlite.model.definitions import Semantics
 from conductorlite.model.errors import ConductorliteError, InvalidInput, StorageCorrupt
 from conductorlite.model.executions import PollData, Task, TaskRow, Workflow, WorkflowRow
@@ -47,6 +47,7 @@ __all__ = [
     "WORKFLOW_IDENTITY",
     "WORKFLOW_STATUS",
     "Row",
+    "Session",
     "event_of",
     "event_row",
     "inbox_row",
@@ -471,43 +472,43 @@ def poll_of(row: Row) -> PollData:
     return PollData(queue_name=task_type, domain=domain or None, worker_id=worker_id, last_poll_time=at)
 
 
-class BaseReads:
-    """What every query of a view uses."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._execute = connection.execute
-
-
-class BaseWrites(BaseReads):
-    """What every change uses."""
+class Session:
+    """What every noun of a transaction shares."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
-        self._connection, self._path = connection, path
-        self._execute = connection.execute
-        self._executemany = connection.executemany
+        self.connection, self.path = connection, path
+        self.execute, self.executemany = connection.execute, connection.executemany
         #: Whether this transaction has written anything that a failing decision must not take along.
-        self._dirty = False
+        self.dirty = False
 
-    def defer(self) -> None:
-        """Nothing: what refuses a decision is known at once."""
-
-    def fenced(self, fences: Mapping[str, int]) -> Collection[str]:
-        """None: `apply` says so."""
-        return ()
-
-    def apply_some(self, decisions: Sequence[Decision]) -> Collection[str]:
-        """None: see `groups`."""
-        return ()
-
-    def _change(self, statement: str, row: Row, refusal: ConductorliteError) -> None:
+    def change(self, statement: str, row: Row, refusal: ConductorliteError) -> None:
         """Write a row under its fence; raises `refusal` when there is none to be written."""
-        if self._execute(statement, row).rowcount == 0:
+        self.dirty = True
+        if self.execute(statement, row).rowcount == 0:
             raise refusal
 
-    def _many(self, statement: str, rows: Iterable[Row | dict[str, Any]]) -> None:
-        self._dirty = True
+    def many(self, statement: str, rows: Iterable[Row | dict[str, Any]]) -> None:
+        """Carry out one statement for each of several rows; raises InvalidInput for what cannot be stored."""
+        self.dirty = True
         try:
-            self._executemany(statement, rows)
+            self.executemany(statement, rows)
         except (UnicodeEncodeError, OverflowError) as error:
             raise InvalidInput(f"a value cannot be stored: {error}") from error
+
+    def write(self, statement: str, row: Row = ()) -> int:
+        """Carry out one statement, and say how many rows it has changed; raises InvalidInput for what cannot be stored."""
+        self.dirty = True
+        try:
+            return self.execute(statement, row).rowcount
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise InvalidInput(f"a value cannot be stored: {error}") from error
+
+    def instant(self, statement: str, *parameters: str | int) -> int | None:
+        """The only cell of the only row, a number."""
+        number: int | None = self.execute(statement, parameters).fetchone()[0]
+        return number
+
+    def text(self, statement: str, *parameters: str | int) -> str | None:
+        """The only cell of a row, a text; None where there is no row."""
+        row = self.execute(statement, parameters).fetchone()
+        return None if row is None else text_of(row)

@@ -26,6 +26,7 @@ from conductorlite.store.search import (
     text_after,
     workflow_summary,
 )
+from conductorlite.store.sqlite.rows import Session
 
 __all__ = ["Rendered", "SQLiteIndex"]
 
@@ -88,13 +89,14 @@ class SQLiteIndex:
 
     form: Final = _FORM
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._execute = connection.execute
+    def __init__(self, session: Session) -> None:
+        self._session, self._connection = session, session.connection
+        self._execute = session.execute
         self._paths: dict[str, int] = {}
 
     def create(self) -> None:
         """Make the tables."""
+        self._session.dirty = True
         # Imported on use: a program that never searches never pays for it.
         from sqlite_utils import Database
 
@@ -124,6 +126,7 @@ class SQLiteIndex:
 
     def drop(self) -> None:
         """Take the tables out of the file."""
+        self._session.dirty = True
         found = self._execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'search\\_%' ESCAPE '\\'"
         ).fetchall()
@@ -132,6 +135,7 @@ class SQLiteIndex:
             self._execute(f"DROP TABLE IF EXISTS {name}")
 
     def put(self, documents: Sequence[Document]) -> None:
+        self._session.dirty = True
         try:
             for document in documents:
                 subject = WORKFLOWS if document.place is None else TASKS
@@ -211,6 +215,7 @@ class SQLiteIndex:
         return number
 
     def remove(self, workflow_ids: Sequence[str]) -> None:
+        self._session.dirty = True
         for workflow_id in workflow_ids:
             for subject in (WORKFLOWS, TASKS):
                 rows = self._execute(f"SELECT id FROM search_{subject.name} WHERE workflow_id = ?", (workflow_id,)).fetchall()

@@ -12,7 +12,7 @@ from typing import Final
 
 from conductorlite.model.canonical import attempt_head, digest
 from conductorlite.model.errors import StorageCorrupt
-from conductorlite.store.sqlite.changes import SLACK_MS
+from conductorlite.store.sqlite.decisions import SLACK_MS
 from conductorlite.store.sqlite.rows import STATUS
 from conductorlite.store.sqlite.timers import MARK, SHORT, entries_of, first_of
 

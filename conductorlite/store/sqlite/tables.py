@@ -1,8 +1,4 @@
-"""What stands in a SQLite store beside the executions: the archive, documents of the payload storage, schedules, schemas, handlers.
-
-Schedules are rows under a fence, with events in their inboxes.
-
-What is to be indexed of a SQLite store, and how much it holds.
+"""What stands in a SQLite store beside the executions, what is to be indexed of it, and how much it holds.
 
 A turn does nothing for it. `indexed` keeps, by the number of an execution, the fence at which it was indexed last. New ones have
 higher numbers than all that were indexed, for that is the order of indexing; of those that had not ended the fences are compared;
@@ -21,13 +17,27 @@ import attrs
 
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.decisions import Event
-from conductorlite.model.errors import FencedOut, InvalidInput, InvariantBroken, StorageCorrupt
-from conductorlite.model.executions import Task
+from conductorlite.model.errors import FencedOut, InvariantBroken, StorageCorrupt
 from conductorlite.model.later import module
 from conductorlite.store.sqlite import statements as sql
-from conductorlite.store.sqlite.rows import STATUSES, TASK_COLUMNS, BaseReads, BaseWrites, Row, inbox_row, task_of
-from conductorlite.store.sqlite.statements import REGISTRY_CHANGED
-from conductorlite.store.tables import Archived, Change, EventPlace, Feed, FeedKind, OrphanPayload, ScheduleRow, Size, Sizes
+from conductorlite.store.sqlite.rows import (
+    STATUSES,
+    TASK_COLUMNS,
+    Row,
+    Session,
+    inbox_row,
+)
+from conductorlite.store.tables import (
+    Archived,
+    Change,
+    EventPlace,
+    Feed,
+    FeedKind,
+    OrphanPayload,
+    ScheduleRow,
+    Size,
+    Sizes,
+)
 
 if TYPE_CHECKING:
     from conductorlite.model import handlers
@@ -35,10 +45,21 @@ if TYPE_CHECKING:
     from conductorlite.store.sqlite import search
     from conductorlite.store.sqlite.search import SQLiteIndex
 else:
-    handlers = module("conductorlite.model.handlers")
     search = module("conductorlite.store.sqlite.search")
+    handlers = module("conductorlite.model.handlers")
 
-__all__ = ["REMOVE_EXTERNALS", "FeedReads", "FeedWrites", "TableReads", "TableWrites"]
+__all__ = [
+    "BEGIN",
+    "PEND_ARCHIVED",
+    "REMOVE_EXTERNALS",
+    "RowArchive",
+    "RowDocuments",
+    "RowEventHandlers",
+    "RowFeeds",
+    "RowMetadata",
+    "RowSchedules",
+    "sizes_of",
+]
 
 #: What comes later as new is as if it were removed.
 PENDING: Final = (
@@ -68,9 +89,9 @@ _INDEXED: Final = (
     "INSERT INTO indexed (feed, place, fence, live) SELECT CAST(? AS bigint), execution, CAST(? AS bigint), CAST(? AS bigint)"
     " FROM workflows WHERE workflow_id = ? ON CONFLICT (feed, place) DO UPDATE SET fence = excluded.fence, live = excluded.live"
 )
-_BEGIN: Final = "INSERT INTO feeds (n, reader, position, complete) VALUES (?, ?, 0, 0)"
+BEGIN: Final = "INSERT INTO feeds (n, reader, position, complete) VALUES (?, ?, 0, 0)"
 _PEND: Final = "INSERT INTO pending (feed, workflow_id) VALUES (?, ?)"
-_PEND_ARCHIVED: Final = "INSERT INTO pending (feed, workflow_id) SELECT CAST(? AS bigint), workflow_id FROM archive"
+PEND_ARCHIVED: Final = "INSERT INTO pending (feed, workflow_id) SELECT CAST(? AS bigint), workflow_id FROM archive"
 STORED: Final = "SELECT 1 FROM workflows WHERE workflow_id = ?"
 
 
@@ -129,20 +150,18 @@ def _bytes(length: str, columns: tuple[str, ...]) -> str:
     return f"coalesce(sum({lengths}), 0)" if lengths else "0"
 
 
-class FeedReads(BaseReads):
-    """What is to be indexed, and how much there is."""
+class RowFeeds:
+    """What is to be indexed."""
 
-    #: How many bytes a cell has, and where the lines of journals are.
-    _length, _journals = "length(CAST(r.{} AS BLOB))", "history"
-
-    # -- what is to be indexed -----------------------------------------------------------------------------------------
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
     def index(self) -> SQLiteIndex:
         """The index in the file."""
-        return search.SQLiteIndex(self._connection)
+        return search.SQLiteIndex(self._session)
 
     def feed(self, kind: FeedKind) -> Feed | None:
-        row = self._execute("SELECT reader, position, complete FROM feeds WHERE n = ?", (kind,)).fetchone()
+        row = self._session.execute("SELECT reader, position, complete FROM feeds WHERE n = ?", (kind,)).fetchone()
         return None if row is None else Feed(reader=row[0], position=row[1], complete=bool(row[2]))
 
     def changes(self, kind: FeedKind, after: int, limit: int) -> Sequence[Change]:
@@ -150,13 +169,13 @@ class FeedReads(BaseReads):
         if self.feed(kind) is None:
             return []
         pending: dict[str, Change] = {}
-        for n, workflow_id, fence, live, removed in self._execute(PENDING, (kind, limit)):
+        for n, workflow_id, fence, live, removed in self._session.execute(PENDING, (kind, limit)):
             before = pending[workflow_id].pending if workflow_id in pending else ()
             found = Change(workflow_id=workflow_id, fence=fence, live=bool(live), pending=(*before, n), removed=removed)
             pending[workflow_id] = found
-        rows = self._execute(MOVED, (kind, after, limit)).fetchall()
+        rows = self._session.execute(MOVED, (kind, after, limit)).fetchall()
         if len(rows) < limit:
-            rows += self._execute(NEW, (after, kind, limit - len(rows))).fetchall()
+            rows += self._session.execute(NEW, (after, kind, limit - len(rows))).fetchall()
         moved = [
             Change(workflow_id=workflow_id, fence=fence, live=bool(live), since=since, place=place)
             for place, workflow_id, fence, live, since in rows
@@ -168,89 +187,71 @@ class FeedReads(BaseReads):
         return len(self.changes(kind, 0, limit))
 
     def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
-        return bool(self._execute(IS_PENDING, (kind, workflow_id, kind, workflow_id)).fetchone()[0])
-
-    def attempts_since(self, workflow_id: str, fence: int) -> Sequence[Task]:
-        return [task_of(row, workflow_id) for row in self._execute(ATTEMPTS_SINCE, (workflow_id, fence))]
-
-    # -- how much there is ---------------------------------------------------------------------------------------------
-
-    def sizes(self) -> Sizes:
-        kinds = {}
-        own: dict[tuple[str, str], Size] = {}
-        for kind, (table, columns) in _KINDS.items():
-            of = self._journals if kind == "history" else table
-            counted = f"{_ROWS.get(kind, 'count(*)')}, {_bytes(self._length, columns)} FROM {of} AS r"
-            rows, held = self._execute(f"SELECT {counted}").fetchone()
-            kinds[kind] = Size(rows, held)
-            if kind not in _OWN:
-                continue
-            per_name = f"SELECT w.name, w.status, {counted} JOIN workflows AS w"
-            own_row = _OF_ROW.get(kind, "w.workflow_id = r.workflow_id")
-            for name, number, rows, held in self._execute(f"{per_name} ON {own_row} GROUP BY w.name, w.status"):
-                status = STATUSES[number]
-                known = own.get((name, status), Size(0, 0))
-                own[name, status] = Size(known.rows + (rows if kind == "executions" else 0), known.bytes + held)
-        whole, free = self._file_bytes()
-        return Sizes(kinds=kinds, executions=own, file_bytes=whole, free_bytes=free)
-
-    def _file_bytes(self) -> tuple[int, int]:
-        page, pages, free = (
-            self._execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")
-        )
-        return page * pages, page * free
-
-
-class FeedWrites(FeedReads, BaseWrites):
-    """Keeping what was indexed."""
-
-    # -- what is to be indexed -----------------------------------------------------------------------------------------
-
-    def index(self) -> SQLiteIndex:
-        """The index in the file, to be changed."""
-        self._dirty = True
-        return super().index()
+        return bool(self._session.execute(IS_PENDING, (kind, workflow_id, kind, workflow_id)).fetchone()[0])
 
     def begin_feed(self, kind: FeedKind, reader: str) -> None:
         self.end_feed(kind)
         if kind is FeedKind.OWN:
             self.index().create()
-        self._execute(_BEGIN, (kind, reader))
-        self._execute(_PEND_ARCHIVED, (kind,))
+        self._session.execute(BEGIN, (kind, reader))
+        self._session.execute(PEND_ARCHIVED, (kind,))
         for name, (when, *statements) in _TRIGGERS.items():
-            self._execute(f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {when} BEGIN {' '.join(f'{one};' for one in statements)} END")
+            self._session.execute(
+                f"CREATE TRIGGER IF NOT EXISTS {name} AFTER {when} BEGIN {' '.join(f'{one};' for one in statements)} END"
+            )
 
     def mark_pending(self, kind: FeedKind, workflow_ids: Sequence[str]) -> None:
         if self.feed(kind) is not None:
-            self._dirty = True
-            self._executemany(_PEND, [(kind, workflow_id) for workflow_id in workflow_ids])
+            self._session.dirty = True
+            self._session.executemany(_PEND, [(kind, workflow_id) for workflow_id in workflow_ids])
 
     def mark_indexed(self, kind: FeedKind, changes: Sequence[Change], complete: bool) -> None:
-        self._dirty = True
+        self._session.dirty = True
         kept = [(kind, one.fence, one.live, one.workflow_id) for one in changes if one.fence is not None]
-        self._executemany(_INDEXED, kept)
-        self._executemany("DELETE FROM pending WHERE n = ?", [(n,) for one in changes for n in one.pending])
-        self._execute("UPDATE feeds SET position = position + 1, complete = complete | ? WHERE n = ?", (complete, kind))
+        self._session.executemany(_INDEXED, kept)
+        self._session.executemany("DELETE FROM pending WHERE n = ?", [(n,) for one in changes for n in one.pending])
+        self._session.execute("UPDATE feeds SET position = position + 1, complete = complete | ? WHERE n = ?", (complete, kind))
 
     def end_feed(self, kind: FeedKind) -> None:
-        self._dirty = True
+        self._session.dirty = True
         if kind is FeedKind.OWN:
             self.index().drop()
         for place in ("feeds WHERE n", "indexed WHERE feed", "pending WHERE feed"):
-            self._execute(f"DELETE FROM {place} = ?", (kind,))
-        if not self._execute("SELECT 1 FROM feeds").fetchone():
+            self._session.execute(f"DELETE FROM {place} = ?", (kind,))
+        if not self._session.execute("SELECT 1 FROM feeds").fetchone():
             for name in _TRIGGERS:
-                self._execute(f"DROP TRIGGER IF EXISTS {name}")
+                self._session.execute(f"DROP TRIGGER IF EXISTS {name}")
 
-    def _unindex(self, workflow_id: str) -> None:
+    def unindex(self, workflow_id: str) -> None:
         """Take an execution that is not stored any more out of the index in the file, if it is used."""
-        if self.feed(FeedKind.OWN) is not None and self._execute(STORED, (workflow_id,)).fetchone() is None:
+        if self.feed(FeedKind.OWN) is not None and self._session.execute(STORED, (workflow_id,)).fetchone() is None:
             try:
-                search.SQLiteIndex(self._connection).remove([workflow_id])
+                search.SQLiteIndex(self._session).remove([workflow_id])
             except (sqlite3.Error, StorageCorrupt):
-                if not self._connection.in_transaction:
+                if not self._session.connection.in_transaction:
                     raise
                 self.end_feed(FeedKind.OWN)  # it is damaged, and keeps no one from removing
+
+
+def sizes_of(session: Session, *, length: str, journals: str, file_bytes: tuple[int, int]) -> Sizes:
+    """How much there is; `length` says how many bytes a cell has, `journals` where their lines are."""
+    kinds = {}
+    own: dict[tuple[str, str], Size] = {}
+    for kind, (table, columns) in _KINDS.items():
+        of = journals if kind == "history" else table
+        counted = f"{_ROWS.get(kind, 'count(*)')}, {_bytes(length, columns)} FROM {of} AS r"
+        rows, held = session.execute(f"SELECT {counted}").fetchone()
+        kinds[kind] = Size(rows, held)
+        if kind not in _OWN:
+            continue
+        per_name = f"SELECT w.name, w.status, {counted} JOIN workflows AS w"
+        own_row = _OF_ROW.get(kind, "w.workflow_id = r.workflow_id")
+        for name, number, rows, held in session.execute(f"{per_name} ON {own_row} GROUP BY w.name, w.status"):
+            status = STATUSES[number]
+            known = own.get((name, status), Size(0, 0))
+            own[name, status] = Size(known.rows + (rows if kind == "executions" else 0), known.bytes + held)
+    whole, free = file_bytes
+    return Sizes(kinds=kinds, executions=own, file_bytes=whole, free_bytes=free)
 
 
 _ARCHIVED: Final = tuple(field.name for field in attrs.fields(Archived))
@@ -314,78 +315,85 @@ def _execution_of(row: tuple[Any, ...]) -> EventExecution:
     )
 
 
-class TableReads(BaseReads):
-    """What stands beside the executions, read."""
+class RowMetadata:
+    """Definitions and schemas."""
 
-    # -- the archive ---------------------------------------------------------------------------------------------------
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    def archived(self, workflow_id: str) -> Archived | None:
-        row = self._execute(ARCHIVED, (workflow_id,)).fetchone()
-        if row is None:
-            return None
-        return Archived(**dict(zip(_ARCHIVED, row, strict=True)))
+    def registry_version(self) -> int:
+        return self._session.instant(sql.REGISTRY_VERSION) or 0
 
-    def archived_ids(self, after: str, limit: int) -> Sequence[str]:
-        return [workflow_id for (workflow_id,) in self._execute(ARCHIVED_IDS, (after, limit))]
+    def definition(self, digest: str) -> str | None:
+        return self._session.text(sql.DEFINITION, digest)
 
-    # -- documents in the payload storage ------------------------------------------------------------------------------
+    def workflow_def(self, name: str, version: int | None) -> str | None:
+        if version is None:
+            return self._session.text(sql.WORKFLOW_DEF_NEWEST, name)
+        return self._session.text(sql.WORKFLOW_DEF, name, version)
 
-    def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
-        if digests is None:
-            rows = self._execute(_ALL_OF, (workflow_id,))
-        else:
-            rows = self._execute(_OF, (json.dumps(sorted(digests)), workflow_id))
-        return {digest: ExternalPayload(digest=digest, size=size, key=key) for digest, size, key in rows}
+    def workflow_defs(self) -> Sequence[tuple[str, int]]:
+        return [(name, version) for name, version in self._session.execute(sql.WORKFLOW_DEFS)]
 
-    def external_used(self, key: str) -> bool:
-        return self._execute("SELECT 1 FROM external_payloads WHERE key = ? LIMIT 1", (key,)).fetchone() is not None
+    def task_def(self, name: str) -> str | None:
+        return self._session.text(sql.TASK_DEF, name)
 
-    def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
-        return frozenset(key for (key,) in self._execute(_KNOWN, (json.dumps(list(keys)),)))
-
-    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[OrphanPayload]:
-        rows = self._execute(_LOOSE, (*after, until, limit))
-        return [OrphanPayload(key=key, workflow_id=workflow_id, at=at) for key, workflow_id, at in rows]
-
-    def loosened_at(self, key: str) -> int | None:
-        at: int | None = self._execute("SELECT max(at) FROM loose_payloads WHERE key = ?", (key,)).fetchone()[0]
-        return at
-
-    # -- schedules -----------------------------------------------------------------------------------------------------
-
-    def schedule(self, name: str) -> ScheduleRow | None:
-        row = self._execute(sql.SCHEDULE, (name,)).fetchone()
-        return None if row is None else _schedule_of(row)
-
-    def schedules(self, after: str, limit: int) -> Sequence[ScheduleRow]:
-        return [_schedule_of(row) for row in self._execute(sql.SCHEDULES, (after, limit))]
-
-    def next_event(self, owner: str = "") -> tuple[int, str] | None:
-        found: tuple[int, str] | None = self._execute(sql.NEXT_EVENT, (owner,)).fetchone()
-        return found
-
-    # -- schemas -------------------------------------------------------------------------------------------------------
+    def task_defs(self) -> Sequence[str]:
+        return [name for (name,) in self._session.execute(sql.TASK_DEFS)]
 
     def schema_def(self, name: str, version: int | None) -> str | None:
-        found = self._execute(_NEWEST, (name,)) if version is None else self._execute(_ONE, (name, version))
+        found = self._session.execute(_NEWEST, (name,)) if version is None else self._session.execute(_ONE, (name, version))
         row = found.fetchone()
         return None if row is None else str(row[0])
 
     def schema_defs(self) -> Sequence[tuple[str, int]]:
-        return [(name, version) for name, version in self._execute("SELECT name, version FROM schema_defs ORDER BY name, version")]
+        return [
+            (name, version)
+            for name, version in self._session.execute("SELECT name, version FROM schema_defs ORDER BY name, version")
+        ]
 
-    # -- event handlers and their records ------------------------------------------------------------------------------
+    def embed(self, digest: str, text: str) -> None:
+        self._session.many(sql.EMBED, [(digest, text)])
 
-    def event_handler(self, name: str) -> str | None:
-        row = self._execute(sql.EVENT_HANDLER, (name,)).fetchone()
+    def put_workflow_def(self, name: str, version: int, text: str) -> None:
+        self._session.many(sql.PUT_WORKFLOW_DEF, [(name, version, text)])
+        self._session.execute(sql.REGISTRY_CHANGED)
+
+    def drop_workflow_def(self, name: str, version: int) -> None:
+        self._session.many(sql.DROP_WORKFLOW_DEF, [(name, version)])
+        self._session.execute(sql.REGISTRY_CHANGED)
+
+    def put_task_def(self, name: str, text: str) -> None:
+        self._session.many(sql.PUT_TASK_DEF, [(name, text)])
+        self._session.execute(sql.REGISTRY_CHANGED)
+
+    def drop_task_def(self, name: str) -> None:
+        self._session.many(sql.DROP_TASK_DEF, [(name,)])
+        self._session.execute(sql.REGISTRY_CHANGED)
+
+    def put_schema_def(self, name: str, version: int, text: str) -> None:
+        self._session.many(_PUT, [(name, version, text)])
+        self._session.execute(sql.REGISTRY_CHANGED)
+
+
+class RowEventHandlers:
+    """Event handlers, and what became of messages."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def handler(self, name: str) -> str | None:
+        row = self._session.execute(sql.EVENT_HANDLER, (name,)).fetchone()
         return None if row is None else str(row[0])
 
-    def event_handlers(self, event: str | None, *, active_only: bool) -> Sequence[str]:
-        rows = self._execute(sql.EVENT_HANDLERS) if event is None else self._execute(sql.EVENT_HANDLERS_OF, (event,))
+    def handlers(self, event: str | None, *, active_only: bool) -> Sequence[str]:
+        rows = (
+            self._session.execute(sql.EVENT_HANDLERS) if event is None else self._session.execute(sql.EVENT_HANDLERS_OF, (event,))
+        )
         return [text for text, active in rows if active or not active_only]
 
     def event_execution(self, name: str, event: str, message_id: str, number: int) -> EventExecution | None:
-        row = self._execute(sql.EVENT_EXECUTION, (name, event, message_id, number)).fetchone()
+        row = self._session.execute(sql.EVENT_EXECUTION, (name, event, message_id, number)).fetchone()
         return None if row is None else _execution_of(row)
 
     def event_executions(
@@ -394,83 +402,117 @@ class TableReads(BaseReads):
         """A page of records, newest first; of both a handler and a message, along the message's."""
         place = after or _END
         if message_id is not None:
-            rows = self._execute(sql.EVENT_EXECUTIONS_OF_MESSAGE, (message_id, name, *place, limit))
+            rows = self._session.execute(sql.EVENT_EXECUTIONS_OF_MESSAGE, (message_id, name, *place, limit))
         elif name is not None:
-            rows = self._execute(sql.EVENT_EXECUTIONS_OF_HANDLER, (name, *place, limit))
+            rows = self._session.execute(sql.EVENT_EXECUTIONS_OF_HANDLER, (name, *place, limit))
         else:
-            rows = self._execute(sql.EVENT_EXECUTIONS, (*place, limit))
+            rows = self._session.execute(sql.EVENT_EXECUTIONS, (*place, limit))
         return [_execution_of(row) for row in rows]
 
+    def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
+        self._session.write(sql.PUT_EVENT_HANDLER, (name, event, int(active), text))
 
-class TableWrites(TableReads, FeedWrites):
-    """What stands beside the executions, written."""
+    def drop_event_handler(self, name: str) -> None:
+        self._session.write(sql.DROP_EVENT_HANDLER, (name,))
 
-    # -- the archive ---------------------------------------------------------------------------------------------------
+    def add_event_execution(self, execution: EventExecution) -> None:
+        row = (*execution.key, execution.created, execution.status.value, execution.action, execution.output.text)
+        if self._session.write(sql.ADD_EVENT_EXECUTION, row) == 0:
+            raise InvariantBroken(f"the action {execution.id} of {execution.name!r} was carried out before")
 
-    def archive(self, archived: Archived) -> None:
-        self.drop_archived(archived.workflow_id)
-        self._execute(_ARCHIVE, [getattr(archived, name) for name in _ARCHIVED])
+    def drop_event_executions(self, before: int, limit: int, message_id: str | None = None, without: str | None = None) -> int:
+        return self._session.write(sql.DROP_EVENT_EXECUTIONS, (before, message_id, without, limit))
 
-    def drop_archived(self, workflow_id: str) -> bool:
-        self._dirty = True
-        dropped = self._execute("DELETE FROM archive WHERE workflow_id = ?", (workflow_id,)).rowcount > 0
-        self._unindex(workflow_id)
-        return dropped
 
-    # -- documents in the payload storage ------------------------------------------------------------------------------
+class RowSchedules:
+    """Schedules, each with an inbox."""
 
-    def mark_orphan(self, loose: Sequence[OrphanPayload]) -> None:
-        self._dirty = True
-        self._executemany(_LOOSEN, [(one.key, one.workflow_id, one.at) for one in loose])
+    def __init__(self, session: Session) -> None:
+        self._session = session
 
-    def unmark_orphan(self, key: str, until: int) -> None:
-        self._dirty = True
-        self._execute("DELETE FROM loose_payloads WHERE key = ? AND at <= ?", (key, until))
+    def schedule(self, name: str) -> ScheduleRow | None:
+        row = self._session.execute(sql.SCHEDULE, (name,)).fetchone()
+        return None if row is None else _schedule_of(row)
 
-    def _keep_externals(self, workflow_id: str, externals: Sequence[ExternalPayload]) -> None:
-        self._executemany(_INSERT, [(workflow_id, one.digest, one.size, one.key) for one in externals])
-        self._executemany(_TIGHTEN_FOR, [(one.key, workflow_id) for one in externals])
-
-    # -- schedules -----------------------------------------------------------------------------------------------------
+    def page(self, after: str, limit: int) -> Sequence[ScheduleRow]:
+        return [_schedule_of(row) for row in self._session.execute(sql.SCHEDULES, (after, limit))]
 
     def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Event]) -> None:
         """Store a schedule under its fence, and rewrite its inbox; raises FencedOut."""
         cells: Row = (row.text, row.progress, row.waits, row.owner, row.name, row.address)
         statement = sql.UPDATE_SCHEDULE if row.fence else sql.INSERT_SCHEDULE
         refusal = FencedOut(f"schedule {row.name!r}: another process changed it after fence {row.fence} was read")
-        self._change(statement, (*cells, row.fence) if row.fence else cells, refusal)
-        self._many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
-        self._many(sql.PUT_INBOX_EVENT, map(inbox_row, events))
+        self._session.change(statement, (*cells, row.fence) if row.fence else cells, refusal)
+        self._session.many(sql.DELETE_EVENT, [(row.address, event_id) for event_id in consumed])
+        self._session.many(sql.PUT_INBOX_EVENT, map(inbox_row, events))
 
     def drop_schedule(self, name: str) -> None:
-        gone = self._execute(sql.DELETE_SCHEDULE, (name,)).fetchall()
-        self._many(sql.EMPTY_INBOX, gone)
+        gone = self._session.execute(sql.DELETE_SCHEDULE, (name,)).fetchall()
+        self._session.many(sql.EMPTY_INBOX, gone)
 
-    # -- schemas -------------------------------------------------------------------------------------------------------
 
-    def put_schema_def(self, name: str, version: int, text: str) -> None:
-        self._many(_PUT, [(name, version, text)])
-        self._execute(REGISTRY_CHANGED)
+class RowArchive:
+    """Executions that have left the store."""
 
-    # -- event handlers and their records ------------------------------------------------------------------------------
+    def __init__(self, session: Session, *, feeds: RowFeeds) -> None:
+        self._session, self._feeds = session, feeds
 
-    def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
-        self._write(sql.PUT_EVENT_HANDLER, (name, event, int(active), text))
+    def archived(self, workflow_id: str) -> Archived | None:
+        row = self._session.execute(ARCHIVED, (workflow_id,)).fetchone()
+        if row is None:
+            return None
+        return Archived(**dict(zip(_ARCHIVED, row, strict=True)))
 
-    def drop_event_handler(self, name: str) -> None:
-        self._write(sql.DROP_EVENT_HANDLER, (name,))
+    def archived_ids(self, after: str, limit: int) -> Sequence[str]:
+        return [workflow_id for (workflow_id,) in self._session.execute(ARCHIVED_IDS, (after, limit))]
 
-    def add_event_execution(self, execution: EventExecution) -> None:
-        row = (*execution.key, execution.created, execution.status.value, execution.action, execution.output.text)
-        if self._write(sql.ADD_EVENT_EXECUTION, row) == 0:
-            raise InvariantBroken(f"the action {execution.id} of {execution.name!r} was carried out before")
+    def put_archived(self, archived: Archived) -> None:
+        self.drop_archived(archived.workflow_id)
+        self._session.execute(_ARCHIVE, [getattr(archived, name) for name in _ARCHIVED])
 
-    def drop_event_executions(self, before: int, limit: int, message_id: str | None = None, without: str | None = None) -> int:
-        return self._write(sql.DROP_EVENT_EXECUTIONS, (before, message_id, without, limit))
+    def drop_archived(self, workflow_id: str) -> bool:
+        self._session.dirty = True
+        dropped = self._session.execute("DELETE FROM archive WHERE workflow_id = ?", (workflow_id,)).rowcount > 0
+        self._feeds.unindex(workflow_id)
+        return dropped
 
-    def _write(self, statement: str, row: tuple[Any, ...]) -> int:
-        self._dirty = True
-        try:
-            return self._execute(statement, row).rowcount
-        except (UnicodeEncodeError, OverflowError) as error:
-            raise InvalidInput(f"a value cannot be stored: {error}") from error
+
+class RowDocuments:
+    """Documents in the payload storage, and what is loose there."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def externals(self, workflow_id: str, digests: Iterable[str] | None) -> Mapping[str, ExternalPayload]:
+        if digests is None:
+            rows = self._session.execute(_ALL_OF, (workflow_id,))
+        else:
+            rows = self._session.execute(_OF, (json.dumps(sorted(digests)), workflow_id))
+        return {digest: ExternalPayload(digest=digest, size=size, key=key) for digest, size, key in rows}
+
+    def external_used(self, key: str) -> bool:
+        return self._session.execute("SELECT 1 FROM external_payloads WHERE key = ? LIMIT 1", (key,)).fetchone() is not None
+
+    def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
+        return frozenset(key for (key,) in self._session.execute(_KNOWN, (json.dumps(list(keys)),)))
+
+    def loose_payloads(self, until: int, after: tuple[str, str], limit: int) -> Sequence[OrphanPayload]:
+        rows = self._session.execute(_LOOSE, (*after, until, limit))
+        return [OrphanPayload(key=key, workflow_id=workflow_id, at=at) for key, workflow_id, at in rows]
+
+    def loosened_at(self, key: str) -> int | None:
+        at: int | None = self._session.execute("SELECT max(at) FROM loose_payloads WHERE key = ?", (key,)).fetchone()[0]
+        return at
+
+    def mark_orphan(self, loose: Sequence[OrphanPayload]) -> None:
+        self._session.dirty = True
+        self._session.executemany(_LOOSEN, [(one.key, one.workflow_id, one.at) for one in loose])
+
+    def unmark_orphan(self, key: str, until: int) -> None:
+        self._session.dirty = True
+        self._session.execute("DELETE FROM loose_payloads WHERE key = ? AND at <= ?", (key, until))
+
+    def keep(self, workflow_id: str, externals: Sequence[ExternalPayload]) -> None:
+        """Note documents that an execution refers to: loose for it no more."""
+        self._session.executemany(_INSERT, [(workflow_id, one.digest, one.size, one.key) for one in externals])
+        self._session.executemany(_TIGHTEN_FOR, [(one.key, workflow_id) for one in externals])

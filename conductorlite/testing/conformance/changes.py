@@ -20,28 +20,28 @@ __all__ = ["ChangeConformance"]
 def _create(backend: Backend, workflow_id: str, *refs: str) -> None:
     with backend.writing() as tx:
         rows = tuple(attrs.evolve(task(ref), workflow_id=workflow_id, task_id=f"{workflow_id}-{ref}") for ref in refs)
-        tx.apply(Decision(workflow=workflow(workflow_id), created=True, inserted=rows))
+        tx.decisions.apply(Decision(workflow=workflow(workflow_id), created=True, inserted=rows))
 
 
 def _begin(backend: Backend, kind: FeedKind = FeedKind.EXTERNAL) -> None:
     with backend.writing() as tx:
-        tx.begin_feed(kind, "reader")
+        tx.feeds.begin_feed(kind, "reader")
 
 
 def _changed(view: ReadingTransaction, kind: FeedKind = FeedKind.EXTERNAL) -> list[tuple[str, int | None, int | None]]:
-    return [(change.workflow_id, change.fence, change.since) for change in view.changes(kind, 0, 99)]
+    return [(change.workflow_id, change.fence, change.since) for change in view.feeds.changes(kind, 0, 99)]
 
 
 def _mark(backend: Backend, changes: Sequence[Change] | None = None) -> None:
     with backend.writing() as tx:
-        tx.mark_indexed(FeedKind.EXTERNAL, tx.changes(FeedKind.EXTERNAL, 0, 99) if changes is None else changes, False)
+        tx.feeds.mark_indexed(FeedKind.EXTERNAL, tx.feeds.changes(FeedKind.EXTERNAL, 0, 99) if changes is None else changes, False)
 
 
 def _turn(backend: Backend, workflow_id: str, **parts: Any) -> None:
     with backend.writing() as tx:
-        row = tx.workflow(workflow_id)
+        row = tx.executions.workflow(workflow_id)
         assert row is not None
-        tx.apply(Decision(workflow=attrs.evolve(row, **parts.pop("row", {})), **parts))
+        tx.decisions.apply(Decision(workflow=attrs.evolve(row, **parts.pop("row", {})), **parts))
 
 
 def _archived(workflow_id: str) -> Archived:
@@ -58,18 +58,18 @@ class ChangeConformance:
         """Nothing is kind of, and nothing any more when it has ended; the other feed is not touched."""
         _create(backend, "a", "t")
         with backend.writing() as tx:
-            assert (tx.feed(kind), tx.changes(kind, 0, 9), tx.behind(kind, 9)) == (None, [], 0)
-            tx.mark_pending(kind, ["a"])
-            tx.begin_feed(FeedKind.OWN, "mine")
-            tx.begin_feed(FeedKind.EXTERNAL, "theirs")
-            tx.begin_feed(FeedKind.BESIDE, "another")
-            assert tx.feed(FeedKind.OWN) == Feed(reader="mine")
-            assert (_changed(tx, kind), tx.behind(kind, 9)) == ([("a", 1, None)], 1)
-            tx.end_feed(kind)
+            assert (tx.feeds.feed(kind), tx.feeds.changes(kind, 0, 9), tx.feeds.behind(kind, 9)) == (None, [], 0)
+            tx.feeds.mark_pending(kind, ["a"])
+            tx.feeds.begin_feed(FeedKind.OWN, "mine")
+            tx.feeds.begin_feed(FeedKind.EXTERNAL, "theirs")
+            tx.feeds.begin_feed(FeedKind.BESIDE, "another")
+            assert tx.feeds.feed(FeedKind.OWN) == Feed(reader="mine")
+            assert (_changed(tx, kind), tx.feeds.behind(kind, 9)) == ([("a", 1, None)], 1)
+            tx.feeds.end_feed(kind)
         _create(backend, "b", "t")
         with backend.writing() as tx:
-            tx.remove("b")
-            assert (tx.feed(kind), tx.behind(kind, 9)) == (None, 0)
+            tx.executions.remove("b")
+            assert (tx.feeds.feed(kind), tx.feeds.behind(kind, 9)) == (None, 0)
             other, _ = {*FeedKind} - {kind}
             assert [one[0] for one in _changed(tx, other)] == ["b", "a"]
 
@@ -80,14 +80,14 @@ class ChangeConformance:
         for _ in range(2):
             _create(backend, "a", "t")
             _create(backend, "b", "t")
-            for act in (None, lambda tx: tx.remove("a")):
+            for act in (None, lambda tx: tx.executions.remove("a")):
                 with backend.writing() as tx:
                     act(tx) if act is not None else None
-                    found = next(one for one in tx.changes(FeedKind.EXTERNAL, 0, 9) if one.workflow_id == "a")
+                    found = next(one for one in tx.feeds.changes(FeedKind.EXTERNAL, 0, 9) if one.workflow_id == "a")
                     seen.append(found.version)
-                    tx.mark_indexed(FeedKind.EXTERNAL, [found], True)
+                    tx.feeds.mark_indexed(FeedKind.EXTERNAL, [found], True)
             with backend.writing() as tx:
-                tx.remove("b")
+                tx.executions.remove("b")
         assert seen == sorted(set(seen))
 
     def test_everything_is_fed_once(self, backend: Backend) -> None:
@@ -95,22 +95,27 @@ class ChangeConformance:
         for name in ("a", "b", "c"):
             _create(backend, name, "t", "u")
         with backend.writing() as tx:
-            tx.archive(_archived("z"))
-            tx.begin_feed(FeedKind.EXTERNAL, "reader")
+            tx.archive.put_archived(_archived("z"))
+            tx.feeds.begin_feed(FeedKind.EXTERNAL, "reader")
             assert _changed(tx) == [("z", None, None), *((name, 1, None) for name in ("a", "b", "c"))]
-            page = tx.changes(FeedKind.EXTERNAL, 0, 2)
+            page = tx.feeds.changes(FeedKind.EXTERNAL, 0, 2)
             assert [one.workflow_id for one in page] == ["z", "a"]
-            tx.mark_indexed(FeedKind.EXTERNAL, page, False)
-            assert tx.feed(FeedKind.EXTERNAL) == Feed(reader="reader", position=1)
-            rest = tx.changes(FeedKind.EXTERNAL, page[-1].place, 9)
+            tx.feeds.mark_indexed(FeedKind.EXTERNAL, page, False)
+            assert tx.feeds.feed(FeedKind.EXTERNAL) == Feed(reader="reader", position=1)
+            rest = tx.feeds.changes(FeedKind.EXTERNAL, page[-1].place, 9)
             assert [one.workflow_id for one in rest] == ["b", "c"]
-            assert [tx.is_pending(FeedKind.EXTERNAL, name) for name in ("a", "b", "z", "nobody")] == [False, True, False, False]
-            tx.mark_indexed(FeedKind.EXTERNAL, rest, True)
-            assert tx.feed(FeedKind.EXTERNAL) == Feed(reader="reader", position=2, complete=True)
-            assert (_changed(tx), tx.behind(FeedKind.EXTERNAL, 9)) == ([], 0)
-            tx.mark_indexed(FeedKind.EXTERNAL, (), False)
-            assert tx.feed(FeedKind.EXTERNAL) == Feed(reader="reader", position=3, complete=True)
-            tx.begin_feed(FeedKind.EXTERNAL, "another")
+            assert [tx.feeds.is_pending(FeedKind.EXTERNAL, name) for name in ("a", "b", "z", "nobody")] == [
+                False,
+                True,
+                False,
+                False,
+            ]
+            tx.feeds.mark_indexed(FeedKind.EXTERNAL, rest, True)
+            assert tx.feeds.feed(FeedKind.EXTERNAL) == Feed(reader="reader", position=2, complete=True)
+            assert (_changed(tx), tx.feeds.behind(FeedKind.EXTERNAL, 9)) == ([], 0)
+            tx.feeds.mark_indexed(FeedKind.EXTERNAL, (), False)
+            assert tx.feeds.feed(FeedKind.EXTERNAL) == Feed(reader="reader", position=3, complete=True)
+            tx.feeds.begin_feed(FeedKind.EXTERNAL, "another")
             assert len(_changed(tx)) == 4
 
     def test_turns_are_known_by_their_fences(self, backend: Backend) -> None:
@@ -122,15 +127,15 @@ class ChangeConformance:
         for _ in range(3):
             _turn(backend, "b")
         with backend.reading() as view:
-            old = next(one for one in view.attempts("a") if one.ref == "t")
+            old = next(one for one in view.executions.attempts("a") if one.ref == "t")
         retried = attrs.evolve(old, status=TaskStatus.FAILED)
         _turn(backend, "a", updated=(retried,), inserted=(attrs.evolve(old, attempt=1, task_id="a-t-1"),))
         with backend.writing() as tx:
             assert sorted(_changed(tx)) == [("a", 2, 1), ("b", 4, 1)]
-            assert (tx.behind(FeedKind.EXTERNAL, 9), tx.behind(FeedKind.EXTERNAL, 1)) == (2, 1)
-            assert sorted((one.ref, one.attempt) for one in tx.attempts_since("a", 1)) == [("t", 0), ("t", 1)]
-            assert [len(tx.attempts_since("a", fence)) for fence in (0, 2)] == [3, 0]
-            assert tx.attempts_since("b", 1) == tx.attempts_since("nobody", 0) == []
+            assert (tx.feeds.behind(FeedKind.EXTERNAL, 9), tx.feeds.behind(FeedKind.EXTERNAL, 1)) == (2, 1)
+            assert sorted((one.ref, one.attempt) for one in tx.executions.attempts_since("a", 1)) == [("t", 0), ("t", 1)]
+            assert [len(tx.executions.attempts_since("a", fence)) for fence in (0, 2)] == [3, 0]
+            assert tx.executions.attempts_since("b", 1) == tx.executions.attempts_since("nobody", 0) == []
         _mark(backend)
         with backend.reading() as view:
             assert _changed(view) == []
@@ -171,19 +176,19 @@ class ChangeConformance:
         _begin(backend)
         _mark(backend)
         with backend.writing() as tx:
-            tx.remove("a")
-            tx.remove("a")
+            tx.executions.remove("a")
+            tx.executions.remove("a")
             assert _changed(tx) == [("a", None, None)]
         _create(backend, "a", "u")
         with backend.writing() as tx:
             assert _changed(tx) == [("a", None, None), ("a", 2, None)]
-            tx.archive(_archived("x"))
+            tx.archive.put_archived(_archived("x"))
         _mark(backend)
         with backend.writing() as tx:
             assert _changed(tx) == []
-            assert tx.drop_archived("x")
+            assert tx.archive.drop_archived("x")
             assert _changed(tx) == [("x", None, None)]
-            tx.archive(_archived("b"))
+            tx.archive.put_archived(_archived("b"))
         _create(backend, "b", "t")
         with backend.reading() as view:
             assert _changed(view) == [("x", None, None), ("b", None, None), ("b", 2, None)]
@@ -194,12 +199,12 @@ class ChangeConformance:
             _create(backend, name, "t")
         _begin(backend)
         with backend.reading() as view:
-            changes = view.changes(FeedKind.EXTERNAL, 0, 99)
+            changes = view.feeds.changes(FeedKind.EXTERNAL, 0, 99)
         _turn(backend, "a")
         _turn(backend, "c", row={"status": WorkflowStatus.COMPLETED, "ended_at": 5})
         with backend.writing() as tx:
-            tx.remove("b")
-            tx.remove("d")
+            tx.executions.remove("b")
+            tx.executions.remove("d")
         _create(backend, "d", "u")
         _mark(backend, changes)
         with backend.reading() as view:
@@ -217,39 +222,39 @@ class ChangeConformance:
         _begin(backend)
         _mark(backend)
         with backend.writing() as tx:
-            tx.mark_pending(FeedKind.EXTERNAL, ["b", "nobody"])
-            tx.mark_pending(FeedKind.EXTERNAL, ["b"])
+            tx.feeds.mark_pending(FeedKind.EXTERNAL, ["b", "nobody"])
+            tx.feeds.mark_pending(FeedKind.EXTERNAL, ["b"])
             assert _changed(tx) == [("b", 1, None), ("nobody", None, None)]
-            assert [tx.is_pending(FeedKind.EXTERNAL, name) for name in ("nobody", "b", "a")] == [True, True, False]
+            assert [tx.feeds.is_pending(FeedKind.EXTERNAL, name) for name in ("nobody", "b", "a")] == [True, True, False]
         _mark(backend)
         with backend.reading() as view:
-            assert (view.behind(FeedKind.EXTERNAL, 9), view.is_pending(FeedKind.EXTERNAL, "b")) == (0, False)
+            assert (view.feeds.behind(FeedKind.EXTERNAL, 9), view.feeds.is_pending(FeedKind.EXTERNAL, "b")) == (0, False)
 
     def test_notes_are_undone_with_their_change(self, backend: Backend) -> None:
         """A transaction that fails leaves nothing to index."""
         _begin(backend)
         try:
             with backend.writing() as tx:
-                tx.apply(Decision(workflow=workflow("a"), created=True))
-                tx.archive(_archived("z"))
+                tx.decisions.apply(Decision(workflow=workflow("a"), created=True))
+                tx.archive.put_archived(_archived("z"))
                 raise KeyError
         except KeyError:
             pass
         with backend.reading() as view:
-            assert (view.behind(FeedKind.EXTERNAL, 9), view.archived("z")) == (0, None)
+            assert (view.feeds.behind(FeedKind.EXTERNAL, 9), view.archive.archived("z")) == (0, None)
 
     def test_the_archive(self, backend: Backend) -> None:
         """Bytes come back as they are, in the place of older ones; ids are listed in order."""
         with backend.writing() as tx:
             for name in ("b", "a", "c"):
-                tx.archive(_archived(name))
-            tx.archive(attrs.evolve(_archived("a"), document=b"new", size=99))
+                tx.archive.put_archived(_archived(name))
+            tx.archive.put_archived(attrs.evolve(_archived("a"), document=b"new", size=99))
         with backend.writing() as tx:
-            assert tx.archived("b") == _archived("b")
-            assert tx.archived("a") == attrs.evolve(_archived("a"), document=b"new", size=99)
-            assert [list(tx.archived_ids("", 2)), list(tx.archived_ids("b", 9))] == [["a", "b"], ["c"]]
-            assert (tx.drop_archived("b"), tx.drop_archived("b"), tx.archived("b")) == (True, False, None)
-            assert tx.workflow("a") is None
+            assert tx.archive.archived("b") == _archived("b")
+            assert tx.archive.archived("a") == attrs.evolve(_archived("a"), document=b"new", size=99)
+            assert [list(tx.archive.archived_ids("", 2)), list(tx.archive.archived_ids("b", 9))] == [["a", "b"], ["c"]]
+            assert (tx.archive.drop_archived("b"), tx.archive.drop_archived("b"), tx.archive.archived("b")) == (True, False, None)
+            assert tx.executions.workflow("a") is None
 
     def test_sizes(self, backend: Backend) -> None:
         """Rows are counted by kind and by name and status; compacting changes none of it."""

@@ -68,10 +68,10 @@ class ExecutionConformance:
             fence=4,
         )
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row, created=True))
+            tx.decisions.apply(Decision(workflow=row, created=True))
         with backend.reading() as view:
-            assert repr(view.workflow("w")) == repr(attrs.evolve(row, fence=5))
-            assert view.workflow("other") is None
+            assert repr(view.executions.workflow("w")) == repr(attrs.evolve(row, fence=5))
+            assert view.executions.workflow("other") is None
 
     def test_every_field_is_kept(self, backend: Backend) -> None:
         """Whatever an execution and its attempts can hold, when they are created and when they are changed."""
@@ -80,22 +80,25 @@ class ExecutionConformance:
         changed = attrs.evolve(task(rounds=(2, 10)), grafts=("g", "h"), attempt=3, task_id=attempt.task_id)
         later = attrs.evolve(workflow(), **{name: getattr(row, name) for name in FIXED})
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row, created=True, inserted=(attempt,)))
-            assert (tx.workflow("w"), tx.task_by_id(attempt.task_id)) == (attrs.evolve(row, fence=row.fence + 1), attempt)
+            tx.decisions.apply(Decision(workflow=row, created=True, inserted=(attempt,)))
+            assert (tx.executions.workflow("w"), tx.executions.task_by_id(attempt.task_id)) == (
+                attrs.evolve(row, fence=row.fence + 1),
+                attempt,
+            )
         for number, (execution, one) in enumerate([(later, changed), (row, attempt)], row.fence + 1):
             with backend.writing() as tx:
-                tx.apply(Decision(workflow=attrs.evolve(execution, fence=number), updated=(one,)))
+                tx.decisions.apply(Decision(workflow=attrs.evolve(execution, fence=number), updated=(one,)))
             with backend.reading() as view:
-                assert view.workflow("w") == attrs.evolve(execution, fence=number + 1)
-                assert view.task_by_id(attempt.task_id) == one
+                assert view.executions.workflow("w") == attrs.evolve(execution, fence=number + 1)
+                assert view.executions.task_by_id(attempt.task_id) == one
 
     def test_creating_twice_is_refused(self, backend: Backend) -> None:
         """A second execution of the same id raises AlreadyExists and changes nothing."""
         started(backend)
         with pytest.raises(AlreadyExists), backend.writing() as tx:
-            tx.apply(Decision(workflow=workflow(name="second"), created=True))
+            tx.decisions.apply(Decision(workflow=workflow(name="second"), created=True))
         with backend.reading() as view:
-            row = view.workflow("w")
+            row = view.executions.workflow("w")
         assert row is not None
         assert row.name == "order"
 
@@ -104,13 +107,13 @@ class ExecutionConformance:
         row = started(backend)
         done = attrs.evolve(row, status=WorkflowStatus.COMPLETED)
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=done))
+            tx.decisions.apply(Decision(workflow=done))
             before = dump(tx)
             for late in (row, done):
                 with pytest.raises(FencedOut):
-                    tx.apply(Decision(workflow=late, inserted=(task(),), timers=(event(),)))
+                    tx.decisions.apply(Decision(workflow=late, inserted=(task(),), timers=(event(),)))
             with pytest.raises(FencedOut):
-                tx.apply(Decision(workflow=workflow("unknown")))
+                tx.decisions.apply(Decision(workflow=workflow("unknown")))
             assert dump(tx) == before
 
     @pytest.mark.parametrize("order", ["bad first", "bad last"])
@@ -123,13 +126,13 @@ class ExecutionConformance:
             for decision in (bad, good) if order == "bad first" else (good, bad):
                 if decision is bad:
                     with pytest.raises(InvariantBroken):
-                        tx.apply(decision)
+                        tx.decisions.apply(decision)
                 else:
-                    tx.apply(decision)
+                    tx.decisions.apply(decision)
         with backend.reading() as view:
-            assert [e.event_id for e in view.upcoming_events(9)] == ["kept"]
-            assert [t.ref for t in view.attempts("w")] == ["a"]
-            assert view.workflow("w") == row
+            assert [e.event_id for e in view.inbox.upcoming_events(9)] == ["kept"]
+            assert [t.ref for t in view.executions.attempts("w")] == ["a"]
+            assert view.executions.workflow("w") == row
 
     def test_error_in_the_block_undoes_everything(self, backend: Backend) -> None:
         """When a writing block raises, nothing of it is stored and the error comes out."""
@@ -139,11 +142,11 @@ class ExecutionConformance:
 
         def give_up() -> None:
             with backend.writing() as tx:
-                tx.remove("w")
-                tx.apply(Decision(workflow=workflow(), created=True, inserted=(task("z"),), history=(line(1),)))
-                tx.post([event("x"), event("y", workflow_id="v", held=True)])
-                tx.put_task_def("t", "{}")
-                tx.log("w", [TaskLog(task_id=task_id("z"), at=1, text="line")])
+                tx.executions.remove("w")
+                tx.decisions.apply(Decision(workflow=workflow(), created=True, inserted=(task("z"),), history=(line(1),)))
+                tx.inbox.post([event("x"), event("y", workflow_id="v", held=True)])
+                tx.metadata.put_task_def("t", "{}")
+                tx.history.log("w", [TaskLog(task_id=task_id("z"), at=1, text="line")])
                 raise ZeroDivisionError
 
         with pytest.raises(ZeroDivisionError):
@@ -155,18 +158,18 @@ class ExecutionConformance:
         """Parking with a reason holds every event; release lets them go, none early; a workflow that was removed is no error."""
         row = started(backend, timers=(event("a", 1), event("b", 9)))
         with backend.writing() as tx:
-            tx.park("w", 2, None)
-            assert tx.workflow("w") == attrs.evolve(row, broken_turns=2)
-            assert tx.next_event_at() == 1
-            tx.park("w", 3, "broken")
-            tx.park("gone", 1, "broken")
-            assert tx.workflow("w") == attrs.evolve(row, broken_turns=3, parked="broken", fence=row.fence + 1)
-            assert tx.next_event_at() is None
-            assert all(posted.held for posted in tx.inbox("w"))
-            tx.release("w", 4)
-            tx.release("gone", 4)
-            assert tx.workflow("w") == attrs.evolve(row, fence=row.fence + 1)
-            due = [(posted.event_id, posted.due_at) for posted in tx.due_events("w", 9, 9)]
+            tx.executions.park("w", 2, None)
+            assert tx.executions.workflow("w") == attrs.evolve(row, broken_turns=2)
+            assert tx.inbox.next_event_at() == 1
+            tx.executions.park("w", 3, "broken")
+            tx.executions.park("gone", 1, "broken")
+            assert tx.executions.workflow("w") == attrs.evolve(row, broken_turns=3, parked="broken", fence=row.fence + 1)
+            assert tx.inbox.next_event_at() is None
+            assert all(posted.held for posted in tx.inbox.events("w"))
+            tx.executions.release("w", 4)
+            tx.executions.release("gone", 4)
+            assert tx.executions.workflow("w") == attrs.evolve(row, fence=row.fence + 1)
+            due = [(posted.event_id, posted.due_at) for posted in tx.inbox.due_events("w", 9, 9)]
             assert due == [("a", 4), ("b", 9)]
 
     def test_what_comes_back_under_an_id_has_a_higher_fence(self, backend: Backend) -> None:
@@ -174,23 +177,23 @@ class ExecutionConformance:
         row = started(backend)
         for _ in range(3):
             with backend.writing() as tx:
-                tx.remove("w")
+                tx.executions.remove("w")
             again = started(backend)
             assert again.fence > row.fence
             with pytest.raises(FencedOut), backend.writing() as tx:
-                tx.apply(Decision(workflow=row))
+                tx.decisions.apply(Decision(workflow=row))
             row = again
 
     def test_ids_come_in_pages_by_status(self, backend: Backend) -> None:
         """Ids are listed in ascending order after a mark, all or of one status, and follow a change of status."""
         rows = {name: started(backend, name) for name in ("w3", "w1", "w2")}
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=attrs.evolve(rows["w2"], status=WorkflowStatus.FAILED)))
+            tx.decisions.apply(Decision(workflow=attrs.evolve(rows["w2"], status=WorkflowStatus.FAILED)))
         with backend.reading() as view:
-            assert list(view.workflow_ids(None, "", 2)) == ["w1", "w2"]
-            assert list(view.workflow_ids(None, "w2", 2)) == ["w3"]
-            assert list(view.workflow_ids(WorkflowStatus.RUNNING, "", 9)) == ["w1", "w3"]
-            assert list(view.workflow_ids(WorkflowStatus.FAILED, "w2", 9)) == []
+            assert list(view.executions.workflow_ids(None, "", 2)) == ["w1", "w2"]
+            assert list(view.executions.workflow_ids(None, "w2", 2)) == ["w3"]
+            assert list(view.executions.workflow_ids(WorkflowStatus.RUNNING, "", 9)) == ["w1", "w3"]
+            assert list(view.executions.workflow_ids(WorkflowStatus.FAILED, "w2", 9)) == []
 
     def test_remove_takes_all_that_belongs_to_it(self, backend: Backend) -> None:
         """After a removal nothing of the execution can be read, and its id and task ids are free again."""
@@ -205,11 +208,11 @@ class ExecutionConformance:
         }
         started(backend, **parts)
         with backend.writing() as tx:
-            tx.log("w", [TaskLog(task_id=task_id("a"), at=1, text="line")])
-            tx.remove("w")
+            tx.history.log("w", [TaskLog(task_id=task_id("a"), at=1, text="line")])
+            tx.executions.remove("w")
             assert dump(tx) == empty
-            assert not tx.logs(task_id("a"))
-            assert tx.task_by_id(task_id("a")) is None
+            assert not tx.history.logs(task_id("a"))
+            assert tx.executions.task_by_id(task_id("a")) is None
         started(backend, **parts)
 
     def test_tasks_read_back(self, backend: Backend) -> None:
@@ -231,17 +234,17 @@ class ExecutionConformance:
         row = started(backend, inserted=(first,))
         changed = attrs.evolve(first, status=TaskStatus.TIMED_OUT, retried=False, seq=4, output=EMPTY, timeout_at=1)
         with backend.writing() as tx:
-            assert repr(tx.task_by_id(task_id("a__2__10"))) == repr(first)
-            tx.apply(Decision(workflow=row, updated=(changed,)))
-            assert repr(tx.task_by_id(task_id("a__2__10"))) == repr(changed)
-            assert tx.task_by_id("unknown") is None
+            assert repr(tx.executions.task_by_id(task_id("a__2__10"))) == repr(first)
+            tx.decisions.apply(Decision(workflow=row, updated=(changed,)))
+            assert repr(tx.executions.task_by_id(task_id("a__2__10"))) == repr(changed)
+            assert tx.executions.task_by_id("unknown") is None
 
     def test_update_needs_its_row(self, backend: Backend) -> None:
         """Updating an attempt that is not there, or under another task id, raises InvariantBroken."""
         row = started(backend, inserted=(task(),))
         for stranger in (task("b"), task("a", attempt=1), attrs.evolve(task(), task_id="other")):
             with pytest.raises(InvariantBroken), backend.writing() as tx:
-                tx.apply(Decision(workflow=row, updated=(stranger,)))
+                tx.decisions.apply(Decision(workflow=row, updated=(stranger,)))
 
     def test_a_reference_is_renamed_with_all_its_attempts(self, backend: Backend) -> None:
         """Attempts, indexes and ids follow a new name, after the other changes of the rows; a name that is taken is refused."""
@@ -254,20 +257,20 @@ class ExecutionConformance:
         names = (Renamed(ref="a", new_ref="b", new_base_ref="b"), Renamed(ref="x__2", new_ref="y__2", new_base_ref="y"))
         last = attrs.evolve(rows[1], lease=7)
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row, updated=(last,), renamed=names))
+            tx.decisions.apply(Decision(workflow=row, updated=(last,), renamed=names))
         first, last = attrs.evolve(rows[0], ref="b", base_ref="b"), attrs.evolve(last, ref="b", base_ref="b")
         round_2 = attrs.evolve(rows[2], ref="y__2", base_ref="y")
         with backend.reading() as view:
-            assert list(view.attempts("w")) == [first, last, round_2]
-            assert view.task_by_id(task_id("a", attempt=1)) == last
-            assert view.tasks("w", {"a", "b"}) == {"a": None, "b": last}
-            assert view.latest("w", {"x", "y"}) == {"x": None, "y": round_2}
-            assert list(view.live("w")) == [last]
-            assert list(view.failed("w")) == [round_2]
-            row = view.workflow("w") or row
+            assert list(view.executions.attempts("w")) == [first, last, round_2]
+            assert view.executions.task_by_id(task_id("a", attempt=1)) == last
+            assert view.executions.tasks("w", {"a", "b"}) == {"a": None, "b": last}
+            assert view.executions.latest("w", {"x", "y"}) == {"x": None, "y": round_2}
+            assert list(view.executions.live("w")) == [last]
+            assert list(view.executions.failed("w")) == [round_2]
+            row = view.executions.workflow("w") or row
         taken = (Renamed(ref="c", new_ref="b", new_base_ref="b"),)
         with pytest.raises(InvariantBroken), backend.writing() as tx:
-            tx.apply(Decision(workflow=row, inserted=(task("c", seq=4),), renamed=taken))
+            tx.decisions.apply(Decision(workflow=row, inserted=(task("c", seq=4),), renamed=taken))
 
     def test_last_attempts_are_found_in_each_way(self, backend: Backend) -> None:
         """References give their last attempt or None; live, failed and all of them are listed."""
@@ -282,16 +285,16 @@ class ExecutionConformance:
         )
         started(backend, inserted=rows)
         with backend.reading() as view:
-            assert view.tasks("w", {"a", "b", "nobody"}) == {"a": rows[1], "b": rows[2], "nobody": None}
-            assert view.tasks("w", {"a"}) == {"a": rows[1]}
-            assert list(view.live("w")) == [rows[1]]
-            assert list(view.failed("w")) == [rows[3]]
-            assert sorted(view.last_attempts("w"), key=lambda row: row.seq) == list(rows[1:])
-            latest = view.latest("w", {"x", "a", "x__2", "nobody"})
+            assert view.executions.tasks("w", {"a", "b", "nobody"}) == {"a": rows[1], "b": rows[2], "nobody": None}
+            assert view.executions.tasks("w", {"a"}) == {"a": rows[1]}
+            assert list(view.executions.live("w")) == [rows[1]]
+            assert list(view.executions.failed("w")) == [rows[3]]
+            assert sorted(view.executions.last_attempts("w"), key=lambda row: row.seq) == list(rows[1:])
+            latest = view.executions.latest("w", {"x", "a", "x__2", "nobody"})
             assert latest == {"x": rows[5], "a": rows[1], "x__2": None, "nobody": None}
-            assert list(view.attempts("w")) == list(rows)
-            assert view.tasks("v", {"a"}) == view.latest("v", {"a"}) == {"a": None}
-            assert [*view.live("v"), *view.failed("v"), *view.last_attempts("v")] == []
+            assert list(view.executions.attempts("w")) == list(rows)
+            assert view.executions.tasks("v", {"a"}) == view.executions.latest("v", {"a"}) == {"a": None}
+            assert [*view.executions.live("v"), *view.executions.failed("v"), *view.executions.last_attempts("v")] == []
 
     def test_large_payloads_are_read_on_request(self, backend: Backend) -> None:
         """A large payload comes back as its hash, in every kind of row but an event, and whole when needed."""
@@ -299,55 +302,55 @@ class ExecutionConformance:
         history = attrs.evolve(line(1), payload=big)
         parts: dict[str, Any] = {"inserted": (task(input=big),), "history": (history,), "texts": (big,)}
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=workflow(input=big), created=True, timers=(event(data=big),), **parts))
-            row, (attempt,), (entry,) = tx.workflow("w"), tx.attempts("w"), tx.history("w")
+            tx.decisions.apply(Decision(workflow=workflow(input=big), created=True, timers=(event(data=big),), **parts))
+            row, (attempt,), (entry,) = tx.executions.workflow("w"), tx.executions.attempts("w"), tx.history.lines("w")
             assert row is not None
             assert entry.payload is not None
             assert row.input.absent
             assert attempt.input.absent
             assert entry.payload.absent
             assert row.input == big
-            assert tx.payloads("w", {big.digest, "0" * 64}) == {big.digest: big}
-            assert tx.payloads("w", {big.digest})[big.digest].text == big.text
-            assert not tx.payloads("v", {big.digest})
-            assert tx.inbox("w")[0].data.text == big.text
-            tx.apply(Decision(workflow=attrs.evolve(row, output=big), texts=(big,)))  # the same text again
+            assert tx.executions.payloads("w", {big.digest, "0" * 64}) == {big.digest: big}
+            assert tx.executions.payloads("w", {big.digest})[big.digest].text == big.text
+            assert not tx.executions.payloads("v", {big.digest})
+            assert tx.inbox.events("w")[0].data.text == big.text
+            tx.decisions.apply(Decision(workflow=attrs.evolve(row, output=big), texts=(big,)))  # the same text again
 
     def test_history_and_logs_keep_their_order(self, backend: Backend) -> None:
         """The journal is read by number; log lines in order of arrival."""
         row = started(backend, history=(line(2), line(1)))
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row, history=(line(3, payload=EMPTY, cause='{"kind":"POLL"}'),)))
-            tx.log("w", [TaskLog(task_id="t", at=9, text="first"), TaskLog(task_id="t", at=1, text="second")])
-            tx.log("w", [TaskLog(task_id="u", at=1, text="other"), TaskLog(task_id="t", at=5, text="third")])
-            assert [entry.n for entry in tx.history("w")] == [1, 2, 3]
-            assert [entry.payload for entry in tx.history("w")] == [None, None, EMPTY]
-            assert [entry.cause for entry in tx.history("w")] == [None, None, '{"kind":"POLL"}']
-            assert [entry.text for entry in tx.logs("t")] == ["first", "second", "third"]
+            tx.decisions.apply(Decision(workflow=row, history=(line(3, payload=EMPTY, cause='{"kind":"POLL"}'),)))
+            tx.history.log("w", [TaskLog(task_id="t", at=9, text="first"), TaskLog(task_id="t", at=1, text="second")])
+            tx.history.log("w", [TaskLog(task_id="u", at=1, text="other"), TaskLog(task_id="t", at=5, text="third")])
+            assert [entry.n for entry in tx.history.lines("w")] == [1, 2, 3]
+            assert [entry.payload for entry in tx.history.lines("w")] == [None, None, EMPTY]
+            assert [entry.cause for entry in tx.history.lines("w")] == [None, None, '{"kind":"POLL"}']
+            assert [entry.text for entry in tx.history.logs("t")] == ["first", "second", "third"]
 
     def test_a_line_of_the_journal_is_written_once(self, backend: Backend) -> None:
         """A turn whose lines begin like those of one that is stored is refused, and stores nothing: without fences this is left."""
         row = started(backend, history=(line(1), line(2)))
         with backend.writing() as tx:
             with pytest.raises(InvariantBroken):
-                tx.apply(Decision(workflow=row, inserted=(task(),), history=(line(1, ref="b"),)))
-            tx.apply(Decision(workflow=row, history=(line(3), line(4, attempt=None, number=0, reason='"', cause=""))))
+                tx.decisions.apply(Decision(workflow=row, inserted=(task(),), history=(line(1, ref="b"),)))
+            tx.decisions.apply(Decision(workflow=row, history=(line(3), line(4, attempt=None, number=0, reason='"', cause=""))))
         with backend.reading() as view:
-            assert [(entry.n, entry.ref) for entry in view.history("w")] == [(n, "a") for n in range(1, 5)]
+            assert [(entry.n, entry.ref) for entry in view.history.lines("w")] == [(n, "a") for n in range(1, 5)]
             for after in range(6):
-                assert [entry.n for entry in view.history("w", after)] == list(range(after + 1, 5))
-            last = view.history("w")[-1]
+                assert [entry.n for entry in view.history.lines("w", after)] == list(range(after + 1, 5))
+            last = view.history.lines("w")[-1]
             assert (last.at, last.attempt, last.number, last.reason, last.cause) == (4, None, 0, '"', "")
-            assert not view.attempts("w")
+            assert not view.executions.attempts("w")
 
 
 def _create(backend: Backend, workflow_id: str, replaces: str | None = None, **fields: Any) -> None:
     with backend.writing() as tx:
-        tx.apply(Decision(workflow=workflow(workflow_id, **fields), created=True, replaces=replaces))
+        tx.decisions.apply(Decision(workflow=workflow(workflow_id, **fields), created=True, replaces=replaces))
 
 
 def _listed(view: ReadingTransaction, after: tuple[int, str] | None = None, limit: int = 9, **fields: Any) -> list[str]:
-    return [row.workflow_id for row in view.executions(ExecutionFilter(**fields), after, limit)]
+    return [row.workflow_id for row in view.executions.page(ExecutionFilter(**fields), after, limit)]
 
 
 class LookupConformance:
@@ -360,8 +363,8 @@ class LookupConformance:
         _create(backend, "d", created_at=2, parent_workflow_id="a")
         _create(backend, "c", created_at=2, correlation_id="c")
         with backend.reading() as view:
-            rows = {name: view.workflow(name) for name in "abcd"}
-            assert list(view.executions(ExecutionFilter(), None, 9)) == [rows["b"], rows["d"], rows["c"], rows["a"]]
+            rows = {name: view.executions.workflow(name) for name in "abcd"}
+            assert list(view.executions.page(ExecutionFilter(), None, 9)) == [rows["b"], rows["d"], rows["c"], rows["a"]]
             assert _listed(view, limit=2) == ["b", "d"]
             assert _listed(view, after=(2, "d"), limit=2) == ["c", "a"]
             assert _listed(view, after=(1, "a")) == []
@@ -378,14 +381,14 @@ class LookupConformance:
         for name in ("a", "b"):
             _create(backend, name)
         with backend.writing() as tx:
-            row = tx.workflow("a")
+            row = tx.executions.workflow("a")
             assert row is not None
-            tx.apply(Decision(workflow=attrs.evolve(row, status=WorkflowStatus.FAILED)))
+            tx.decisions.apply(Decision(workflow=attrs.evolve(row, status=WorkflowStatus.FAILED)))
             assert _listed(tx, status=WorkflowStatus.RUNNING) == ["b"]
             assert _listed(tx, status=WorkflowStatus.FAILED) == ["a"]
             assert _listed(tx, name="order", status=WorkflowStatus.FAILED) == ["a"]
             assert _listed(tx, name="order") == ["b", "a"]
-            tx.remove("a")
+            tx.executions.remove("a")
             assert _listed(tx) == _listed(tx, name="order") == ["b"]
             assert _listed(tx, status=WorkflowStatus.FAILED) == []
 
@@ -394,11 +397,11 @@ class LookupConformance:
         _create(backend, "a", correlation_id="c")
         with backend.writing() as tx:
             for fields in ({"correlation_id": "d"}, {"name": "other"}, {"correlation_id": None}):
-                row = tx.workflow("a")
+                row = tx.executions.workflow("a")
                 assert row is not None
                 changed = attrs.evolve(row, **fields)
-                tx.apply(Decision(workflow=changed))
-                assert tx.workflow("a") == attrs.evolve(changed, fence=row.fence + 1)
+                tx.decisions.apply(Decision(workflow=changed))
+                assert tx.executions.workflow("a") == attrs.evolve(changed, fence=row.fence + 1)
             assert _listed(tx, name="order") == _listed(tx, correlation_id="c") == _listed(tx, correlation_id="d") == []
             assert _listed(tx, name="other") == _listed(tx) == ["a"]
 
@@ -409,15 +412,15 @@ class LookupConformance:
         _create(backend, "u", idempotency_key="k2")
         with backend.reading() as view:
             before = dump(view)
-            assert [view.key_holder("order", "k"), view.key_holder("other", "k")] == ["w", "v"]
-            assert view.key_holder("order", "none") is None
+            assert [view.executions.key_holder("order", "k"), view.executions.key_holder("other", "k")] == ["w", "v"]
+            assert view.executions.key_holder("order", "none") is None
         with backend.writing() as tx:
             second = workflow("x", idempotency_key="k")
             with pytest.raises(KeyTaken) as refused:
-                tx.apply(Decision(workflow=second, created=True, timers=(event("lost", workflow_id="x"),)))
+                tx.decisions.apply(Decision(workflow=second, created=True, timers=(event("lost", workflow_id="x"),)))
             assert refused.value.workflow_id == "w"
             with pytest.raises(KeyTaken):
-                tx.apply(Decision(workflow=second, created=True, replaces="u"))
+                tx.decisions.apply(Decision(workflow=second, created=True, replaces="u"))
         with backend.reading() as view:
             assert dump(view) == before
 
@@ -428,10 +431,10 @@ class LookupConformance:
         with pytest.raises(KeyTaken):
             _create(backend, "u", replaces="w", idempotency_key="k")
         with backend.writing() as tx:
-            tx.remove("w")
-            assert tx.key_holder("order", "k") == "v"
-            tx.remove("v")
-            assert tx.key_holder("order", "k") is None
+            tx.executions.remove("w")
+            assert tx.executions.key_holder("order", "k") == "v"
+            tx.executions.remove("v")
+            assert tx.executions.key_holder("order", "k") is None
         _create(backend, "u", replaces="w", idempotency_key="k")
 
     @pytest.mark.parametrize("company", [False, True])
@@ -440,11 +443,11 @@ class LookupConformance:
         _create(backend, "w")
         with backend.writing() as tx:
             if company:
-                tx.post([event()])
+                tx.inbox.post([event()])
             with pytest.raises(AlreadyExists):
-                tx.apply(Decision(workflow=workflow("w", idempotency_key="k"), created=True))
-            assert tx.key_holder("order", "k") is None
-            assert len(tx.inbox("w")) == company
+                tx.decisions.apply(Decision(workflow=workflow("w", idempotency_key="k"), created=True))
+            assert tx.executions.key_holder("order", "k") is None
+            assert len(tx.inbox.events("w")) == company
 
     def test_the_last_poll_counts(self, backend: Backend) -> None:
         """Per type and domain the latest poll is known, of one instant the last; an older one changes nothing."""
@@ -457,8 +460,8 @@ class LookupConformance:
             PollData(queue_name="b", worker_id="w2", last_poll_time=5),
         ]
         with backend.writing() as tx:
-            tx.record_polls(polls)
+            tx.poll_data.record_polls(polls)
         with backend.reading() as view:
-            assert list(view.poll_data(None)) == [polls[2], polls[3], polls[5]]
-            assert list(view.poll_data("a")) == [polls[2], polls[3]]
-            assert list(view.poll_data("c")) == []
+            assert list(view.poll_data.polls(None)) == [polls[2], polls[3], polls[5]]
+            assert list(view.poll_data.polls("a")) == [polls[2], polls[3]]
+            assert list(view.poll_data.polls("c")) == []

@@ -78,7 +78,7 @@ def _applied(tx: WritingTransaction, decisions: list[Decision]) -> list[str]:
     refused = []
     for decision in decisions:
         try:
-            tx.apply(decision)
+            tx.decisions.apply(decision)
         except (FencedOut, InvariantBroken):
             refused.append(decision.workflow.workflow_id)
     return refused
@@ -98,12 +98,15 @@ class GroupConformance:
                 started(store, workflow_id, inserted=(task("a", workflow_id),), outgoing=offered)
         for _ in range(8):
             with other.reading() as view:
-                rows = [row for one in _IDS if drawn.below(3) and (row := view.workflow(one)) is not None]
-                decisions = [_drawn(drawn, row, {one.ref: one for one in view.attempts(row.workflow_id)}, refusals) for row in rows]
+                rows = [row for one in _IDS if drawn.below(3) and (row := view.executions.workflow(one)) is not None]
+                decisions = [
+                    _drawn(drawn, row, {one.ref: one for one in view.executions.attempts(row.workflow_id)}, refusals)
+                    for row in rows
+                ]
             if (prepare := getattr(backend, "prepare", None)) is not None and drawn.below(2):
                 prepare(decisions)
             with backend.writing() as tx:
-                stored = tx.apply_some(decisions)
+                stored = tx.decisions.apply_some(decisions)
                 refused = _applied(tx, [one for one in decisions if one.workflow.workflow_id not in stored])
             with other.writing() as tx:
                 assert _applied(tx, decisions) == refused
@@ -123,7 +126,7 @@ class GroupConformance:
 
         def fails() -> None:
             with backend.writing() as tx:
-                _applied(tx, [one for one in decisions if one.workflow.workflow_id not in tx.apply_some(decisions)])
+                _applied(tx, [one for one in decisions if one.workflow.workflow_id not in tx.decisions.apply_some(decisions)])
                 raise InvariantBroken("after all")
 
         with pytest.raises(InvariantBroken, match="after all"):
@@ -131,5 +134,5 @@ class GroupConformance:
         with backend.reading() as view:
             assert dump(view) == before
         with backend.writing() as tx:
-            stored = tx.apply_some(decisions)
+            stored = tx.decisions.apply_some(decisions)
             assert _applied(tx, [one for one in decisions if one.workflow.workflow_id not in stored]) == []

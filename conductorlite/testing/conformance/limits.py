@@ -34,25 +34,25 @@ def _member(holder: str, key: str = "k", workflow_id: str = "w", **changes: Any)
 def _change(backend: Backend, *changes: LimitChange, workflow_id: str = "w") -> None:
     """Change limits in a decision of an execution that is there."""
     with backend.writing() as tx:
-        row = tx.workflow(workflow_id)
+        row = tx.executions.workflow(workflow_id)
         if row is None:
             raise AssertionError(f"{workflow_id} is not there")
-        tx.apply(Decision(workflow=row, limits=changes))
+        tx.decisions.apply(Decision(workflow=row, limits=changes))
 
 
 def _put(backend: Backend, *members: Member, gone: Sequence[str] = (), key: str = "k") -> None:
     with backend.reading() as view:
-        limit = view.line(key, 0).limit
+        limit = view.limits.line(key, 0).limit
     _change(backend, LimitChange(limit=limit, put=members, gone=tuple(gone)))
 
 
 def _all(view: ReadingTransaction) -> list[object]:
     """Everything that can be read of limits."""
-    keys = [limit.key for limit in view.limits("", 100)]
-    lines = [view.line(key, heads) for key in keys for heads in (0, 1, 2, 100)]
-    found = [view.member(key, one.holder) for key in keys for one in view.members(key)]
-    unpolled = [list(view.unpolled(lane)) for lane in _LANES]
-    return [list(view.limits("", 100)), lines, [list(view.members(key)) for key in keys], found, unpolled]
+    keys = [limit.key for limit in view.limits.page("", 100)]
+    lines = [view.limits.line(key, heads) for key in keys for heads in (0, 1, 2, 100)]
+    found = [view.limits.member(key, one.holder) for key in keys for one in view.limits.members(key)]
+    unpolled = [list(view.limits.unpolled(lane)) for lane in _LANES]
+    return [list(view.limits.page("", 100)), lines, [list(view.limits.members(key)) for key in keys], found, unpolled]
 
 
 _LANES = ("", "a", "d:a")
@@ -105,9 +105,9 @@ class LimitConformance:
     def test_a_limit_nobody_has_asked_is_empty(self, backend: Backend) -> None:
         """It has the fence 0, no members and no line, and is in no page."""
         with backend.reading() as view:
-            assert view.line("k", 5) == Line(limit=Limit(key="k"))
-            assert view.member("k", "h") is None
-            assert (list(view.members("k")), list(view.limits("", 5))) == ([], [])
+            assert view.limits.line("k", 5) == Line(limit=Limit(key="k"))
+            assert view.limits.member("k", "h") is None
+            assert (list(view.limits.members("k")), list(view.limits.page("", 5))) == ([], [])
 
     def test_all_fields_of_a_limit_and_a_member_are_kept(self, backend: Backend) -> None:
         """What was written is read, with the next fence; a page of limits is in order of keys."""
@@ -120,11 +120,11 @@ class LimitConformance:
         member = _member("h", ref=None, state=_RESERVED, lane="d:a", **numbers, **terms)
         _change(backend, LimitChange(limit=limit, put=(member,)), LimitChange(limit=Limit(key="b")))
         with backend.reading() as view:
-            assert view.line("k", 5).limit == attrs.evolve(limit, fence=1)
-            assert view.member("k", "h") == member
-            assert [one.key for one in view.limits("", 5)] == ["b", "k"]
-            assert [one.key for one in view.limits("b", 5)] == ["k"]
-            assert [one.key for one in view.limits("", 1)] == ["b"]
+            assert view.limits.line("k", 5).limit == attrs.evolve(limit, fence=1)
+            assert view.limits.member("k", "h") == member
+            assert [one.key for one in view.limits.page("", 5)] == ["b", "k"]
+            assert [one.key for one in view.limits.page("b", 5)] == ["k"]
+            assert [one.key for one in view.limits.page("", 1)] == ["b"]
 
     def test_the_line_is_in_order(self, backend: Backend) -> None:
         """Higher priority, then asked at, created at, execution, place in it and holder; a member with a slot is in no line."""
@@ -143,8 +143,8 @@ class LimitConformance:
         _put(backend, *line[::2], *holders, *line[1::2])
         _put(backend, _member("other", "k2"), key="k2")
         with backend.reading() as view:
-            assert list(view.members("k")) == [holders[1], holders[0], *line]
-            found = [view.line("k", heads) for heads in (0, 1, 6, 7, 8)]
+            assert list(view.limits.members("k")) == [holders[1], holders[0], *line]
+            found = [view.limits.line("k", heads) for heads in (0, 1, 6, 7, 8)]
         assert [list(one.heads) for one in found] == [line[:heads] for heads in (0, 1, 6, 7, 8)]
         assert [one.more for one in found] == [{""}, {""}, {""}, set(), set()]
 
@@ -155,18 +155,18 @@ class LimitConformance:
         _put(backend, *line[::-1])
         _put(backend, _member("other", "k2", lane="b"), key="k2")
         with backend.reading() as view:
-            found = view.line("k", 1)
+            found = view.limits.line("k", 1)
             assert (list(found.heads), sorted(found.more), found.head) == (line[:2], ["a", "b"], line[0])
-            assert (list(view.line("k", 4).heads), sorted(view.line("k", 4).more)) == (line, [])
+            assert (list(view.limits.line("k", 4).heads), sorted(view.limits.line("k", 4).more)) == (line, [])
             limit = found.limit
         _change(backend, LimitChange(limit=attrs.evolve(limit, unpolled=("a", "c"))))
         with backend.reading() as view:
-            assert view.line("k", 1).head == line[1]
-            assert [list(view.unpolled(lane)) for lane in "abc"] == [["k"], [], ["k"]]
-            limit = view.line("k", 1).limit
+            assert view.limits.line("k", 1).head == line[1]
+            assert [list(view.limits.unpolled(lane)) for lane in "abc"] == [["k"], [], ["k"]]
+            limit = view.limits.line("k", 1).limit
         _change(backend, LimitChange(limit=attrs.evolve(limit, unpolled=())))
         with backend.reading() as view:
-            assert not view.unpolled("a")
+            assert not view.limits.unpolled("a")
 
     def test_a_member_that_is_put_again_or_gone_leaves_its_place(self, backend: Backend) -> None:
         """A member that gets a slot, moves or leaves is not where it was; one that was never there may be removed."""
@@ -174,10 +174,10 @@ class LimitConformance:
         _put(backend, _member("a", priority=1), _member("b"), _member("c"))
         _put(backend, _member("a", state=_HELD), _member("c", priority=3), gone=["b", "nobody"])
         with backend.reading() as view:
-            assert [one.holder for one in view.line("k", 9).heads] == ["c"]
-            assert [one.holder for one in view.members("k")] == ["a", "c"]
-            assert view.member("k", "b") is None
-            assert view.line("k", 9).limit.fence == 2
+            assert [one.holder for one in view.limits.line("k", 9).heads] == ["c"]
+            assert [one.holder for one in view.limits.members("k")] == ["a", "c"]
+            assert view.limits.member("k", "b") is None
+            assert view.limits.line("k", 9).limit.fence == 2
 
     @pytest.mark.parametrize("fence", [0, 1, 3])
     def test_a_change_under_another_fence_undoes_its_decision(self, backend: Backend, fence: int) -> None:
@@ -191,22 +191,24 @@ class LimitConformance:
         )
         with backend.reading() as view:
             before = _all(view)
-            fenced: Workflow | None = view.workflow("w")
+            fenced: Workflow | None = view.executions.workflow("w")
         assert fenced is not None
         sent = Outgoing(put=(message(),), posted=(event(workflow_id="v"),))
         with backend.writing() as tx:
-            tx.post([event("kept")])
+            tx.inbox.post([event("kept")])
             with pytest.raises(FencedOut):
-                tx.apply(Decision(workflow=fenced, inserted=(task(),), timers=(event("own"),), outgoing=sent, limits=limits))
+                tx.decisions.apply(
+                    Decision(workflow=fenced, inserted=(task(),), timers=(event("own"),), outgoing=sent, limits=limits)
+                )
             assert _all(tx) == before
-            tx.apply(Decision(workflow=fenced, timers=(event("after"),)))
+            tx.decisions.apply(Decision(workflow=fenced, timers=(event("after"),)))
         with backend.reading() as view:
             assert _all(view) == before
-            assert [one.event_id for one in view.inbox("w")] == ["after", "kept"]
-            assert not view.attempts("w")
-            assert not view.outbox(9)
-            assert not view.messages(9)
-            assert not view.inbox("v")
+            assert [one.event_id for one in view.inbox.events("w")] == ["after", "kept"]
+            assert not view.executions.attempts("w")
+            assert not view.outbox.items(9)
+            assert not view.queue.messages(9)
+            assert not view.inbox.events("v")
         assert row.fence < fenced.fence
 
     def test_two_who_read_one_fence(self, backend: Backend) -> None:
@@ -226,34 +228,34 @@ class LimitConformance:
         _put(backend, _member("a"), _member("b", state=_HELD), _member("c", workflow_id="v"))
         _put(backend, _member("d", "k2"), key="k2")
         with backend.writing() as tx:
-            tx.remove("w")
+            tx.executions.remove("w")
         with backend.reading() as view:
-            assert [one.holder for one in view.members("k")] == ["c"]
-            assert [one.holder for one in view.line("k", 9).heads] == ["c"]
-            assert not view.members("k2")
-            assert [one.key for one in view.limits("", 9)] == ["k", "k2"]
+            assert [one.holder for one in view.limits.members("k")] == ["c"]
+            assert [one.holder for one in view.limits.line("k", 9).heads] == ["c"]
+            assert not view.limits.members("k2")
+            assert [one.key for one in view.limits.page("", 9)] == ["k", "k2"]
 
     def test_a_change_that_is_refused_refuses_itself_only(self, backend: Backend) -> None:
         """A caller that takes the error goes on in the same transaction."""
         with backend.writing() as tx:
-            tx.put_limit(LimitChange(limit=Limit(key="k")))
+            tx.limits.put_limit(LimitChange(limit=Limit(key="k")))
         with backend.writing() as tx:
             with pytest.raises(FencedOut):
-                tx.put_limit(LimitChange(limit=Limit(key="k", in_use=5)))
-            tx.put_limit(LimitChange(limit=Limit(key="k2", in_use=1)))
+                tx.limits.put_limit(LimitChange(limit=Limit(key="k", in_use=5)))
+            tx.limits.put_limit(LimitChange(limit=Limit(key="k2", in_use=1)))
         with backend.reading() as view:
-            assert [(one.key, one.in_use) for one in view.limits("", 9)] == [("k", 0), ("k2", 1)]
+            assert [(one.key, one.in_use) for one in view.limits.page("", 9)] == [("k", 0), ("k2", 1)]
 
     def test_a_transaction_that_fails_changes_no_limit(self, backend: Backend) -> None:
         """An error behind the change takes it back with all else."""
         row = started(backend)
         change = LimitChange(limit=Limit(key="k"), put=(_member("a"),))
         with suppress(ZeroDivisionError), backend.writing() as tx:
-            tx.apply(Decision(workflow=row, limits=(change,)))
-            assert len(tx.members("k")) == 1
+            tx.decisions.apply(Decision(workflow=row, limits=(change,)))
+            assert len(tx.limits.members("k")) == 1
             raise ZeroDivisionError
         with backend.reading() as view:
-            assert (list(view.limits("", 9)), list(view.members("k"))) == ([], [])
+            assert (list(view.limits.page("", 9)), list(view.limits.members("k"))) == ([], [])
 
     @settings(max_examples=min(25, settings().max_examples), deadline=None, suppress_health_check=list(HealthCheck))
     @given(_STEPS)
@@ -271,22 +273,22 @@ class LimitConformance:
 def _step(backend: Backend, step: Any) -> list[object]:
     with backend.writing() as tx:
         if isinstance(step, str):
-            if tx.workflow(step) is not None:
-                tx.remove(step)
+            if tx.executions.workflow(step) is not None:
+                tx.executions.remove(step)
             return _all(tx)
         key, fields, members, gone, stale = step
         for workflow_id in ("w", "v"):
-            if tx.workflow(workflow_id) is None:
+            if tx.executions.workflow(workflow_id) is None:
                 row = Workflow(workflow_id=workflow_id, name="n", version=1, definition_hash="d" * 64, created_at=5)
-                tx.apply(Decision(workflow=row, created=True))
-        row_of = tx.workflow("w")
+                tx.decisions.apply(Decision(workflow=row, created=True))
+        row_of = tx.executions.workflow("w")
         if row_of is None:
             raise AssertionError("it was created above")
-        limit = Limit(key=key, fence=tx.line(key, 0).limit.fence + stale, **fields)
+        limit = Limit(key=key, fence=tx.limits.line(key, 0).limit.fence + stale, **fields)
         put = tuple(attrs.evolve(one, key=key) for one in members)
         change = LimitChange(limit=limit, put=put, gone=tuple(set(gone) - {one.holder for one in put}))
         try:
-            tx.apply(Decision(workflow=row_of, limits=(change,)))
+            tx.decisions.apply(Decision(workflow=row_of, limits=(change,)))
         except FencedOut:
             return ["fenced out", *_all(tx)]
         return _all(tx)

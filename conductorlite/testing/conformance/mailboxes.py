@@ -44,7 +44,7 @@ class MessageConformance:
         started(backend, "v", messages=(mail(1, "v", value=Payload.of("theirs")),))
         started(backend, messages=sent)
         with backend.reading() as view:
-            box = view.mailbox("w")
+            box = view.executions.mailbox("w")
             assert list(box.messages(0, 9)) == list(sent)
             assert [one.number for one in box.messages(1, 2)] == [2, 3]
             assert [one.number for one in box.unreceived("news", 9)] == [1, 4, 10]
@@ -53,8 +53,8 @@ class MessageConformance:
             assert box.message("news", "k4") == sent[3]
             assert box.message("a\x1fb", "k1") == sent[2]
             assert (box.message("news", "k2"), box.message("nothing", "k1")) == (None, None)
-            assert [one.value.value for one in view.mailbox("v").messages(0, 9)] == ["theirs"]
-            assert list(view.mailbox("nobody").messages(0, 9)) == []
+            assert [one.value.value for one in view.executions.mailbox("v").messages(0, 9)] == ["theirs"]
+            assert list(view.executions.mailbox("nobody").messages(0, 9)) == []
 
     def test_messages_change_and_go_with_their_execution(self, backend: Backend) -> None:
         """Received, given back, of another topic; a large value is kept apart; what is fenced out changes none."""
@@ -62,26 +62,26 @@ class MessageConformance:
         row = started(backend, messages=(mail(1, value=big), mail(2)), texts=(big,))
         received = mail(1, value=big.stored(), receiver="a", received_at=9)
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row, messages=(received, mail(3))))
+            tx.decisions.apply(Decision(workflow=row, messages=(received, mail(3))))
         with backend.reading() as view:
-            assert list(view.mailbox("w").messages(0, 9)) == [received, mail(2), mail(3)]
-            assert [one.number for one in view.mailbox("w").unreceived("news", 9)] == [2, 3]
-            assert view.payloads("w", [big.digest]) == {big.digest: big}
-            now = view.workflow("w")
+            assert list(view.executions.mailbox("w").messages(0, 9)) == [received, mail(2), mail(3)]
+            assert [one.number for one in view.executions.mailbox("w").unreceived("news", 9)] == [2, 3]
+            assert view.executions.payloads("w", [big.digest]) == {big.digest: big}
+            now = view.executions.workflow("w")
         assert now is not None
         with pytest.raises(FencedOut), backend.writing() as tx:
-            tx.apply(Decision(workflow=row, messages=(mail(2, receiver="b", received_at=9),)))
+            tx.decisions.apply(Decision(workflow=row, messages=(mail(2, receiver="b", received_at=9),)))
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=now, messages=(mail(1, value=big), mail(2, topic="other"))))
+            tx.decisions.apply(Decision(workflow=now, messages=(mail(1, value=big), mail(2, topic="other"))))
         with backend.reading() as view:
-            box = view.mailbox("w")
+            box = view.executions.mailbox("w")
             assert [one.number for one in box.unreceived("news", 9)] == [1, 3]
             assert [one.number for one in box.unreceived("other", 9)] == [2]
             assert (box.message("news", "k2"), box.message("other", "k2")) == (None, mail(2, topic="other"))
         with backend.writing() as tx:
-            tx.remove("w")
+            tx.executions.remove("w")
         with backend.reading() as view:
-            assert list(view.mailbox("w").messages(0, 9)) == []
+            assert list(view.executions.mailbox("w").messages(0, 9)) == []
 
 
 def _member(holder: str, state: MemberState, **changes: Any) -> Member:
@@ -108,14 +108,14 @@ class LineConformance:
                 LimitChange(limit=Limit(key="task:a", in_use=3), put=(*reversed(line), *holders)),
                 LimitChange(limit=Limit(key="task:b", in_use=1), put=(other,)),
             )
-            tx.apply(Decision(workflow=workflow("w"), created=True, limits=changes))
+            tx.decisions.apply(Decision(workflow=workflow("w"), created=True, limits=changes))
         with backend.reading() as view:
-            assert [one.holder for one in view.holders("task:a", "", 2)] == ["a", "m"]
-            assert [one.holder for one in view.holders("task:a", "m", 2)] == ["x"]
-            assert list(view.holders("task:b", "", 9)) == [other]
-            assert (view.waiting("task:a"), view.waiting("task:b"), view.waiting("task:c")) == (5, 0, 0)
-            assert [view.waiting("task:a", member) for member in line] == [0, 1, 2, 3, 4]
-            assert list(view.line("task:a", 9).heads) == line
+            assert [one.holder for one in view.limits.holders("task:a", "", 2)] == ["a", "m"]
+            assert [one.holder for one in view.limits.holders("task:a", "m", 2)] == ["x"]
+            assert list(view.limits.holders("task:b", "", 9)) == [other]
+            assert (view.limits.waiting("task:a"), view.limits.waiting("task:b"), view.limits.waiting("task:c")) == (5, 0, 0)
+            assert [view.limits.waiting("task:a", member) for member in line] == [0, 1, 2, 3, 4]
+            assert list(view.limits.line("task:a", 9).heads) == line
 
 
 def _beginning(number: int, limited: bool) -> Decision:
@@ -145,10 +145,10 @@ class MailboxConformance:
         one, other = backend, MemoryBackend()
         decisions = [_beginning(number, limited) for number in range(5)]
         with one.writing() as tx:
-            tx.apply_all(decisions)
+            tx.decisions.apply_all(decisions)
         with other.writing() as tx:
             for decision in decisions:
-                tx.apply(decision)
+                tx.decisions.apply(decision)
         for store in (one, other):
             settle(store)
         with one.reading() as found, other.reading() as expected:
@@ -159,10 +159,10 @@ class MailboxConformance:
         """When one is refused, nothing of the block is stored."""
         started(backend, "w3")
         with pytest.raises(AlreadyExists), backend.writing() as tx:
-            tx.apply_all([_beginning(number, False) for number in range(5)])
+            tx.decisions.apply_all([_beginning(number, False) for number in range(5)])
         with backend.reading() as view:
-            assert view.workflow_ids(None, "", MANY) == ["w3"]
-            assert view.upcoming_events(MANY) == []
+            assert view.executions.workflow_ids(None, "", MANY) == ["w3"]
+            assert view.inbox.upcoming_events(MANY) == []
 
     def test_inbox_order(self, backend: Backend) -> None:
         """Events are read by due_at, posted_at, sender, sender_seq; only due ones that are not held, up to a limit."""
@@ -176,12 +176,12 @@ class MailboxConformance:
             event("7", 0, held=True),
         ]
         with backend.writing() as tx:
-            tx.post(events)
-            assert [e.event_id for e in tx.due_events("w", 1, 9)] == ["1", "2", "3", "4", "5"]
-            assert [e.event_id for e in tx.due_events("w", 1, 2)] == ["1", "2"]
-            assert [e.event_id for e in tx.inbox("w")] == ["7", "1", "2", "3", "4", "5", "6"]
-            assert all(e.stored for e in tx.inbox("w"))
-            assert tx.due_events("w", -1, 9) == []
+            tx.inbox.post(events)
+            assert [e.event_id for e in tx.inbox.due_events("w", 1, 9)] == ["1", "2", "3", "4", "5"]
+            assert [e.event_id for e in tx.inbox.due_events("w", 1, 2)] == ["1", "2"]
+            assert [e.event_id for e in tx.inbox.events("w")] == ["7", "1", "2", "3", "4", "5", "6"]
+            assert all(e.stored for e in tx.inbox.events("w"))
+            assert tx.inbox.due_events("w", -1, 9) == []
 
     def test_turn_rewrites_its_inbox(self, backend: Backend) -> None:
         """A decision deletes what it consumed and cancelled, releases what was held, then sets its timers."""
@@ -196,30 +196,30 @@ class MailboxConformance:
             timers=(event("move", 8, data=Payload.of([1])), event("new", 5, held=True)),
         )
         with backend.writing() as tx:
-            tx.apply(decision)
-            found = [(e.event_id, e.due_at, e.held) for e in tx.inbox("w")]
+            tx.decisions.apply(decision)
+            found = [(e.event_id, e.due_at, e.held) for e in tx.inbox.events("w")]
         assert found == [("stay", 4, False), ("new", 5, True), ("held", 7, False), ("move", 8, False)]
 
     def test_due_workflows(self, backend: Backend) -> None:
         """Workflows with due events come once each, the longest due first; held and future events do not count."""
         with backend.writing() as tx:
-            assert tx.next_event_at() is None
-            assert tx.due_workflows(99, 9) == []
-            tx.post([event("a", 5, "v"), event("a", 3, "w"), event("b", 4, "w"), event("a", 9, "x")])
-            tx.post([event("h", 0, "y", held=True)])
-            assert list(tx.due_workflows(5, 9)) == ["w", "v"]
-            assert list(tx.due_workflows(5, 1)) == ["w"]
-            assert list(tx.due_workflows(2, 9)) == []
-            assert tx.next_event_at() == 3
-            assert [(e.workflow_id, e.due_at) for e in tx.upcoming_events(3)] == [("w", 3), ("w", 4), ("v", 5)]
+            assert tx.inbox.next_event_at() is None
+            assert tx.inbox.due_workflows(99, 9) == []
+            tx.inbox.post([event("a", 5, "v"), event("a", 3, "w"), event("b", 4, "w"), event("a", 9, "x")])
+            tx.inbox.post([event("h", 0, "y", held=True)])
+            assert list(tx.inbox.due_workflows(5, 9)) == ["w", "v"]
+            assert list(tx.inbox.due_workflows(5, 1)) == ["w"]
+            assert list(tx.inbox.due_workflows(2, 9)) == []
+            assert tx.inbox.next_event_at() == 3
+            assert [(e.workflow_id, e.due_at) for e in tx.inbox.upcoming_events(3)] == [("w", 3), ("w", 4), ("v", 5)]
 
     def test_due_workflows_with_a_very_full_inbox(self, backend: Backend) -> None:
         """However many events one workflow has, it is reported, and no workflow is reported that is not due."""
         with backend.writing() as tx:
-            tx.post([event(str(n), n) for n in range(MANY)])
-            tx.post([event("a", MANY, "v")])
-            assert tx.due_workflows(MANY, 2)[0] == "w"
-            assert set(tx.due_workflows(MANY, 2)) <= {"w", "v"}
+            tx.inbox.post([event(str(n), n) for n in range(MANY)])
+            tx.inbox.post([event("a", MANY, "v")])
+            assert tx.inbox.due_workflows(MANY, 2)[0] == "w"
+            assert set(tx.inbox.due_workflows(MANY, 2)) <= {"w", "v"}
 
     def test_offers_by_priority_then_age(self, backend: Backend) -> None:
         """A queue offers what is due: higher priority first, then earlier due_at, then workflow id and ref."""
@@ -228,34 +228,34 @@ class MailboxConformance:
         put += [message("a", 2, "v")]
         started(backend, outgoing=Outgoing(put=tuple(put)))
         with backend.reading() as view:
-            found = [(m.workflow_id, m.ref) for m in view.offered("charge", 3, 9)]
+            found = [(m.workflow_id, m.ref) for m in view.queue.offered("charge", 3, 9)]
             assert found == [("w", "high"), ("w", "old"), ("v", "a"), ("w", "a"), ("w", "b"), ("w", "low")]
-            assert [m.ref for m in view.offered("charge", 3, 2)] == ["high", "old"]
-            assert view.offered("unknown", 3, 9) == []
-            assert view.next_message_at(["unknown"]) is None
-            assert view.next_message_at(["charge"]) == 0
-            assert view.next_message_at([]) is None
-            assert view.next_message_at(None) == 0
-            assert view.next_message_at(["unknown", "q0"]) == 0
-            assert view.queue_sizes() == {"charge": 7, "q0": 1}
-            assert [m.due_at for m in view.messages(99)] == [0, 0, 1, 2, 2, 2, 3, 9]
-            assert view.message(("v", "a")) == put[-1]
-            assert view.message(("v", "b")) is None
+            assert [m.ref for m in view.queue.offered("charge", 3, 2)] == ["high", "old"]
+            assert view.queue.offered("unknown", 3, 9) == []
+            assert view.queue.next_message_at(["unknown"]) is None
+            assert view.queue.next_message_at(["charge"]) == 0
+            assert view.queue.next_message_at([]) is None
+            assert view.queue.next_message_at(None) == 0
+            assert view.queue.next_message_at(["unknown", "q0"]) == 0
+            assert view.queue.queue_sizes() == {"charge": 7, "q0": 1}
+            assert [m.due_at for m in view.queue.messages(99)] == [0, 0, 1, 2, 2, 2, 3, 9]
+            assert view.queue.message(("v", "a")) == put[-1]
+            assert view.queue.message(("v", "b")) is None
 
     def test_messages_are_replaced_removed_and_discarded(self, backend: Backend) -> None:
         """Removals come before what is put; a message is discarded only as long as it stands exactly as given."""
         row = started(backend, outgoing=Outgoing(put=(message("a"), message("b"))))
         put = (message("b", 5, attempt=1, queue="q0"), message("c"))
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row, outgoing=Outgoing(removed=(("w", "a"), ("w", "b"), ("w", "z")), put=put)))
+            tx.decisions.apply(Decision(workflow=row, outgoing=Outgoing(removed=(("w", "a"), ("w", "b"), ("w", "z")), put=put)))
         settle(backend)
         with backend.writing() as tx:
-            tx.discard([message("b"), message("c", 1), message("gone")])
-            assert sorted(m.ref for m in tx.messages(9)) == ["b", "c"]
-            tx.discard(put)
-            assert not tx.messages(9)
-            assert not tx.queue_sizes()
-            assert tx.next_message_at(None) is None
+            tx.queue.discard([message("b"), message("c", 1), message("gone")])
+            assert sorted(m.ref for m in tx.queue.messages(9)) == ["b", "c"]
+            tx.queue.discard(put)
+            assert not tx.queue.messages(9)
+            assert not tx.queue.queue_sizes()
+            assert tx.queue.next_message_at(None) is None
 
     def test_outgoing_arrives_once(self, backend: Backend) -> None:
         """What a decision sends arrives with the commit or when delivered; a second delivery changes nothing."""
@@ -263,17 +263,17 @@ class MailboxConformance:
         immediate = Capability.IMMEDIATE in backend.capabilities
         outgoing = Outgoing(put=(message(),), posted=(event("hello", 1, "v"),))
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row, outgoing=outgoing))
-            items = list(tx.outbox(9))
+            tx.decisions.apply(Decision(workflow=row, outgoing=outgoing))
+            items = list(tx.outbox.items(9))
             assert bool(items) is not immediate
-            assert bool(tx.messages(9)) is immediate
-            tx.deliver(items)
-            assert [e.event_id for e in tx.inbox("v")] == ["hello"]
-            assert len(tx.messages(9)) == 1
-            tx.discard([message()])
-            tx.deliver(items)
-            assert not tx.messages(9)
-            assert not tx.outbox(9)
+            assert bool(tx.queue.messages(9)) is immediate
+            tx.outbox.deliver(items)
+            assert [e.event_id for e in tx.inbox.events("v")] == ["hello"]
+            assert len(tx.queue.messages(9)) == 1
+            tx.queue.discard([message()])
+            tx.outbox.deliver(items)
+            assert not tx.queue.messages(9)
+            assert not tx.outbox.items(9)
 
 
 def _record(name: str = "h", message_id: str = "m", number: int = 0, **fields: Any) -> EventExecution:
@@ -287,23 +287,23 @@ class EventConformance:
     def test_event_handlers_by_name_and_event(self, backend: Backend) -> None:
         """They are listed in order of their names, and the last text put under a name counts, also for its event."""
         with backend.writing() as tx:
-            tx.put_event_handler("b", "e", True, "first b")
-            tx.put_event_handler("a", "e", False, "text a")
-            tx.put_event_handler("c", "other", True, "text c")
-            tx.put_event_handler("b", "e", True, "text b")
+            tx.event_handlers.put_event_handler("b", "e", True, "first b")
+            tx.event_handlers.put_event_handler("a", "e", False, "text a")
+            tx.event_handlers.put_event_handler("c", "other", True, "text c")
+            tx.event_handlers.put_event_handler("b", "e", True, "text b")
         with backend.reading() as view:
-            assert [view.event_handler("b"), view.event_handler("x")] == ["text b", None]
-            assert list(view.event_handlers(None, active_only=False)) == ["text a", "text b", "text c"]
-            assert list(view.event_handlers(None, active_only=True)) == ["text b", "text c"]
-            assert list(view.event_handlers("e", active_only=False)) == ["text a", "text b"]
-            assert list(view.event_handlers("e", active_only=True)) == ["text b"]
-            assert list(view.event_handlers("none", active_only=False)) == []
+            assert [view.event_handlers.handler("b"), view.event_handlers.handler("x")] == ["text b", None]
+            assert list(view.event_handlers.handlers(None, active_only=False)) == ["text a", "text b", "text c"]
+            assert list(view.event_handlers.handlers(None, active_only=True)) == ["text b", "text c"]
+            assert list(view.event_handlers.handlers("e", active_only=False)) == ["text a", "text b"]
+            assert list(view.event_handlers.handlers("e", active_only=True)) == ["text b"]
+            assert list(view.event_handlers.handlers("none", active_only=False)) == []
         with backend.writing() as tx:
-            tx.put_event_handler("b", "other", False, "moved b")
-            tx.drop_event_handler("a")
-            tx.drop_event_handler("a")
-            assert list(tx.event_handlers("e", active_only=False)) == []
-            assert list(tx.event_handlers("other", active_only=False)) == ["moved b", "text c"]
+            tx.event_handlers.put_event_handler("b", "other", False, "moved b")
+            tx.event_handlers.drop_event_handler("a")
+            tx.event_handlers.drop_event_handler("a")
+            assert list(tx.event_handlers.handlers("e", active_only=False)) == []
+            assert list(tx.event_handlers.handlers("other", active_only=False)) == ["moved b", "text c"]
 
     def test_a_record_is_kept_once(self, backend: Backend) -> None:
         """A second record of an identity raises InvariantBroken, and nothing of that transaction is stored."""
@@ -311,23 +311,23 @@ class EventConformance:
         first = _record(output=large, created=5)
         skipped = _record(name="i", status=EventStatus.SKIPPED, action=None)
         with backend.writing() as tx:
-            tx.add_event_execution(first)
-            tx.add_event_execution(skipped)
-            assert tx.event_execution(*first.key) == first
+            tx.event_handlers.add_event_execution(first)
+            tx.event_handlers.add_event_execution(skipped)
+            assert tx.event_handlers.event_execution(*first.key) == first
         with pytest.raises(InvariantBroken):
             self._put_and_add(backend, _record(created=6, status=EventStatus.FAILED))
         with backend.reading() as view:
-            assert view.event_execution(*first.key) == first
-            assert view.event_execution(*skipped.key) == skipped
-            assert view.event_execution("h", "e", "m", 1) is None
-            assert view.event_execution("h", "f", "m", 0) is None
-            assert view.event_handler("b") is None
-            assert [one.output.value for one in view.event_executions("h", None, None, 9)] == [large.value]
+            assert view.event_handlers.event_execution(*first.key) == first
+            assert view.event_handlers.event_execution(*skipped.key) == skipped
+            assert view.event_handlers.event_execution("h", "e", "m", 1) is None
+            assert view.event_handlers.event_execution("h", "f", "m", 0) is None
+            assert view.event_handlers.handler("b") is None
+            assert [one.output.value for one in view.event_handlers.event_executions("h", None, None, 9)] == [large.value]
 
     def _put_and_add(self, backend: Backend, record: EventExecution) -> None:
         with backend.writing() as tx:
-            tx.put_event_handler("b", "e", True, "text")
-            tx.add_event_execution(record)
+            tx.event_handlers.put_event_handler("b", "e", True, "text")
+            tx.event_handlers.add_event_execution(record)
 
     def test_records_are_listed_newest_first_and_dropped_oldest_first(self, backend: Backend) -> None:
         """A page is in descending order of places, after a mark; the oldest before an instant are dropped."""
@@ -341,28 +341,30 @@ class EventConformance:
         newest = sorted(records, key=lambda one: one.place, reverse=True)
         with backend.writing() as tx:
             for record in records:
-                tx.add_event_execution(record)
+                tx.event_handlers.add_event_execution(record)
         with backend.reading() as view:
-            assert list(view.event_executions(None, None, None, 9)) == newest
-            assert list(view.event_executions(None, None, None, 2)) == newest[:2]
-            assert list(view.event_executions(None, None, newest[1].place, 2)) == newest[2:4]
-            assert list(view.event_executions("a", None, None, 9)) == [one for one in newest if one.name == "a"]
-            assert list(view.event_executions("a", None, newest[1].place, 1)) == [newest[2]]
-            assert list(view.event_executions(None, "m1", None, 9)) == [one for one in newest if one.message_id == "m1"]
-            assert list(view.event_executions("b", "m1", None, 9)) == [records[2]]
-            assert list(view.event_executions("b", "m1", records[2].place, 9)) == []
-            assert list(view.event_executions("x", None, None, 9)) == []
+            assert list(view.event_handlers.event_executions(None, None, None, 9)) == newest
+            assert list(view.event_handlers.event_executions(None, None, None, 2)) == newest[:2]
+            assert list(view.event_handlers.event_executions(None, None, newest[1].place, 2)) == newest[2:4]
+            assert list(view.event_handlers.event_executions("a", None, None, 9)) == [one for one in newest if one.name == "a"]
+            assert list(view.event_handlers.event_executions("a", None, newest[1].place, 1)) == [newest[2]]
+            assert list(view.event_handlers.event_executions(None, "m1", None, 9)) == [
+                one for one in newest if one.message_id == "m1"
+            ]
+            assert list(view.event_handlers.event_executions("b", "m1", None, 9)) == [records[2]]
+            assert list(view.event_handlers.event_executions("b", "m1", records[2].place, 9)) == []
+            assert list(view.event_handlers.event_executions("x", None, None, 9)) == []
         with backend.writing() as tx:
-            assert tx.drop_event_executions(9, 9, message_id="nobody's") == 0
-            assert tx.drop_event_executions(3, 1) == 1
-            assert list(tx.event_executions(None, None, None, 9)) == newest[:4]
-            assert tx.drop_event_executions(3, 9) == 1
-            assert tx.drop_event_executions(3, 9) == 0
+            assert tx.event_handlers.drop_event_executions(9, 9, message_id="nobody's") == 0
+            assert tx.event_handlers.drop_event_executions(3, 1) == 1
+            assert list(tx.event_handlers.event_executions(None, None, None, 9)) == newest[:4]
+            assert tx.event_handlers.drop_event_executions(3, 9) == 1
+            assert tx.event_handlers.drop_event_executions(3, 9) == 0
         with backend.reading() as view:
-            assert list(view.event_executions(None, None, None, 9)) == newest[:3]
-            assert list(view.event_executions("b", "m1", None, 9)) == []
+            assert list(view.event_handlers.event_executions(None, None, None, 9)) == newest[:3]
+            assert list(view.event_handlers.event_executions("b", "m1", None, 9)) == []
         with backend.writing() as tx:
-            assert tx.drop_event_executions(9, 9, without="m1") == 1
-            assert tx.drop_event_executions(9, 1, message_id="m1") == 1
-            assert tx.drop_event_executions(9, 9, message_id="m1", without="m1") == 0
-            assert len(tx.event_executions(None, None, None, 9)) == 1
+            assert tx.event_handlers.drop_event_executions(9, 9, without="m1") == 1
+            assert tx.event_handlers.drop_event_executions(9, 1, message_id="m1") == 1
+            assert tx.event_handlers.drop_event_executions(9, 9, message_id="m1", without="m1") == 0
+            assert len(tx.event_handlers.event_executions(None, None, None, 9)) == 1

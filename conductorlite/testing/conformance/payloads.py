@@ -27,7 +27,7 @@ def _external(event: str = "a") -> ExternalPayload:
 def _refer(backend: Backend, workflow_id: str, *externals: ExternalPayload) -> None:
     row = started(backend, workflow_id)
     with backend.writing() as tx:
-        tx.apply(Decision(workflow=row, externals=externals))
+        tx.decisions.apply(Decision(workflow=row, externals=externals))
 
 
 class PayloadConformance:
@@ -38,26 +38,26 @@ class PayloadConformance:
         one, two = _external("a"), _external("b")
         _refer(backend, "w", one, two)
         with backend.writing() as tx:
-            row = tx.workflow("w")
+            row = tx.executions.workflow("w")
             assert row is not None
-            tx.apply(Decision(workflow=row, externals=(attrs.evolve(one, key="cc/other.json"),)))
+            tx.decisions.apply(Decision(workflow=row, externals=(attrs.evolve(one, key="cc/other.json"),)))
         with backend.reading() as view:
-            assert dict(view.externals("w", None)) == {one.digest: one, two.digest: two}
-            assert dict(view.externals("w", [two.digest, "0" * 64])) == {two.digest: two}
-            assert dict(view.externals("w", [])) == {}
-            assert dict(view.externals("other", None)) == {}
-            assert view.payloads("w", {one.digest}) == {}
-            assert view.external_used(one.key)
-            assert not view.external_used("cc/other.json")
+            assert dict(view.payloads.externals("w", None)) == {one.digest: one, two.digest: two}
+            assert dict(view.payloads.externals("w", [two.digest, "0" * 64])) == {two.digest: two}
+            assert dict(view.payloads.externals("w", [])) == {}
+            assert dict(view.payloads.externals("other", None)) == {}
+            assert view.executions.payloads("w", {one.digest}) == {}
+            assert view.payloads.external_used(one.key)
+            assert not view.payloads.external_used("cc/other.json")
 
     def test_texts_and_externals_stand_beside_each_other(self, backend: Backend) -> None:
         """What is stored in the store is found there, whatever is stored outside."""
         text, one = large(), _external()
         row = started(backend)
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=attrs.evolve(row, input=text), texts=(text,), externals=(one,)))
+            tx.decisions.apply(Decision(workflow=attrs.evolve(row, input=text), texts=(text,), externals=(one,)))
         with backend.reading() as view:
-            found = view.payloads("w", {text.digest, one.digest})
+            found = view.executions.payloads("w", {text.digest, one.digest})
             assert {digest: payload.text for digest, payload in found.items()} == {text.digest: text.text}
 
     def test_loose_payloads(self, backend: Backend) -> None:
@@ -66,30 +66,34 @@ class PayloadConformance:
             OrphanPayload(key=key, workflow_id=owner, at=at) for key, owner, at in (("b", "w", 5), ("a", "v", 3), ("a", "w", 9))
         ]
         with backend.writing() as tx:
-            tx.mark_orphan(noted)
-            assert [(one.key, one.workflow_id) for one in tx.loose_payloads(9, ("", ""), 9)] == [("a", "v"), ("a", "w"), ("b", "w")]
-            assert [(one.key, one.at) for one in tx.loose_payloads(5, ("", ""), 9)] == [("a", 3), ("b", 5)]
-            assert [one.key for one in tx.loose_payloads(9, ("a", "v"), 1)] == ["a"]
-            assert tx.loose_payloads(9, ("b", "w"), 9) == []
-            assert (tx.loosened_at("a"), tx.loosened_at("b"), tx.loosened_at("c")) == (9, 5, None)
-            tx.mark_orphan([OrphanPayload(key="b", workflow_id="w", at=7)])
-            assert tx.loosened_at("b") == 7
-            assert tx.known_externals(["a", "b", "c"]) == {"a", "b"}
-            tx.unmark_orphan("a", 3)
-            assert tx.loosened_at("a") == 9
-            assert [one.workflow_id for one in tx.loose_payloads(9, ("", ""), 9)] == ["w", "w"]
-            tx.unmark_orphan("a", 9)
-            tx.unmark_orphan("c", 9)
-            assert tx.known_externals(["a", "b", "c"]) == {"b"}
+            tx.payloads.mark_orphan(noted)
+            assert [(one.key, one.workflow_id) for one in tx.payloads.loose_payloads(9, ("", ""), 9)] == [
+                ("a", "v"),
+                ("a", "w"),
+                ("b", "w"),
+            ]
+            assert [(one.key, one.at) for one in tx.payloads.loose_payloads(5, ("", ""), 9)] == [("a", 3), ("b", 5)]
+            assert [one.key for one in tx.payloads.loose_payloads(9, ("a", "v"), 1)] == ["a"]
+            assert tx.payloads.loose_payloads(9, ("b", "w"), 9) == []
+            assert (tx.payloads.loosened_at("a"), tx.payloads.loosened_at("b"), tx.payloads.loosened_at("c")) == (9, 5, None)
+            tx.payloads.mark_orphan([OrphanPayload(key="b", workflow_id="w", at=7)])
+            assert tx.payloads.loosened_at("b") == 7
+            assert tx.payloads.known_externals(["a", "b", "c"]) == {"a", "b"}
+            tx.payloads.unmark_orphan("a", 3)
+            assert tx.payloads.loosened_at("a") == 9
+            assert [one.workflow_id for one in tx.payloads.loose_payloads(9, ("", ""), 9)] == ["w", "w"]
+            tx.payloads.unmark_orphan("a", 9)
+            tx.payloads.unmark_orphan("c", 9)
+            assert tx.payloads.known_externals(["a", "b", "c"]) == {"b"}
 
     def test_a_commit_takes_its_own_note_back(self, backend: Backend) -> None:
         """A decision with an external payload makes it loose no longer for its own execution; for others it stays noted."""
         one = _external()
         with backend.writing() as tx:
-            tx.mark_orphan([OrphanPayload(key=one.key, workflow_id=owner, at=4) for owner in ("w", "v")])
+            tx.payloads.mark_orphan([OrphanPayload(key=one.key, workflow_id=owner, at=4) for owner in ("w", "v")])
         _refer(backend, "w", one)
         with backend.reading() as view:
-            assert view.loose_payloads(9, ("", ""), 9) == [OrphanPayload(key=one.key, workflow_id="v", at=4)]
+            assert view.payloads.loose_payloads(9, ("", ""), 9) == [OrphanPayload(key=one.key, workflow_id="v", at=4)]
 
     def test_what_a_removed_execution_leaves_is_loose(self, backend: Backend) -> None:
         """Removal makes loose, dated 0, what the execution referred to; others that refer to it still do, notes stay."""
@@ -97,27 +101,27 @@ class PayloadConformance:
         _refer(backend, "w", one, two)
         _refer(backend, "v", two)
         with backend.writing() as tx:
-            tx.mark_orphan([OrphanPayload(key=two.key, workflow_id="w", at=8)])
-            tx.remove("w")
-            assert dict(tx.externals("w", None)) == {}
-            assert (tx.external_used(one.key), tx.external_used(two.key)) == (False, True)
-            assert (tx.loosened_at(one.key), tx.loosened_at(two.key)) == (0, 8)
+            tx.payloads.mark_orphan([OrphanPayload(key=two.key, workflow_id="w", at=8)])
+            tx.executions.remove("w")
+            assert dict(tx.payloads.externals("w", None)) == {}
+            assert (tx.payloads.external_used(one.key), tx.payloads.external_used(two.key)) == (False, True)
+            assert (tx.payloads.loosened_at(one.key), tx.payloads.loosened_at(two.key)) == (0, 8)
 
     def test_externals_are_undone_with_their_decision(self, backend: Backend) -> None:
         """A decision that is fenced out, and a transaction that fails, leave no trace."""
         one = _external()
         row = started(backend)
         with pytest.raises(FencedOut), backend.writing() as tx:
-            tx.apply(Decision(workflow=attrs.evolve(row, fence=row.fence + 5), externals=(one,)))
+            tx.decisions.apply(Decision(workflow=attrs.evolve(row, fence=row.fence + 5), externals=(one,)))
         with suppress(ZeroDivisionError), backend.writing() as tx:
-            tx.mark_orphan([OrphanPayload(key=one.key, workflow_id="w", at=4)])
-            tx.apply(Decision(workflow=row, externals=(one,)))
-            tx.unmark_orphan(one.key, 9)
+            tx.payloads.mark_orphan([OrphanPayload(key=one.key, workflow_id="w", at=4)])
+            tx.decisions.apply(Decision(workflow=row, externals=(one,)))
+            tx.payloads.unmark_orphan(one.key, 9)
             raise ZeroDivisionError
         with backend.reading() as view:
-            assert dict(view.externals("w", None)) == {}
-            assert not view.external_used(one.key)
-            assert view.loosened_at(one.key) is None
+            assert dict(view.payloads.externals("w", None)) == {}
+            assert not view.payloads.external_used(one.key)
+            assert view.payloads.loosened_at(one.key) is None
         settle(backend)
 
 

@@ -78,10 +78,10 @@ def large(event: str = "x") -> Payload:
 def started(backend: Backend, workflow_id: str = "w", **parts: Any) -> Workflow:
     """Create an execution with the given parts of a decision, deliver what it sends, and return the stored row."""
     with backend.writing() as tx:
-        tx.apply(Decision(workflow=workflow(workflow_id), created=True, **parts))
+        tx.decisions.apply(Decision(workflow=workflow(workflow_id), created=True, **parts))
     settle(backend)
     with backend.reading() as view:
-        row = view.workflow(workflow_id)
+        row = view.executions.workflow(workflow_id)
     assert row is not None
     return row
 
@@ -89,44 +89,61 @@ def started(backend: Backend, workflow_id: str = "w", **parts: Any) -> Workflow:
 def settle(backend: Backend) -> None:
     """Deliver every outgoing part that is still in the outbox."""
     with backend.writing() as tx:
-        while items := tx.outbox(100):
-            tx.deliver(items)
+        while items := tx.outbox.items(100):
+            tx.outbox.deliver(items)
 
 
 def dump(view: ReadingTransaction) -> dict[str, str]:
     """Everything that can be read, as text, so that an absent payload differs from a present one."""
     found: dict[str, object] = {
-        "ids": [(status, view.workflow_ids(status, "", MANY)) for status in (None, *WorkflowStatus)],
-        "due": [(now, limit, view.due_workflows(now, limit)) for now in range(8) for limit in (1, 9)],
-        "next": (view.next_event_at(), view.next_message_at(None), view.next_message_at(["q0", "charge"])),
-        "upcoming": (view.upcoming_events(2), view.upcoming_events(MANY)),
-        "messages": (view.messages(2), view.messages(MANY), sorted(view.queue_sizes().items())),
-        "offered": [(view.offered(queue, now, n)) for queue in ("charge", "q0") for now in range(8) for n in (1, 99)],
-        "outbox": view.outbox(MANY),
-        "listed": [view.executions(wanted, after, n) for wanted in _FILTERS for after in (None, (6, "w1")) for n in (1, MANY)],
-        "keys": [view.key_holder(name, key) for name in ("order", "other") for key in ("k1", "k2")],
-        "polls": [view.poll_data(kind) for kind in (None, "t1", "t2")],
-        "registry": view.registry_version(),
-        "schedules": (view.schedules("", 9), view.schedules("w0", 1), view.schedule("w1"), view.next_event()),
-        "defs": (view.workflow_defs(), view.task_defs(), [view.workflow_def(n, None) for n, _ in view.workflow_defs()]),
+        "ids": [(status, view.executions.workflow_ids(status, "", MANY)) for status in (None, *WorkflowStatus)],
+        "due": [(now, limit, view.inbox.due_workflows(now, limit)) for now in range(8) for limit in (1, 9)],
+        "next": (view.inbox.next_event_at(), view.queue.next_message_at(None), view.queue.next_message_at(["q0", "charge"])),
+        "upcoming": (view.inbox.upcoming_events(2), view.inbox.upcoming_events(MANY)),
+        "messages": (view.queue.messages(2), view.queue.messages(MANY), sorted(view.queue.queue_sizes().items())),
+        "offered": [(view.queue.offered(queue, now, n)) for queue in ("charge", "q0") for now in range(8) for n in (1, 99)],
+        "outbox": view.outbox.items(MANY),
+        "listed": [view.executions.page(wanted, after, n) for wanted in _FILTERS for after in (None, (6, "w1")) for n in (1, MANY)],
+        "keys": [view.executions.key_holder(name, key) for name in ("order", "other") for key in ("k1", "k2")],
+        "polls": [view.poll_data.polls(kind) for kind in (None, "t1", "t2")],
+        "registry": view.metadata.registry_version(),
+        "schedules": (
+            view.schedules.page("", 9),
+            view.schedules.page("w0", 1),
+            view.schedules.schedule("w1"),
+            view.inbox.next_event(),
+        ),
+        "defs": (
+            view.metadata.workflow_defs(),
+            view.metadata.task_defs(),
+            [view.metadata.workflow_def(n, None) for n, _ in view.metadata.workflow_defs()],
+        ),
     }
-    for workflow_id in {*view.workflow_ids(None, "", MANY), "w", "w0", "w1", "w2"}:
-        attempts = view.attempts(workflow_id)
+    for workflow_id in {*view.executions.workflow_ids(None, "", MANY), "w", "w0", "w1", "w2"}:
+        attempts = view.executions.attempts(workflow_id)
         refs = frozenset({task.ref for task in attempts} | {task.base_ref for task in attempts} | {"nobody"})
         digests = frozenset({large(event).digest for event in "xyz"})
-        found[f"{workflow_id} rows"] = (view.workflow(workflow_id), attempts, view.history(workflow_id))
-        found[f"{workflow_id} inbox"] = [view.inbox(workflow_id)] + [
-            view.due_events(workflow_id, now, n) for now in range(8) for n in (1, MANY)
+        found[f"{workflow_id} rows"] = (view.executions.workflow(workflow_id), attempts, view.history.lines(workflow_id))
+        found[f"{workflow_id} inbox"] = [view.inbox.events(workflow_id)] + [
+            view.inbox.due_events(workflow_id, now, n) for now in range(8) for n in (1, MANY)
         ]
-        asked = (view.tasks(workflow_id, refs), view.tasks(workflow_id, refs & {"a"}), view.latest(workflow_id, refs))
+        asked = (
+            view.executions.tasks(workflow_id, refs),
+            view.executions.tasks(workflow_id, refs & {"a"}),
+            view.executions.latest(workflow_id, refs),
+        )
         found[f"{workflow_id} tasks"] = [sorted(part.items(), key=lambda item: item[0]) for part in asked]
-        found[f"{workflow_id} payloads"] = sorted(view.payloads(workflow_id, digests).items())
-        listed = (view.live(workflow_id), view.failed(workflow_id), view.last_attempts(workflow_id))
+        found[f"{workflow_id} payloads"] = sorted(view.executions.payloads(workflow_id, digests).items())
+        listed = (
+            view.executions.live(workflow_id),
+            view.executions.failed(workflow_id),
+            view.executions.last_attempts(workflow_id),
+        )
         found[f"{workflow_id} last"] = [sorted(rows, key=lambda row: (row.ref, row.attempt)) for rows in listed]
-        found[f"{workflow_id} by id"] = [view.task_by_id(task.task_id) for task in attempts]
-        found[f"{workflow_id} keys"] = [view.message((workflow_id, ref)) for ref in sorted(refs)]
-        found[f"{workflow_id} mailbox"] = view.mailbox(workflow_id).messages(0, MANY)
-        found[f"{workflow_id} logs"] = [view.logs(task.task_id) for task in attempts]
+        found[f"{workflow_id} by id"] = [view.executions.task_by_id(task.task_id) for task in attempts]
+        found[f"{workflow_id} keys"] = [view.queue.message((workflow_id, ref)) for ref in sorted(refs)]
+        found[f"{workflow_id} mailbox"] = view.executions.mailbox(workflow_id).messages(0, MANY)
+        found[f"{workflow_id} logs"] = [view.history.logs(task.task_id) for task in attempts]
     return {key: repr(value) for key, value in found.items()}
 
 

@@ -176,9 +176,9 @@ def run(backend: Backend, acts: list[Act]) -> list[str]:
 
 def _perform(tx: WritingTransaction, act: Act) -> None:
     if isinstance(act, Turn):
-        tx.apply(_decision(tx, act))
+        tx.decisions.apply(_decision(tx, act))
     elif isinstance(act, Post):
-        tx.post(act.events)
+        tx.inbox.post(act.events)
     else:
         _verb(tx, act)
 
@@ -186,41 +186,43 @@ def _perform(tx: WritingTransaction, act: Act) -> None:
 def _verb(tx: WritingTransaction, act: Verb) -> None:
     match act.name:
         case "park":
-            tx.park(act.workflow_id, act.number, "why" if act.number > 1 else None)
+            tx.executions.park(act.workflow_id, act.number, "why" if act.number > 1 else None)
         case "release":
-            tx.release(act.workflow_id, act.number)
+            tx.executions.release(act.workflow_id, act.number)
         case "log":
-            tx.log(
+            tx.history.log(
                 act.workflow_id,
                 [TaskLog(task_id=task_id("a", act.workflow_id), at=n, text=f"line {n}") for n in range(act.number)],
             )
         case "remove":
-            tx.remove(act.workflow_id)
+            tx.executions.remove(act.workflow_id)
         case "discard":
-            tx.discard([*tx.messages(act.number), message("a", act.number, act.workflow_id)])
+            tx.queue.discard([*tx.queue.messages(act.number), message("a", act.number, act.workflow_id)])
         case "deliver":
-            tx.deliver(tx.outbox(act.number))
+            tx.outbox.deliver(tx.outbox.items(act.number))
         case "poll":
             domain = None if act.workflow_id == "w0" else act.workflow_id
-            tx.record_polls([PollData(queue_name="t1", domain=domain, worker_id=str(act.number), last_poll_time=act.number)])
+            tx.poll_data.record_polls(
+                [PollData(queue_name="t1", domain=domain, worker_id=str(act.number), last_poll_time=act.number)]
+            )
         case "put":
-            stored = tx.schedule(act.workflow_id)
+            stored = tx.schedules.schedule(act.workflow_id)
             text = f"text {act.number}"
             row = ScheduleRow(name=act.workflow_id, address=f"schedule:{act.workflow_id}", text=text, progress="{}")
             fence = 0 if stored is None or act.number == 1 else stored.fence
             events = [event(f"e{n}", n, row.address) for n in range(act.number)]
-            tx.put_schedule(attrs.evolve(row, fence=fence, waits=act.number > 2), ["e0", "e2"], events)
+            tx.schedules.put_schedule(attrs.evolve(row, fence=fence, waits=act.number > 2), ["e0", "e2"], events)
         case "drop":
-            tx.drop_schedule(act.workflow_id)
+            tx.schedules.drop_schedule(act.workflow_id)
         case "define":
-            tx.put_workflow_def(act.workflow_id, act.number, str(act.number))
-            tx.put_task_def(act.workflow_id, str(act.number))
+            tx.metadata.put_workflow_def(act.workflow_id, act.number, str(act.number))
+            tx.metadata.put_task_def(act.workflow_id, str(act.number))
         case _:
             raise _GivenUpError
 
 
 def _decision(tx: WritingTransaction, turn: Turn) -> Decision:
-    stored = tx.workflow(turn.workflow_id)
+    stored = tx.executions.workflow(turn.workflow_id)
     row = stored or workflow(
         turn.workflow_id,
         name=turn.name,
@@ -229,7 +231,7 @@ def _decision(tx: WritingTransaction, turn: Turn) -> Decision:
         parent_workflow_id=turn.parent,
         idempotency_key=turn.key,
     )
-    known = {(found.ref, found.attempt): found for found in tx.attempts(turn.workflow_id)}
+    known = {(found.ref, found.attempt): found for found in tx.executions.attempts(turn.workflow_id)}
     inserted: list[Task] = []
     updated: list[Task] = []
     for n, wanted in enumerate(turn.rows):
@@ -280,122 +282,132 @@ class TransactionConformance:
         """Registered definitions are replaced by name and version; embedded ones never change."""
         with backend.writing() as tx:
             for version, text in ((2, "two"), (10, "ten"), (2, "two again")):
-                tx.put_workflow_def("order", version, text)
-            tx.put_task_def("t", "one")
-            tx.put_task_def("t", "two")
-            registered = tx.registry_version()
-            tx.embed("digest", "text")
-            tx.embed("digest", "other")
+                tx.metadata.put_workflow_def("order", version, text)
+            tx.metadata.put_task_def("t", "one")
+            tx.metadata.put_task_def("t", "two")
+            registered = tx.metadata.registry_version()
+            tx.metadata.embed("digest", "text")
+            tx.metadata.embed("digest", "other")
         with backend.reading() as view:
-            assert (view.workflow_def("order", None), view.workflow_def("order", 2)) == ("ten", "two again")
-            assert view.registry_version() == registered > 0
-            assert view.workflow_def("order", 3) is None
-            assert view.workflow_def("x", None) is None
-            assert list(view.workflow_defs()) == [("order", 2), ("order", 10)]
-            assert (view.task_def("t"), view.task_def("x"), list(view.task_defs())) == ("two", None, ["t"])
-            assert (view.definition("digest"), view.definition("x")) == ("text", None)
+            assert (view.metadata.workflow_def("order", None), view.metadata.workflow_def("order", 2)) == ("ten", "two again")
+            assert view.metadata.registry_version() == registered > 0
+            assert view.metadata.workflow_def("order", 3) is None
+            assert view.metadata.workflow_def("x", None) is None
+            assert list(view.metadata.workflow_defs()) == [("order", 2), ("order", 10)]
+            assert (view.metadata.task_def("t"), view.metadata.task_def("x"), list(view.metadata.task_defs())) == (
+                "two",
+                None,
+                ["t"],
+            )
+            assert (view.metadata.definition("digest"), view.metadata.definition("x")) == ("text", None)
         with backend.writing() as tx:
-            tx.drop_workflow_def("order", 10)
-            tx.drop_workflow_def("order", 3)
-            tx.drop_task_def("t")
-            tx.drop_task_def("x")
+            tx.metadata.drop_workflow_def("order", 10)
+            tx.metadata.drop_workflow_def("order", 3)
+            tx.metadata.drop_task_def("t")
+            tx.metadata.drop_task_def("x")
         with backend.reading() as view:
-            assert (view.workflow_def("order", None), view.workflow_def("order", 10)) == ("two again", None)
-            assert (list(view.workflow_defs()), view.task_def("t"), list(view.task_defs())) == ([("order", 2)], None, [])
-            assert view.registry_version() > registered
-            assert view.definition("digest") == "text"
+            assert (view.metadata.workflow_def("order", None), view.metadata.workflow_def("order", 10)) == ("two again", None)
+            assert (list(view.metadata.workflow_defs()), view.metadata.task_def("t"), list(view.metadata.task_defs())) == (
+                [("order", 2)],
+                None,
+                [],
+            )
+            assert view.metadata.registry_version() > registered
+            assert view.metadata.definition("digest") == "text"
 
     def test_transactions_nest_only_as_views(self, backend: Backend) -> None:
         """Inside a change a view sees the change; a change inside any transaction of its thread is refused."""
         with backend.writing() as tx:
-            tx.post([event()])
+            tx.inbox.post([event()])
             with backend.reading() as view, backend.reading() as again:
-                assert len(view.inbox("w")) == len(again.inbox("w")) == 1
+                assert len(view.inbox.events("w")) == len(again.inbox.events("w")) == 1
             with pytest.raises(InvariantBroken), backend.writing():
                 pass
-            tx.post([event("second")])
+            tx.inbox.post([event("second")])
         with backend.reading() as view:
             with pytest.raises(InvariantBroken), backend.writing():
                 pass
-            assert len(view.inbox("w")) == 2
+            assert len(view.inbox.events("w")) == 2
 
     def test_what_was_written_before_a_decision_that_fails_stays(self, backend: Backend) -> None:
         """Of a transaction only the decision that contradicts the store is undone, whatever was written before it."""
         started(backend)
         with backend.reading() as view:
-            row = view.workflow("w")
+            row = view.executions.workflow("w")
         assert row is not None
         firsts: dict[str, Callable[[WritingTransaction], object]] = {
-            "handler": lambda tx: tx.put_event_handler("h", "e", True, "text"),
-            "definition": lambda tx: tx.put_workflow_def("d", 1, "text"),
-            "text": lambda tx: tx.embed("digest", "text"),
-            "event": lambda tx: tx.post([event("first", workflow_id="other")]),
-            "poll": lambda tx: tx.record_polls([PollData(queue_name="t", domain=None, worker_id="w", last_poll_time=1)]),
-            "decision": lambda tx: tx.apply(Decision(workflow=workflow("second"), created=True)),
+            "handler": lambda tx: tx.event_handlers.put_event_handler("h", "e", True, "text"),
+            "definition": lambda tx: tx.metadata.put_workflow_def("d", 1, "text"),
+            "text": lambda tx: tx.metadata.embed("digest", "text"),
+            "event": lambda tx: tx.inbox.post([event("first", workflow_id="other")]),
+            "poll": lambda tx: tx.poll_data.record_polls([PollData(queue_name="t", domain=None, worker_id="w", last_poll_time=1)]),
+            "decision": lambda tx: tx.decisions.apply(Decision(workflow=workflow("second"), created=True)),
         }
         for write in firsts.values():
             with backend.writing() as tx:
                 write(tx)
                 with pytest.raises(InvariantBroken):
-                    tx.apply(Decision(workflow=row, updated=(task("nowhere"),)))
+                    tx.decisions.apply(Decision(workflow=row, updated=(task("nowhere"),)))
         with backend.reading() as view:
-            assert view.workflow("w") == row
-            assert [text for text in (view.workflow_def("d", 1), view.definition("digest")) if text != "text"] == []
-            assert view.event_handler("h") is not None
-            assert [one.event_id for one in view.inbox("other")] == ["first"]
-            assert [one.worker_id for one in view.poll_data("t")] == ["w"]
-            assert view.workflow("second") is not None
+            assert view.executions.workflow("w") == row
+            assert [
+                text for text in (view.metadata.workflow_def("d", 1), view.metadata.definition("digest")) if text != "text"
+            ] == []
+            assert view.event_handlers.handler("h") is not None
+            assert [one.event_id for one in view.inbox.events("other")] == ["first"]
+            assert [one.worker_id for one in view.poll_data.polls("t")] == ["w"]
+            assert view.executions.workflow("second") is not None
 
     def test_what_is_written_between_decisions_comes_between_them(self, backend: Backend) -> None:
         """What is released is what was held then, not what the decision after it sends."""
         row = started(backend)
         sent = event("later", workflow_id="v", held=True)
         with backend.writing() as tx:
-            tx.post([event("before", workflow_id="v", held=True)])
-            tx.apply(Decision(workflow=row))
-            tx.release("v", 3)
-            row = tx.workflow("w") or row
-            tx.apply(Decision(workflow=row, outgoing=Outgoing(posted=(sent,))))
+            tx.inbox.post([event("before", workflow_id="v", held=True)])
+            tx.decisions.apply(Decision(workflow=row))
+            tx.executions.release("v", 3)
+            row = tx.executions.workflow("w") or row
+            tx.decisions.apply(Decision(workflow=row, outgoing=Outgoing(posted=(sent,))))
         settle(backend)
         with backend.reading() as view:
-            assert {one.event_id: one.held for one in view.inbox("v")} == {"before": False, "later": True}
+            assert {one.event_id: one.held for one in view.inbox.events("v")} == {"before": False, "later": True}
 
     def test_what_is_posted_after_a_release_stays_held(self, backend: Backend) -> None:
         """Both come after a decision, in their order."""
         row = started(backend)
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row))
-            tx.release("v", 3)
-            tx.post([event("later", workflow_id="v", held=True)])
+            tx.decisions.apply(Decision(workflow=row))
+            tx.executions.release("v", 3)
+            tx.inbox.post([event("later", workflow_id="v", held=True)])
         settle(backend)
         with backend.reading() as view:
-            assert [one.held for one in view.inbox("v")] == [True]
+            assert [one.held for one in view.inbox.events("v")] == [True]
 
     def test_a_later_decision_contradicts_what_was_stored_before(self, backend: Backend) -> None:
         """The second one on an execution is refused as the first would be, and it alone."""
         row = started(backend, inserted=(task("a"),))
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row, inserted=(task("b", seq=1),)))
-            again = tx.workflow("w") or row
+            tx.decisions.apply(Decision(workflow=row, inserted=(task("b", seq=1),)))
+            again = tx.executions.workflow("w") or row
             with pytest.raises(InvariantBroken):
-                tx.apply(Decision(workflow=again, inserted=(task("a"),)))
+                tx.decisions.apply(Decision(workflow=again, inserted=(task("a"),)))
         with backend.reading() as view:
-            assert [one.ref for one in view.attempts("w")] == ["a", "b"]
+            assert [one.ref for one in view.executions.attempts("w")] == ["a", "b"]
 
     def test_an_execution_that_takes_the_place_of_another_has_nothing_of_it(self, backend: Backend) -> None:
         """Removed and made again in one transaction, it may make the same rows, now and later."""
         row = started(backend, inserted=(task("a"), task("b", seq=1)))
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=row))
-            tx.remove("w")
-            tx.apply(Decision(workflow=workflow("w"), created=True, inserted=(task("a"),)))
+            tx.decisions.apply(Decision(workflow=row))
+            tx.executions.remove("w")
+            tx.decisions.apply(Decision(workflow=workflow("w"), created=True, inserted=(task("a"),)))
         with backend.reading() as view:
-            again = view.workflow("w")
+            again = view.executions.workflow("w")
         assert again is not None
         with backend.writing() as tx:
-            tx.apply(Decision(workflow=again, inserted=(task("b", seq=1),)))
+            tx.decisions.apply(Decision(workflow=again, inserted=(task("b", seq=1),)))
         with backend.reading() as view:
-            assert [one.ref for one in view.attempts("w")] == ["a", "b"]
+            assert [one.ref for one in view.executions.attempts("w")] == ["a", "b"]
 
     def test_capabilities(self, backend: Backend, tmp_path: Path) -> None:
         """It can do what it says; what it does not say is refused by name, with nothing done."""
@@ -419,7 +431,7 @@ class TransactionConformance:
 
         def write() -> None:
             with backend.writing() as tx:
-                tx.post([event()])
+                tx.inbox.post([event()])
 
         writer = threading.Thread(target=write)
         with backend.reading() as view:
@@ -429,7 +441,7 @@ class TransactionConformance:
             assert dump(view) == before
         writer.join()
         with backend.reading() as view:
-            assert len(view.inbox("w")) == 1
+            assert len(view.inbox.events("w")) == 1
 
     def test_no_update_is_lost_between_threads(self, backend: Backend) -> None:
         """Four threads raise one fence twenty-five times each; every raise is counted."""
@@ -439,11 +451,11 @@ class TransactionConformance:
             done = 0
             while done < 25:
                 with backend.reading() as view:
-                    row = view.workflow("w")
+                    row = view.executions.workflow("w")
                 assert row is not None
                 with suppress(FencedOut):
                     with backend.writing() as tx:
-                        tx.apply(Decision(workflow=attrs.evolve(row, sequence=row.sequence + 1)))
+                        tx.decisions.apply(Decision(workflow=attrs.evolve(row, sequence=row.sequence + 1)))
                     done += 1
 
         threads = [threading.Thread(target=climb) for _ in range(4)]
@@ -452,7 +464,7 @@ class TransactionConformance:
         for thread in threads:
             thread.join()
         with backend.reading() as view:
-            row = view.workflow("w")
+            row = view.executions.workflow("w")
         assert row is not None
         assert (row.sequence, row.fence) == (100, 101)
 

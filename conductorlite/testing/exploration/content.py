@@ -14,7 +14,7 @@ from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.limits import Limit, Member
 from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.store.memory.rows import Execution, Ordered, Store
+from conductorlite.store.memory.rows import GROUPS, Execution, Ordered, Store
 from conductorlite.testing.exploration.reads import (
     COUNTERS_OF_TASKS,
     COUNTERS_OF_WORKFLOWS,
@@ -78,20 +78,22 @@ class Contents:
         found = self.reader.found
         times, counters = Read.TIMES in found, Read.COUNTERS in found
         executions = frozenset(
-            (name, *self._execution(store.workflows.get(name), held, now, times, counters, bool(store.limits)))
+            (name, *self._execution(store.workflows.get(name), held, now, times, counters, bool(store.limits.rows)))
             for name, held in store.executions.items()
         )
         lines = frozenset(
-            (*_MEMBER(one), one.asked_at - now, one.created_at - now) for all_ in store.members.values() for one in all_.values()
+            (*_MEMBER(one), one.asked_at - now, one.created_at - now)
+            for all_ in store.limits.members.values()
+            for one in all_.values()
         )
         limits = frozenset(
             (*_LIMIT(one), None if one.alarm_at is None else one.alarm_at - now, *(at - now for at in one.log))
-            for one in store.limits.values()
+            for one in store.limits.rows.values()
         )
-        schedules = frozenset((one.name, one.text, one.progress, one.waits) for one in store.schedules.values())
-        published = frozenset((place, str(one.status)) for place, one in store.event_executions.items())
+        schedules = frozenset((one.name, one.text, one.progress, one.waits) for one in store.beside.schedules.values())
+        published = frozenset((place, str(one.status)) for place, one in store.events.executions.items())
         domains = any(row.task_to_domain is not EMPTY for row in store.workflows.values())
-        polls = frozenset((place, one.last_poll_time - now) for place, one in store.polls.items()) if domains else None
+        polls = frozenset((place, one.last_poll_time - now) for place, one in store.beside.polls.items()) if domains else None
         registered = store.counters["registry"], frozenset(store.keys.items())
         return (now if times else None, executions, lines, limits, schedules, published, polls, registered)
 
@@ -172,7 +174,7 @@ def copied(value: Any) -> Any:
         made: Any = Ordered()
         made._blocks, made._tops = [list(block) for block in value._blocks], list(value._tops)
         return made
-    if kind is Execution or kind is Store:
+    if kind is Execution or kind is Store or kind in GROUPS:
         made = object.__new__(kind)
         for name, one in vars(value).items():
             setattr(made, name, copied(one))

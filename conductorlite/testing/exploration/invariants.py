@@ -138,8 +138,10 @@ class RunState:
     def _started(self) -> Mapping[str, set[str]]:
         """What each execution has started."""
         with self._engine.backend.reading() as view:
-            rows = [row for one in view.workflow_ids(None, "", 1_000) if (row := view.workflow(one)) is not None]
-            found = {row.workflow_id: set(below(row, view.history(row.workflow_id))) for row in rows}
+            rows = [
+                row for one in view.executions.workflow_ids(None, "", 1_000) if (row := view.executions.workflow(one)) is not None
+            ]
+            found = {row.workflow_id: set(below(row, view.history.lines(row.workflow_id))) for row in rows}
         for row in rows:
             if row.parent_workflow_id is not None:
                 found[row.parent_workflow_id].add(row.workflow_id)

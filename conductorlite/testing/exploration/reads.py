@@ -78,11 +78,11 @@ class Reader:
 
     def scan(self, store: Store) -> None:
         """Look at definitions that executions have come to run on, and at what goes by the calendar."""
-        if store.schedules:
+        if store.beside.schedules:
             self.note(Read.TIMES, "a schedule")
-        for digest in store.definitions.keys() - self._scanned:
+        for digest in store.metadata.definitions.keys() - self._scanned:
             self._scanned.add(digest)
-            document = json.loads(store.definitions[digest])
+            document = json.loads(store.metadata.definitions[digest])
             name = f"the definition {document.get('name')!r}"
             waiting: list[Any] = [document]
             while waiting:

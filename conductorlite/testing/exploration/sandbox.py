@@ -134,8 +134,8 @@ class Sandbox:
         store, self._now = snapshot
         store = copied(store)
         # Definitions are known by their hashes: the engine does not write again what it has stored once.
-        store.definitions |= self._backend._store.definitions
-        self._backend._store = self._backend._reads._store = self._backend._writes._store = store
+        store.metadata.definitions |= self._backend._store.metadata.definitions
+        self._backend._store.become(store)
         self._backend._commits += 1  # what the engine knew of its last write holds no more
         self.clock.set(self._now.now)
         self.history.clear()
@@ -178,7 +178,7 @@ class Sandbox:
     def _picks(self) -> list[Action]:
         """The task that is offered first, with all that may become of it; the others, where the order is distinguished."""
         with self._backend.reading() as view:
-            heads = [view.offered(queue, self._now.now, 1) for queue in sorted(view.queue_sizes())]
+            heads = [view.queue.offered(queue, self._now.now, 1) for queue in sorted(view.queue.queue_sizes())]
         offered = sorted((head[0] for head in heads if head), key=self._place)
         self.passed_over = self.passed_over or (len(offered) > 1 and not self.orders)
         return [
@@ -336,7 +336,7 @@ class Sandbox:
         events = [one for one in self._upcoming() if (one.workflow_id, one.ref) not in alive or one.kind != "RESPONSE_TIMEOUT"]
         found = [(one.due_at, f"{one.kind} of {self._of(one.workflow_id)}{one.ref or 'the run'}") for one in events[:1]]
         with self._backend.reading() as view:
-            later = [one for one in view.messages(1_000) if one.due_at > self._now.now][:1]
+            later = [one for one in view.queue.messages(1_000) if one.due_at > self._now.now][:1]
         found += [(one.due_at, f"the offer of {self._called(one)}") for one in later]
         calls = [call for call in self._now.calls if call.at is not None and call.at > self._now.now]
         found += [
@@ -350,7 +350,7 @@ class Sandbox:
 
     def _upcoming(self) -> Sequence[Event]:
         with self._backend.reading() as view:
-            return view.upcoming_events(50 + len(self._now.calls))
+            return view.inbox.upcoming_events(50 + len(self._now.calls))
 
     # ------------------------------------------------------------------ having it happen
 

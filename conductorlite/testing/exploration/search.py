@@ -386,7 +386,7 @@ class _Search:
         if not self.invariants:
             return []
         with self.box.engine.backend.reading() as view:
-            ids = view.workflow_ids(None, "", 1_000)
+            ids = view.executions.workflow_ids(None, "", 1_000)
         return [RunState(self.box.engine, one, self.box.acts, self.reader) for one in ids]
 
     def _at_end(self, held: _Held) -> list[_Wrong]:

@@ -283,7 +283,7 @@ def counts(contest: Contest) -> None:
             engine.start_and_wait(ten, {"i": n})
         backend: Any = engine.backend
         with backend.writing() as tx:  # the connection that writes; nothing is written
-            writer = tx._execute.__self__ if hasattr(tx, "_execute") else backend._writer
+            writer = tx.session.connection if hasattr(tx, "session") else backend._writer
         writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         writer.execute("PRAGMA wal_autocheckpoint = 0")
         backend.counts.reset()
