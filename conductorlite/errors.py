@@ -197,9 +197,12 @@ class Cause:
     optional: bool = False
     #: Of each input that is null because a `${…}` found nothing, what is missing.
     nulls: tuple[str, ...] = ()
+    #: Where the step is written, `pay.py:41`; None where the engine does not have the flow.
+    line: str | None = None
 
     def __str__(self) -> str:
-        return "; ".join((f"{' › '.join(self.address)}: {self.reason or self.status}", *self.nulls))
+        where = f"{' › '.join(self.address)}{f' ({self.line})' if self.line else ''}"
+        return "; ".join((f"{where}: {self.reason or self.status}", *self.nulls))
 
 
 class ResultTimeout(ConductorliteError, TimeoutError):

@@ -153,10 +153,13 @@ _MOST_CAUSES: Final = 20
 _DEEPEST: Final = 100
 
 
-def causes_of(workflow: Workflow, child: Callable[[str], Workflow | None]) -> tuple[Cause, ...]:
+def causes_of(
+    workflow: Workflow, child: Callable[[str], Workflow | None], line_of: Callable[[str, str], str | None] | None = None
+) -> tuple[Cause, ...]:
     """What was to blame, the root cause first and optional failures last; of an open execution what it waits for.
 
-    `child` gives an execution by its id, with its tasks, or None when it is not there. At most 20 are given.
+    `child` gives an execution by its id, with its tasks, or None when it is not there; `line_of` where a step of a workflow is
+    written. At most 20 are given.
     """
     found: list[Cause] = []
     # Depth first: what a cause leads to comes before its neighbours.
@@ -171,7 +174,9 @@ def causes_of(workflow: Workflow, child: Callable[[str], Workflow | None]) -> tu
             if inner is not None and _leads_on(task, inner):
                 below.append((inner, (*address, task.ref), lesser))
             else:
-                found.append(_cause(row, task, address, optional=lesser))
+                found.append(
+                    _cause(row, task, address, None if line_of is None else line_of(row.name, task.base_ref), optional=lesser)
+                )
         if not tasks and row.status is not WorkflowStatus.COMPLETED:
             reason = f"is parked: {row.parked}" if row.parked is not None else row.reason
             found.append(Cause(address=address, workflow_id=row.workflow_id, status=row.status, reason=reason, optional=optional))
@@ -185,7 +190,7 @@ def _leads_on(task: Task, inner: Workflow) -> bool:
     return ended_alike and task.status is not TaskStatus.TIMED_OUT
 
 
-def _cause(row: Workflow, task: Task, address: tuple[str, ...], *, optional: bool) -> Cause:
+def _cause(row: Workflow, task: Task, address: tuple[str, ...], line: str | None, *, optional: bool) -> Cause:
     ended = task if task.status.terminal else _attempt_before(row, task) or task
     reason = ended.reason
     if ended is not task:
@@ -201,6 +206,7 @@ def _cause(row: Workflow, task: Task, address: tuple[str, ...], *, optional: boo
         task_id=task.task_id,
         attempt=task.attempt,
         optional=optional,
+        line=line,
         nulls=nulls(row, task) if task.status.terminal or ended is not task else (),
     )
 

@@ -20,7 +20,6 @@ from conductorlite.engine.waits import (
     because,
     held_event,
     is_taken_back,
-    named,
     versions,
 )
 from conductorlite.model.definitions import LOOP_DELIMITER, TaskType, WorkflowDef, WorkflowTask, WorkflowTimeoutPolicy
@@ -286,7 +285,7 @@ class Case:
         return [self.facts.last[ref] for ref in dict.fromkeys(self.facts.workflow.failed_refs) if ref in self.facts.last]
 
     def _failure(self, task: Task) -> Iterator[Reason]:
-        text = f"{named(task)} is {task.status} at {self.facts.attempt(task)}{because(task)}"
+        text = f"{self.facts.named(task)} is {task.status} at {self.facts.attempt(task)}{because(task)}"
         yield self.facts.say("FAILED", text, task, task.ended_at)
         yield from self._nulls(task)
 
@@ -303,7 +302,7 @@ class Case:
             then = "the flow will pass over it when it comes to it"
             if self.facts.workflow.status.terminal or not task.skipped_ahead:
                 then = "the flow never came to it" if task.skipped_ahead else "the flow has passed over it"
-            text = f"{named(task)} is SKIPPED: skip_task was used {self.facts.ago(task.ended_at)}, and {then}"
+            text = f"{self.facts.named(task)} is SKIPPED: skip_task was used {self.facts.ago(task.ended_at)}, and {then}"
             yield self.facts.say("SKIPPED", text, task, task.ended_at)
         elif not task.status.terminal:
             yield from self._waits.of_task(task)
@@ -316,7 +315,9 @@ class Case:
             yield self.facts.say("FAILED", f"that was {self.facts.ago(task.ended_at)}", task, task.ended_at, further=True)
         else:
             took = span_in_words(max(0, task.ended_at - (task.started_at or task.scheduled_at)))
-            text = f"{named(task)} is {task.status}: it ended {self.facts.ago(task.ended_at)} after {took}{because(task)}"
+            text = (
+                f"{self.facts.named(task)} is {task.status}: it ended {self.facts.ago(task.ended_at)} after {took}{because(task)}"
+            )
             yield self.facts.say("ENDED", text, task, task.ended_at)
             yield from self._nulls(task)
 

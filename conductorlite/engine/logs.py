@@ -7,7 +7,7 @@ taken out of them before they were stored.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,6 +75,10 @@ _KINDS: Final = 1_000
 _CONTAINERS: Final = frozenset({TaskType.DO_WHILE, TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.SUB_WORKFLOW})
 
 
+def _no_line(workflow: str, ref: str) -> str | None:
+    return None
+
+
 class FailureLog:
     """Logs what goes wrong in the turns of one engine: a line for each failure, a traceback for the first of a kind. Thread-safe.
 
@@ -85,6 +89,8 @@ class FailureLog:
         #: How often each kind has failed, the one that failed last at the end.
         self._numbers: dict[object, int] = {}
         self._mutex = Mutex()
+        #: Where a step of a workflow is written, by their names: an engine that has the flows knows it.
+        self.line_of: Callable[[str, str], str | None] = _no_line
 
     def decision(self, decision: Decision) -> None:
         """Log a committed turn: a warning for each attempt that failed or timed out and each alert, debug for the turn itself."""
@@ -111,7 +117,9 @@ class FailureLog:
             if row is not None and row.task_type in _CONTAINERS and _follows(row, logged):
                 continue
             logged.add(line.reason or "")
-            text = f"{_name(workflow)}: {line.ref}, attempt {(line.attempt or 0) + 1}, {line.status}{_why(line.reason)}"
+            place = self.line_of(workflow.name, (line.ref or "") if row is None else row.base_ref)
+            step = f"{line.ref} ({place})" if place else line.ref
+            text = f"{_name(workflow)}: {step}, attempt {(line.attempt or 0) + 1}, {line.status}{_why(line.reason)}"
             about = _about(workflow, line.ref, line.attempt)
             if row is not None and row.traceback:
                 self._failed(_TASKS, text, about, (row.error_types, row.traceback))

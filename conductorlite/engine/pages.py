@@ -52,11 +52,12 @@ class Pages(Part):
             workflow=workflow,
             history=self._queries.history(workflow_id, masked=True),
             explanation=self._queries.explain(workflow_id),
-            causes=causes_of(workflow, self._child) if workflow.status.terminal else (),
+            causes=causes_of(workflow, self._child, self._turns.lookups.failures.line_of) if workflow.status.terminal else (),
             due=due,
             children=children,
             now=now,
             logs=logs,
+            lines=self._lines(workflow),
             address=address,
         )
         return execution_page(shown)
@@ -91,6 +92,12 @@ class Pages(Part):
             people=people,
         )
         return store_page(shown)
+
+    def _lines(self, workflow: Workflow) -> Mapping[str, str]:
+        """Where the steps are written that have begun, by reference."""
+        of = self._turns.lookups.failures.line_of
+        found = ((ref, of(workflow.name, ref)) for ref in dict.fromkeys(task.base_ref for task in workflow.tasks))
+        return {ref: line for ref, line in found if line is not None}
 
     def _due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Iterable[AgendaEntry]:
         for event in view.inbox.events(workflow.workflow_id):

@@ -231,6 +231,7 @@ class Queries(Part):
         facts = Facts(
             workflow=workflow, inbox=inbox, now=self._clock.now(), history=history, below=below, polls=polls,
             standings=places, left=left, put_aside=workflow_id in self._turns.put_aside,
+            line_of=self._turns.lookups.failures.line_of,
         )  # fmt: skip
         messages = self.messages(workflow_id) if workflow.unreceived else ()
         case = Case(facts=facts, former=former, messages=messages, refused=self._refused(workflow_id))

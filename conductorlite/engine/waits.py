@@ -43,7 +43,6 @@ __all__ = [
     "because",
     "held_event",
     "is_taken_back",
-    "named",
     "standings",
     "versions",
 ]
@@ -238,6 +237,8 @@ class Facts:
     standings: Mapping[str, Standing] = attrs.field(factory=dict)
     left: DrivenLeft = attrs.field(factory=dict)
     put_aside: bool = False
+    #: Where a step of a workflow is written, by their names.
+    line_of: Callable[[str, str], str | None] = attrs.field(default=lambda workflow, ref: None)
     places: dict[str, TreePosition] = attrs.field(init=False, factory=dict)
     last: dict[str, Task] = attrs.field(init=False, factory=dict)
     newest: dict[str, Task] = attrs.field(init=False, factory=dict)
@@ -264,6 +265,12 @@ class Facts:
     def ahead(self, at: int) -> str:
         """In how long an instant comes."""
         return f"in {span_in_words(at - self.now)}" if at > self.now else "now" if at == self.now else f"overdue {self.since(at)}"
+
+    def named(self, task: Task) -> str:
+        """A task as a person names it: its reference, its name or type, and where it is written."""
+        kind = task.name if task.task_type not in OPERATOR_TYPES else task.task_type
+        more = [*([] if kind == task.ref else [kind]), *filter(None, [self.line_of(self.workflow.name, task.base_ref)])]
+        return f"{task.ref} ({', '.join(more)})" if more else task.ref
 
     def attempt(self, task: Task) -> str:
         """Which attempt it is of how many."""
@@ -311,7 +318,7 @@ class Waits:
     def of_task(self, task: Task) -> Iterator[Reason]:
         """What an open task waits for, its next deadline, and what is waited for below it."""
         kind, text, at = self._wait(task)
-        yield self._facts.say(kind, f"{named(task)} {text}", task, at)
+        yield self._facts.say(kind, f"{self._facts.named(task)} {text}", task, at)
         deadline = (
             None
             if self._facts.workflow.status.terminal or kind in _PATIENT
@@ -475,12 +482,6 @@ _WAITS: Final[dict[str, Callable[[Waits, Task], _Wait]]] = {
     TaskType.SUB_WORKFLOW: Waits._beneath,
     TaskType.START_WORKFLOW: Waits._starting,
 }
-
-
-def named(task: Task) -> str:
-    """A task as a person names it: its reference, and its name or type."""
-    kind = task.name if task.task_type not in OPERATOR_TYPES else task.task_type
-    return task.ref if kind == task.ref else f"{task.ref} ({kind})"
 
 
 def because(task: Task) -> str:

@@ -22,6 +22,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -294,6 +295,9 @@ class Build:
         self.again: list[Any] = []
         #: What people are asked for, by the steps' reference names.
         self.asked: dict[str, Any] = {}
+        #: The line that is compiled, of a flow that is read; and in which line each step is written, by its reference name.
+        self.line: int | None = None
+        self.lines: dict[str, int] = {}
         self.blocks = [Block()]
         self._steps: dict[str, Step] = {}
         self._code = code
@@ -311,6 +315,9 @@ class Build:
         ref = self.named(task.task_reference_name, asked)
         step = Step(ref, self.block)
         self._steps[ref] = step
+        line = self.line if self.reads else self._called_in()
+        if line is not None:
+            self.lines[ref] = line
         self.block.tasks.append(attrs.evolve(task, task_reference_name=ref))
         self.block.steps.append(step)
         return step
@@ -456,15 +463,31 @@ class Build:
                 raise BuildError(f"{self.name}: {what} is read in another branch than the one in which its step runs")
             block = owner.block
 
+    # ------------------------------------------------------------------ lines
+
+    def _called_in(self) -> int | None:
+        frame = None if self._code is None else self._frame()
+        return None if frame is None else frame.f_lineno
+
+    @property
+    def file(self) -> str:
+        """The name of the file in which the flow is written."""
+        return "" if self._code is None else Path(self._code.co_filename).name
+
+    def _frame(self) -> FrameType | None:
+        """The frame of the flow's function, which is called; None where it is not."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not self._code:
+            frame = frame.f_back
+        return frame
+
     # ------------------------------------------------------------------ names of variables
 
     def _variable(self) -> str | None:
         """The variable to which the flow's function assigns what it is calling now; None when there is none, or no source."""
         if self.reads:
             return self.target
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code is not self._code:
-            frame = frame.f_back
+        frame = self._frame()
         if frame is None or self._code is None:
             return None
         if self._assigned is None:

@@ -133,6 +133,7 @@ class Flow(Shared, Generic[P, R]):
         }
         definition = WorkflowDef(**{**made, **self._fields})
         build.workers.answers = {**_answers(definition, build), **build.workers.answers}
+        build.workers.written = (partial(_lines, definition, build.file, build.lines), *build.workers.written)
         return definition, build, wrapped
 
     def _result(self, build: Build, given: dict[str, Reference]) -> object:
@@ -402,6 +403,18 @@ def _answers(definition: WorkflowDef, build: Build) -> dict[tuple[str, str], Ans
             if ref in build.asked and place.task.type == TaskType.HUMAN:
                 kind = build.asked[ref]
                 found[one.name, ref] = None if reader(kind) is None else partial(answer_problem, kind)
+    return found
+
+
+def _lines(definition: WorkflowDef, file: str, lines: Mapping[str, int]) -> dict[tuple[str, str], str]:
+    """Where the steps of a flow are written, by the workflow in which each stands, and the step; an attempt is one of its own."""
+    from conductorlite.flows.literals import inner_definitions
+
+    found: dict[tuple[str, str], str] = {}
+    for one in inner_definitions(definition):
+        if one.name == definition.name or one.name.startswith(f"{definition.name}_"):
+            refs = (place.task.task_reference_name for place in walk(one, deepest=inf))
+            found |= {(one.name, ref): f"{file}:{lines[ref]}" for ref in refs if ref in lines}
     return found
 
 

@@ -72,6 +72,8 @@ class ExecutionView:
     now: int
     logs: Mapping[str, Sequence[TaskLog]] = attrs.field(factory=dict)
     address: str | None = None
+    #: Where steps are written, by reference: an engine that has the flow knows it.
+    lines: Mapping[str, str] = attrs.field(factory=dict)
 
 
 def execution_page(view: ExecutionView) -> Document:
@@ -128,7 +130,7 @@ def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
 
     def shown(cause: Cause) -> Html:
         elsewhere = cause.workflow_id != view.workflow.workflow_id
-        place = " › ".join(cause.address)
+        place = " › ".join(cause.address) + (f" ({cause.line})" if cause.line else "")
         link = links.get(cause.task_id or "")
         return element(
             "li",
@@ -172,7 +174,11 @@ def _attempts(view: ExecutionView, graph: Graph) -> Html:
         "Each attempt with its status, when it was scheduled, counted from the start, and how long it took. ",
         f"Its bar is hatched while it waits and filled while it runs; the whole width is {span_in_words(scale.span)}.",
     )
-    shown = (_attempt(task, graph, scale, limit, view.logs.get(task.task_id, ())) for task in row.tasks)
+
+    def whole(task: Task) -> Html:
+        return _attempt(task, graph, scale, limit, view.logs.get(task.task_id, ()), view.lines.get(task.base_ref))
+
+    shown = map(whole, row.tasks)
     search = search_form("attempts", (task.status for task in row.tasks))
     return join([search, legend, chunks(shown, _ATTEMPTS, "Attempts", join)])
 
@@ -193,7 +199,7 @@ class _Scale:
         return element("i", class_=kind, style=f"left:{min(left, 99.6):.4g}%;width:{max(width - left, 0):.4g}%")
 
 
-def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int, logs: Sequence[TaskLog]) -> Html:
+def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int, logs: Sequence[TaskLog], line: str | None) -> Html:
     number = task.attempt + 1
     end = task.ended_at or scale.now
     begun = task.started_at or end
@@ -209,13 +215,14 @@ def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int, logs: Sequence
     # A reader that speaks takes the spaces for pauses.
     head = element("summary", join(parts, " "))
     data = {"id": graph.links[task.task_id], "data_n": graph.numbers.get(task.base_ref), "data_s": str(task.status)}
-    return element("details", head, join(_details(task, limit, logs)), class_="attempt", **data)
+    return element("details", head, join(_details(task, limit, logs, line)), class_="attempt", **data)
 
 
-def _details(task: Task, limit: int, logs: Sequence[TaskLog]) -> Iterator[Html]:
+def _details(task: Task, limit: int, logs: Sequence[TaskLog], line: str | None) -> Iterator[Html]:
     instants = ("scheduled", task.scheduled_at), ("started", task.started_at), ("ended", task.ended_at)
     words = [
         task.task_type,
+        *([line] if line else []),
         f"task id {task.task_id}",
         *(f"{name} {instant_in_words(at)}" for name, at in instants if at),
         *(f"{name} {value}" for name, value in (("worker", task.worker_id), ("domain", task.domain)) if value),

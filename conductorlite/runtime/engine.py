@@ -254,8 +254,14 @@ class Engine(Verbs, InNotebook):
             if not self.clock.virtual:
                 self._leaving.__enter__()
 
+    def _adopt(self, flow: HasWorkers) -> None:
+        """Take over the functions of a flow or a task that is started, and where its steps are written."""
+        self.workers.adopt(flow)
+        self._turns.lookups.failures.line_of = self.workers.line_of
+
     def _register_flows(self) -> None:
         """Register the flows among the workers, so that they can be started by name; the store is closed again if that fails."""
+        self._turns.lookups.failures.line_of = self.workers.line_of
         try:
             for flow in self.workers.flows.values():
                 self._turns.lookups.registry.ensure([*flow.definitions, flow.definition])
@@ -338,7 +344,7 @@ class Engine(Verbs, InNotebook):
         if not hasattr(workflow, "starting"):
             raise InvalidInput(f"start() takes a flow, a definition or a registered name, not {not_startable(workflow)}")
         given = workflow.starting(*args, **options)
-        self.workers.adopt(workflow)
+        self._adopt(workflow)
         if workflow.definitions:
             self._turns.lookups.registry.ensure(workflow.definitions)
         return Run(self, self._start(awaited, **{**usual, **given}), workflow.read)
@@ -507,7 +513,7 @@ class Engine(Verbs, InNotebook):
         name = workflow.definition.name
         if row is not None and row.name != name:
             raise InvalidInput(f"{workflow_id} is an execution of {row.name!r}, and not of the flow {name!r}")
-        self.workers.adopt(workflow)
+        self._adopt(workflow)
         return Run(self, workflow_id, workflow.read)
 
     @contextmanager

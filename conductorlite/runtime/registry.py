@@ -517,6 +517,9 @@ class Workers:
         self._started: dict[tuple[str, int], Any] = {}
         #: What is wrong with an answer of a person, by the names of a workflow and of a step: see `human`. None: it may be any.
         self.answers: dict[tuple[str, str], AnswerProblem | None] = {}
+        #: What finds where the steps of a flow are written, `pay.py:41`, by the names of a workflow and of a step; what it found.
+        self.written: tuple[Callable[[], Mapping[tuple[str, str], str]], ...] = ()
+        self._lines: tuple[int, dict[tuple[str, str], str]] = (0, {})
         #: The flow that a definition was found to be that of, by the definition's hash.
         self._same: dict[str, Any] = {}
 
@@ -647,6 +650,8 @@ class Workers:
         for other in others:
             if not other.workers.answers.items() <= self.answers.items():
                 self.answers = {**self.answers, **other.workers.answers}
+            if other.workers.written:
+                self.written += tuple(one for one in other.workers.written if one not in self.written)
         new = [worker for other in others for worker in other.workers if self.by_queue.get(worker.queue) != worker]
         if self.version is not None:
             new = [one for worker in new for one in self._of_versions(worker) if self.by_queue.get(one.queue) != one]
@@ -700,6 +705,13 @@ class Workers:
         """Why an output does not fit what a HUMAN asks for, with what was put out before; None when it does."""
         problem = self.answers.get((workflow.name, ref))
         return None if problem is None else problem(before, output)
+
+    def line_of(self, workflow: str, ref: str) -> str | None:
+        """Where a step of a flow is written, `pay.py:41`; None where that is not known."""
+        written = self.written
+        if self._lines[0] != len(written):
+            self._lines = (len(written), {key: line for find in written for key, line in find().items()})
+        return self._lines[1].get((workflow, ref))
 
     @property
     def workers(self) -> Workers:

@@ -13,7 +13,7 @@ from conductorlite.model.later import functions
 
 if TYPE_CHECKING:
     from conductorlite.engine.causes import causes_of
-    from conductorlite.errors import NoWorker, ResultTimeout, WorkflowFailed
+    from conductorlite.errors import Cause, NoWorker, ResultTimeout, WorkflowFailed
 else:
     NoWorker, ResultTimeout, WorkflowFailed = functions("conductorlite.errors", "NoWorker", "ResultTimeout", "WorkflowFailed")
     (causes_of,) = functions("conductorlite.engine.causes", "causes_of")
@@ -23,7 +23,7 @@ __all__ = ["failed", "late", "unserved_error"]
 
 def failed(engine: Verbs, workflow: Workflow) -> WorkflowFailed:
     """The error about an execution that ended otherwise than COMPLETED, with its root causes from below."""
-    return WorkflowFailed(workflow, causes_of(workflow, partial(_child, engine)))
+    return WorkflowFailed(workflow, _causes(engine, workflow))
 
 
 def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTimeout:
@@ -44,14 +44,22 @@ def late(engine: Verbs, workflow_id: str, *, in_time: bool = False) -> ResultTim
     explanation = Explanation()
     with suppress(ConductorliteError):  # it may be removed by now, or not to be read: that it is late is what matters
         explanation = engine.explain(workflow_id)
-    return ResultTimeout(text, causes_of(workflow, partial(_child, engine)), explanation)
+    return ResultTimeout(text, _causes(engine, workflow), explanation)
 
 
 def unserved_error(engine: Verbs, workflow_id: str | None, text: str) -> NoWorker:
     """The error that names the missing workers of an execution, or (None) of all executions."""
     if workflow_id is None:
         return NoWorker(text)
-    return NoWorker(text, causes_of(engine.get(workflow_id), partial(_child, engine)), engine.explain(workflow_id))
+    return NoWorker(
+        text,
+        _causes(engine, engine.get(workflow_id)),
+        engine.explain(workflow_id),
+    )
+
+
+def _causes(engine: Verbs, workflow: Workflow) -> tuple[Cause, ...]:
+    return causes_of(workflow, partial(_child, engine), engine.core.turns.lookups.failures.line_of)
 
 
 def _child(engine: Verbs, workflow_id: str) -> Workflow | None:

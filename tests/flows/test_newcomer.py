@@ -387,7 +387,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "an answer to what has ended": (lambda: begun(hello, name="x").signal({}), ("a COMPLETED workflow waits for no signal",)),
     "a retry of what runs": (lambda: begun(ask, name="x").retry(), ("a RUNNING workflow cannot be retried",)),
-    "a bug": (lambda: _result_of(fails), ("single › fails: ValueError: a bug", rf'{HERE}", line \d+, in fails')),
+    "a bug": (lambda: _result_of(fails), (rf"single › fails \({HERE}:\d+\): ValueError: a bug", rf'{HERE}", line \d+, in fails')),
     # definitions from JSON
     "a field is misspelt": (
         lambda: json({"name": "a", "taskReferenceNam": "a"}),

@@ -93,6 +93,7 @@ class Statements:
         """Compile statements one after the other, until one ends them."""
         for place, statement in enumerate(body):
             rest = body[place + 1 :]
+            self.steps.build.line = getattr(statement, "lineno", self.steps.build.line)
             if isinstance(statement, ast.If):
                 self._if(statement, rest)
                 return
