@@ -93,6 +93,14 @@ def missing(number: int) -> int:
     return number
 
 
+@flow
+def halved(number: int) -> int:
+    """A flow that is called in others."""
+    if number < 0:
+        raise ValueError(f"below {number}")
+    return plus(number) // 2
+
+
 TASKS = {"missing": missing, "plus": plus, "listed": listed, "said": said, "shown": shown, "flaky": flaky, "picky": picky}
 NUMBERS = (0, 1, 2, 3, -1, 7, 100, 2**60)
 TEXTS = ("", "a", "héllo 😀", "a,b,c", "  x ")
@@ -129,7 +137,14 @@ class _Writer:
     def __init__(self, chance: random.Random, size: int) -> None:
         self.chance = chance
         self.left = size
-        self.names: dict[str, list[str]] = {"int": ["a", "b"], "str": ["s"], "list": ["xs"], "dict": ["d"]}
+        self.names: dict[str, list[str]] = {
+            "int": ["a", "b"],
+            "str": ["s"],
+            "list": ["xs"],
+            "dict": ["d"],
+            "float": ["f"],
+            "maybe": ["o"],
+        }
         self.lines: list[str] = []
         self.loops = 0
         #: Loops around that go over `xs`, to which nothing may be appended there.
@@ -170,8 +185,33 @@ class _Writer:
             return f"abs({self.number(deeper, calls)})"
         return f"({self.number(deeper, calls)} {self.pick('+', '-')} {self.number(deeper, calls)})"
 
+    def fraction(self, depth: int = 0) -> str:
+        kind = self.chance.randrange(8 if depth < 3 else 3)
+        if kind < 2:
+            return self.chance.choice(self.names["float"])
+        if kind == 2:
+            return str(self.pick(0.5, -0.25, 2.0, 1e-7, 0.1))
+        deeper = depth + 1
+        if kind == 3:
+            return f"({self.number(deeper, False)} / {self.pick(3, 4, self.number(deeper, False))})"
+        if kind == 4:
+            return f"round({self.fraction(deeper)}, {self.pick(0, 1, 2)})"
+        if kind == 5:
+            return f"float({self.pick('a', 'len(xs)', repr('1.5'))})"
+        if kind == 6:
+            return f"abs({self.fraction(deeper)})"
+        return f"({self.fraction(deeper)} {self.pick('+', '-', '<', '==')} {self.fraction(deeper)})"
+
+    def optional(self) -> str:
+        return self.pick("None", self.chance.choice(self.names["maybe"]), f"(None if {self.test(1)} else {self.number(1)})")
+
     def text(self, depth: int = 0, calls: bool = True) -> str:
-        kind = self.chance.randrange(9 if depth < 3 else 2)
+        kind = self.chance.randrange(11 if depth < 3 else 2)
+        if kind == 9:
+            spec = self.pick(f"{self.number(depth + 1, False)}:>6", f"{self.fraction(depth + 1)}:.2f", "o", "xs!r:<9", "s!r", "d")
+            return f'f"{self.pick("", "a ")}{{{spec}}}"'
+        if kind == 10:
+            return self.pick("', '.join(str(v) for v in xs)", "s.split(',')[0]", "s.replace('a', 'b')", "str(o)", "','.join(d)")
         if kind == 0:
             return repr(self.pick(*TEXTS))
         if kind < 3:
@@ -194,7 +234,13 @@ class _Writer:
         return f"({self.text(deeper, calls)} + {self.text(deeper, calls)})"
 
     def sequence(self, depth: int = 0, calls: bool = True) -> str:
-        kind = self.chance.randrange(10 if depth < 3 else 2)
+        kind = self.chance.randrange(12 if depth < 3 else 2)
+        if kind == 10:
+            return self.pick(
+                "[*xs, *xs]", "list(d.values())", "[len(v) for v in s.split(',')]", "[v for v in range(3) for w in xs if v < w]"
+            )
+        if kind == 11:
+            return f"list(range({self.pick(3, 'len(s)', 'min(a, 4)')}))"
         if kind == 0:
             return f"[{', '.join(self.number(depth + 2, calls) for _ in range(self.chance.randrange(3)))}]"
         if kind < 4:
@@ -224,6 +270,10 @@ class _Writer:
             return f"({self.test(deeper, calls)} {self.pick('and', 'or')} {self.test(deeper, calls)})"
         if kind == 4:
             return f"(not {self.test(deeper, calls)})"
+        if kind == 5 and self.chance.random() < 0.5:
+            return self.pick(
+                "o is None", "o is not None", "s in d", "'a' in s", "o == a", "any(v > 1 for v in xs)", "f < 1", "not d"
+            )
         if kind == 5:
             return f"{self.number(deeper, calls)} in {self.sequence(deeper, calls)}"
         if kind == 6:
@@ -241,8 +291,12 @@ class _Writer:
         return self.chance.choice(self.names["dict"])
 
     def any(self) -> tuple[str, str]:
-        kind = self.pick("int", "int", "str", "list", "dict") if self.chance.random() < 0.5 else self.pick("int", "str", "list")
-        return kind, {"int": self.number, "str": self.text, "list": self.sequence, "dict": self.mapping}[kind]()
+        kind = self.pick("int", "int", "str", "list", "dict", "float", "maybe") if self.chance.random() < 0.5 else "int"
+        makers: dict[str, Any] = {
+            "int": self.number, "str": self.text, "list": self.sequence, "dict": self.mapping, "float": self.fraction,
+            "maybe": self.optional,
+        }  # fmt: skip
+        return kind, makers[kind]()
 
     def change(self, indent: int) -> None:
         """Changes a list or a dict."""
@@ -298,7 +352,9 @@ class _Writer:
         elif self.chance.random() < 0.06:
             self.line(f"raise {self.pick('ValueError', 'KeyError', 'LookupError')}({self.any()[1]})", indent)
         elif self.chance.random() < 0.12:
-            self.line(f"return {self.any()[1]}", indent)
+            kind, value = self.any()
+            # An empty map that is returned alone is nothing.
+            self.line(f"return [{value}]" if kind == "dict" else f"return {value}", indent)
         else:
             self.line("pass", indent)
         self.names = before
@@ -312,9 +368,7 @@ class _Writer:
             name = self.chance.choice(self.names["int"])
             self.line(f"{name} {self.pick('+=', '-=')} {self.number(1)}", indent)
         elif kind == 4:
-            first, second = self.chance.choice(self.names["int"]), self.chance.choice(self.names["int"])
-            if first != second:
-                self.line(f"{first}, {second} = {self.number(1)}, {self.number(1)}", indent)
+            self.several(indent)
         elif kind == 5 and not self.over_xs and self.chance.random() < 0.4:
             self.line(f"xs.append({self.number(1)})", indent)
         elif kind == 5 and not self.over_xs and self.chance.random() < 0.8:
@@ -335,6 +389,17 @@ class _Writer:
             self.attempt(indent, loop)
         else:
             self.assign(indent)
+
+    def several(self, indent: int) -> None:
+        """Assigns several names, or what a flow gives."""
+        first, second = self.chance.choice(self.names["int"]), self.chance.choice(self.names["int"])
+        form = self.chance.randrange(3)
+        if form == 0:
+            self.line(f"{first} = {second} = {self.number(1)}", indent)
+        elif form == 1:
+            self.line(f"{self.pick('a', 'b')} = halved({self.number(1)})", indent)
+        elif first != second:
+            self.line(f"{first}, {second} = {self.number(1)}, {self.number(1)}", indent)
 
     def assign(self, indent: int) -> None:
         kind, value = self.any()
@@ -407,8 +472,12 @@ class _Writer:
     def over(self, indent: int) -> None:
         name = f"i{next(self.fresh)}"
         self.loops += 1
-        form = self.chance.randrange(5)
-        if form == 0:
+        form = self.chance.randrange(7)
+        if form == 5:
+            self.line(f"for {name} in {self.pick('[len(k) for k in d]', 'd.values()', 'reversed(xs)', 'sorted(xs)[1:]')}:", indent)
+        elif form == 6:
+            self.line(f"for k{name}, {name} in d.items():", indent)
+        elif form == 0:
             self.line(f"for {name} in range({self.pick('3', 'len(xs)')}):", indent)
         elif form == 1:
             self.line(f"for n{name}, {name} in enumerate({self.sequence(1)}):", indent)
@@ -420,7 +489,7 @@ class _Writer:
             self.line(f"for {name} in {self.sequence(1)}:", indent)
         before = list(self.names["int"])
         self.names["int"].append(name)
-        going = "xs" in self.lines[-1]
+        going = "xs" in self.lines[-1] or " d" in self.lines[-1] or "(d" in self.lines[-1]
         self.over_xs += going
         self.block(indent + 1, True)
         self.over_xs -= going
@@ -442,23 +511,37 @@ def program(seed: int, size: int = 9) -> Program:
         writer.statement(1, False)
     kept = [name for names in writer.names.values() for name in names]
     writer.line(f"return [{', '.join(kept)}]", 1)
-    text = "\n".join(["def program(a: int, b: int, s: str, xs: list[int], d: dict[str, int]) -> Anything:", *writer.lines, ""])
+    text = "\n".join(
+        [
+            "def program(a: int, b: int, s: str, xs: list[int], d: dict[str, int], f: float, o: int | None) -> Anything:",
+            *writer.lines,
+            "",
+        ]
+    )
     arguments = {
         "a": chance.choice(NUMBERS),
         "b": chance.choice(NUMBERS),
         "s": chance.choice(TEXTS),
         "xs": [chance.choice(NUMBERS) for _ in range(chance.randrange(4))],
+        "f": chance.choice((0.0, 0.5, -1.25, 1e16, 3.0)),
+        "o": chance.choice((None, 0, 5)),
         "d": {chance.choice(TEXTS): chance.choice(NUMBERS) for _ in range(chance.randrange(3))},
     }
     return Program(text, arguments)
 
 
-def function_of(made: Program) -> Any:
-    """The function, with a source that can be read."""
+def function_of(made: Program, *, as_flow: bool = True) -> Any:
+    """The function, with a source that can be read; `as_flow`: that calls flows as such."""
     file = f"<program {next(_numbers)}>"
     source = f"from __future__ import annotations\n{made.source}"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    names: dict[str, Any] = {**TASKS, "Missing": Missing, "Anything": Anything, "Any": Any}
+    names: dict[str, Any] = {
+        **TASKS,
+        "halved": halved if as_flow else halved.function,
+        "Missing": Missing,
+        "Anything": Anything,
+        "Any": Any,
+    }
     exec(compile(source, file, "exec", dont_inherit=True), names)
     return names["program"]
 
@@ -469,7 +552,7 @@ def as_python(made: Program) -> Outcome:
     _failed = None
     _calls.clear()
     try:
-        value = function_of(made)(**_copied(made.arguments))
+        value = function_of(made, as_flow=False)(**_copied(made.arguments))
     except Exception as error:
         return Outcome(None, f"{type(error).__name__}: {error}", list(_calls))
     return Outcome(_typed(value), None, list(_calls))

@@ -60,6 +60,18 @@ RESULT: Final = "return"
 
 #: Parts of an expression that have no value of their own.
 _PARTS: Final = (ast.keyword, ast.Starred, ast.FormattedValue, ast.Slice)
+#: What is known, and part of an expression only: it is gone through there.
+_NOT_JSON: Final[tuple[type, ...]] = (
+    range,
+    set,
+    frozenset,
+    enumerate,
+    zip,
+    reversed,
+    type({}.keys()),
+    type({}.values()),
+    type({}.items()),
+)
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 _REFUSED: Final[dict[type[ast.AST], str]] = {
@@ -573,7 +585,7 @@ class _Closing(ast.NodeTransformer):
             used = {one.id for one in nodes_of(node) if isinstance(one, ast.Name)} if self._inner else frozenset()
             if not used & self._inner and ours._is_known(node, frozenset()):
                 found = ours._computed_now(node)
-                if found is not None:
+                if found is not None and not isinstance(found.value, _NOT_JSON):
                     return self._known(found, node)
         return super().visit(node)
 

@@ -17,6 +17,7 @@ from conductorlite.flows.reading.names import bound_names
 from conductorlite.flows.reading.sharing import SCALARS, part_of
 from conductorlite.flows.reading.steps import Steps
 from conductorlite.flows.reading.values import Later, Maybe, Now, Value, kind_of, later, nodes_of, path_of, same, shares_of, tree_of
+from conductorlite.flows.schemas import returned
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 
@@ -327,14 +328,67 @@ class _Loop:
         self._of.scope[EXIT] = Now("next")
 
     def _kind(self, name: str, value: Value) -> Any:
-        """A number stays one whatever is added to it, and a list stays one whatever is appended."""
-        kind = type(value.value) if isinstance(value, Now) else value.kind
-        kind = list if getattr(kind, "__origin__", None) is list else kind
-        adding = {one.target for one in self._nodes if isinstance(one, ast.AugAssign)}
-        sites = [one for one in self._nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)]
-        if kind not in (int, float, bool, list) or not all(one in adding for one in sites):
+        """The kind of a name in all rounds, where each value that it gets is of it; float stands for any number."""
+        first = type(value.value) if isinstance(value, Now) else value.kind
+        if _is_list(first):
+            adding = {one.target for one in self._nodes if isinstance(one, ast.AugAssign)}
+            return list if all(one in adding for one in self._sites(name)) else Any
+        return self._scalar_kind(name, first)
+
+    def _sites(self, name: str) -> list[ast.Name]:
+        """Where a loop assigns a name."""
+        return [one for one in self._nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)]
+
+    def _scalar_kind(self, name: str, first: Any) -> Any:
+        family = next((kinds for kinds in (_NUMBERS, (str,)) if first in kinds), None)
+        if family is None:
             return Any
-        return list if kind is list else float
+        given: dict[int, ast.expr] = {}
+        for one in self._nodes:
+            match one:
+                case ast.Assign(targets=targets, value=made):
+                    given |= {id(target): made for target in targets if isinstance(target, ast.Name)}
+                case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as made):
+                    given[id(target)] = made
+                case ast.AugAssign(target=ast.Name() as target, op=op, value=more):
+                    # A number times a text is a text.
+                    number = family is _NUMBERS and type(op) is not ast.Mult
+                    given[id(target)] = ast.Constant(0) if number else more
+        sites = self._sites(name)
+        if not all(id(one) in given and self._is_of(given[id(one)], name, family) for one in sites):
+            return Any
+        return float if family is _NUMBERS else str
+
+    def _is_of(self, made: ast.expr, name: str, family: tuple[type, ...]) -> bool:
+        """Whether the value of an expression is certainly a number, or a text, if the name has one."""
+
+        def of(one: ast.expr) -> bool:
+            match one:
+                case ast.Constant(value=value):
+                    return type(value) in family
+                case ast.Name(id=other):
+                    if other == name:
+                        return True
+                    found = None if other in self._assigned else self._before.get(other)
+                    return isinstance(found, Now | Later) and _kind_of_value(found) in family
+                case ast.BinOp(left=left, op=ast.Add(), right=right) | ast.IfExp(body=left, orelse=right):
+                    return of(left) and of(right)
+                case ast.BinOp(op=ast.Sub() | ast.Div() | ast.FloorDiv() | ast.Pow()) | ast.UnaryOp(op=ast.USub()):
+                    return family is _NUMBERS
+                case ast.JoinedStr():
+                    return family == (str,)
+                case ast.Call(func=ast.Name(id="len" | "int" | "float" | "abs" | "round")):
+                    return family is _NUMBERS
+                case ast.Call(func=ast.Name(id="str" | "repr")):
+                    return family == (str,)
+                case ast.Await(value=inner):
+                    return of(inner)
+                case ast.Call() if self._of.is_step(one):
+                    function = getattr(self._of.callee(one.func), "function", None)
+                    return function is not None and returned(function) in family
+            return False
+
+        return of(made)
 
     def leave(self) -> None:
         """At the end of a round: the step that hands the variables on."""
@@ -464,6 +518,17 @@ def ways_of(tree: ast.expr) -> frozenset[str]:
     if isinstance(tree, ast.IfExp):
         return ways_of(tree.body) | ways_of(tree.orelse)
     return frozenset((str(tree.value),)) if isinstance(tree, ast.Constant) else frozenset(("return",))
+
+
+_NUMBERS: Final = (int, float, bool)
+
+
+def _is_list(kind: Any) -> bool:
+    return kind is list or getattr(kind, "__origin__", None) is list
+
+
+def _kind_of_value(value: Value) -> Any:
+    return type(value.value) if isinstance(value, Now) else value.kind
 
 
 def _item_kind(kind: Any) -> Any:

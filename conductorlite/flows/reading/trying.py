@@ -101,6 +101,8 @@ class Tries:
         step = self._handled[-1] if self._handled else None
         if node.exc is not None:
             found = self._of.scope.get(node.exc.id) if isinstance(node.exc, ast.Name) else None
+            if isinstance(found, Maybe):
+                self._of.load(cast(ast.Name, node.exc))  # says why it cannot be read
             step = found.tree.reference._step if isinstance(found, Later) and found.kind is CaughtError else None  # type: ignore[attr-defined]
         if step is None:
             return False
