@@ -108,16 +108,15 @@ _HEAD = """# Command line
 
 <!-- Written by conductorlite/cli/commands.py: change the commands, then run `python -m conductorlite.cli.commands`. -->
 
-Needs the extra `cli`: `pip install 'conductorlite[cli]'`. How to work with it: [Use the command
-line](../how-to/use-the-command-line.md).
+This page lists every command, option, exit code and JSON document. Install the extra `cli`: `pip install
+'conductorlite[cli]'`. For tasks, see [Use the command line](../how-to/use-the-command-line.md).
 
-Answers go to standard output, remarks and errors to standard error; an error is one line (the problems of a definition a
-line each). On a terminal tables are coloured; elsewhere they are aligned text. Instants are UTC. The database is
-`conductorlite.db` in the current folder unless `--db` names another, its payload storage
-beside it unless `--payloads` does. `--db`, `--payloads`, `--json` and `--debug` may stand before or after the name of a command;
-what stands after it wins. The environment variables `CONDUCTORLITE_DB` and `CONDUCTORLITE_PAYLOADS` stand in for the options that
-are not given, `CONDUCTORLITE_TOKEN` for the token of `serve`; conductorlite reads no others, but those that `run --secrets-prefix`
-asks for. The library that paints terminals honours `NO_COLOR`, `TERM` and their like.
+- Results go to standard output, notes and errors to standard error. An error is one line (each problem of a definition on its own).
+- Tables are colored on a terminal, which honors `NO_COLOR` and `TERM`. Instants are UTC.
+- The database is `conductorlite.db` in the current folder unless you give `--db`; its payload storage is beside it unless you give
+  `--payloads`. `--db`, `--payloads`, `--json` and `--debug` may come before or after the command; after it, they win.
+- The environment variables `CONDUCTORLITE_DB`, `CONDUCTORLITE_PAYLOADS` and `CONDUCTORLITE_TOKEN` (for `serve` and `worker`) set
+  missing options. No others are read, except those of `run --secrets-prefix`.
 
 ## Exit codes
 
@@ -131,8 +130,8 @@ _JSON = """
 | command | document |
 |---|---|
 | `run` | Conductor's Workflow without `tasks` and `workflowDefinition` |
-| `show` | Conductor's Workflow with both; instants epoch ms (0: not yet), spans seconds, nulls left out |
-| `list` | `totalHits` (counted up to 1,000 past `--limit`), `results`: Conductor's WorkflowSummary less input and output |
+| `show` | Conductor's Workflow with both; instants in epoch ms (0: not yet), spans in seconds, without nulls |
+| `list` | `totalHits` (counted up to 1,000 past `--limit`), `results`: Conductor's WorkflowSummary without input and output |
 | `start`, `retry`, `restart`, `rerun`, `fork`, `pause`, `resume`, `terminate` | `workflowId`, `status` |
 | `fork --dry-run` | `workflowId`, `at`, `kept`, `again`, `dropped`, `shared`: ids of executions by reference |
 | `remove` | `workflowId`, `removed` |
@@ -140,12 +139,12 @@ _JSON = """
 | these with several ids | `bulkSuccessfulResults`: a list of such documents, and `bulkErrorResults`: messages by id |
 | `skip` | `workflowId`, `referenceTaskName`, `status` |
 | `send` | `workflowId`, `topic`, `key`, `number`, `receiver` |
-| `signal` | `workflowId`, `referenceTaskName`, `taskId`, `status`; of one that was kept `kept` in place of the last two |
+| `signal` | `workflowId`, `referenceTaskName`, `taskId`, `status`; for a kept signal `kept` instead of the last two |
 | `set-variables` | `workflowId`, `variables` |
 | `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, \
  `data` (or `externalPayloadStoragePath`), `cause` |
 | `logs` | a list of `time`, `referenceTaskName`, `retryCount`, `taskId`, `log` |
-| `watch` | such documents as `history` has, one a line |
+| `watch` | the documents of `history`, one a line |
 | `export` | the document of [Engine.admin.export](../how-to/export-and-replay.md); with `-o`: `workflowId`, `file`, `executions` |
 | `explain` | `workflowId`, `status`, `text` |
 | `agenda` | a list of `time`, `kind`, `workflowId`, `referenceTaskName` |
