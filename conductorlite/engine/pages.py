@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -17,8 +17,10 @@ from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import ExecutionNotFound, InvalidInput
 from conductorlite.model.executions import AgendaEntry, TaskLog, Workflow, frozen_workflow
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.pages.graph import attempt_in
 from conductorlite.pages.markup import Document
 from conductorlite.pages.views import ExecutionView, StoreView, execution_page, store_page
+from conductorlite.plan.tree import positions
 from conductorlite.store.ports import ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
@@ -27,6 +29,9 @@ __all__ = ["Pages"]
 #: Attempts, the newest, whose lines of the log are shown, and how many of each.
 _LOGGED: Final = 500
 _LINES: Final = 200
+
+#: Executions whose steps are drawn within another one.
+_DRAWN: Final = 50
 
 #: Executions under way, the newest, of which the steps are listed that wait for a person.
 _ASKED: Final = 500
@@ -58,6 +63,7 @@ class Pages(Part):
             now=now,
             logs=logs,
             lines=self._lines(workflow),
+            within=list(islice(self._within(workflow), _DRAWN)),
             address=address,
         )
         return execution_page(shown)
@@ -92,6 +98,18 @@ class Pages(Part):
             people=people,
         )
         return store_page(shown)
+
+    def _within(self, workflow: Workflow) -> Iterator[Workflow]:
+        """The executions in which the steps of a `try` run, those of inner ones too."""
+        places = positions(workflow.definition)
+        for task in workflow.tasks:
+            place = places.get(task.base_ref) if task.sub_workflow_id is not None and not task.retried else None
+            if place is None or attempt_in(place.task) is None:
+                continue
+            inner = self._child(str(task.sub_workflow_id))
+            if inner is not None:
+                yield inner
+                yield from self._within(inner)
 
     def _lines(self, workflow: Workflow) -> Mapping[str, str]:
         """Where the steps are written that have begun, by reference."""

@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-from conductorlite.model.definitions import WorkflowDef, WorkflowTask
+from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.texts import span_in_words
 from conductorlite.pages.markup import Html, element, join, look, packaged
@@ -38,6 +38,22 @@ _PAD: Final = 12
 #: What fits on a phone, pixels.
 _PHONE: Final = 340
 _CHARACTERS: Final = 30
+
+
+def attempt_in(task: WorkflowTask) -> WorkflowDef | None:
+    """The steps of a `try` or an `attempt` of a flow, which are a workflow of their own there; None for any other task."""
+    param = task.sub_workflow_param
+    inner = None if task.type != TaskType.SUB_WORKFLOW or not task.optional or param is None else param.workflow_definition
+    found = isinstance(inner, WorkflowDef) and inner.name.endswith(f"_{task.task_reference_name}")
+    return inner if found and isinstance(inner, WorkflowDef) else None
+
+
+def lists_of(task: WorkflowTask) -> Iterator[tuple[Branch, str, Sequence[WorkflowTask]]]:
+    """The lists of tasks that stand in one: as `branches`, and the steps of an attempt."""
+    yield from branches(task)
+    inner = attempt_in(task)
+    if inner is not None:
+        yield Branch(ref=task.task_reference_name, kind="attempt"), "", inner.tasks
 
 
 def attempts_of(workflow: Workflow | None) -> dict[str, list[Task]]:
@@ -142,7 +158,7 @@ class Graph:
         known = self._formed.get(id(task))
         if known is not None:
             return known[1]
-        inside = tuple((one.kind, one.key, *map(self._form, tasks)) for one, _, tasks in branches(task))
+        inside = tuple((one.kind, one.key, *map(self._form, tasks)) for one, _, tasks in lists_of(task))
         undo = None if task.compensation is None else self._form(task.compensation)
         parts = (task.type, task.name if not inside else "", kind_and_subject(task)[1], inside, undo)
         form = self._forms.setdefault(parts, len(self._forms))
@@ -166,7 +182,7 @@ class Graph:
         title = first.task_reference_name if many == 1 else f"{many:,} × {first.name or first.type}"
         kind = " ".join(filter(None, kind_and_subject(first)))
         place = self._place_of(tuple(task.task_reference_name for task in tasks), title, kind)
-        columns = [(_label(some[0][0]), [inner for _, _, inner in some]) for some in zip(*map(branches, tasks), strict=True)]
+        columns = [(_label(some[0][0]), [inner for _, _, inner in some]) for some in zip(*map(lists_of, tasks), strict=True)]
         rest: list[_Column] = []
         if len(columns) > _WIDE:
             columns, rest = self._gathered(columns)
@@ -288,7 +304,7 @@ class Graph:
         if not rows:
             return element("g", box, **data)
         typical = next((task for task in rows if many and str(task.status) == status), rows[-1])
-        link = self.links[typical.task_id]
+        link = self.links.get(typical.task_id)
         return element("a", box, href=f"#{link}" if link else None, **data)
 
     def state(self, place: Place, rows: Sequence[Task]) -> tuple[str, str]:
@@ -323,7 +339,7 @@ def _refs(lists: Iterable[Sequence[WorkflowTask]]) -> Iterator[str]:
     """The references of whatever is in some lists, with what undoes it."""
     for task in chain.from_iterable(lists):
         yield task.task_reference_name
-        yield from _refs(inner for _, _, inner in branches(task))
+        yield from _refs(inner for _, _, inner in lists_of(task))
         if task.compensation is not None:
             yield task.compensation.task_reference_name
 

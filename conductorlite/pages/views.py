@@ -74,6 +74,8 @@ class ExecutionView:
     address: str | None = None
     #: Where steps are written, by reference: an engine that has the flow knows it.
     lines: Mapping[str, str] = attrs.field(factory=dict)
+    #: The executions in which the steps of a `try` or an `attempt` run, which are drawn in place.
+    within: Sequence[Workflow] = ()
 
 
 def execution_page(view: ExecutionView) -> Document:
@@ -81,6 +83,8 @@ def execution_page(view: ExecutionView) -> Document:
     row = view.workflow
     definition = unfolded(row) or WorkflowDef(name=row.name, tasks=())
     rows = attempts_of(row)
+    for inner in view.within:
+        rows = {**attempts_of(inner), **rows}
     links = {task.task_id: f"a{number}" for number, task in enumerate(row.tasks, 1)}
     graph = Graph(definition=definition, rows=rows, links=links, now=view.now)
     title = f"{row.name} v{row.version}: {row.status}"
