@@ -336,7 +336,14 @@ class Turns:
             whole = inside or self.backend is self._memory
             try:
                 found = self._committed_inside(workflow_id, events, memo, anyway=inside) if whole else None
-                workflow, decision = self._committed_apart(workflow_id, events, memo) if found is None else found
+                if found is not None:
+                    workflow, decision = found
+                    break
+                workflow, decision = self.read_and_decide(workflow_id, events, memo)
+                if memo.started is not None:
+                    refuse_rejected(decision, memo.started)
+                if decision is not None and not decision.empty:
+                    decision = self._committed_apart(decision, memo)
                 break
             except Deadly as deadly:
                 self.parking.park_deadly(workflow_id, deadly)
@@ -358,26 +365,25 @@ class Turns:
             self.announce(decision)
         return TurnResult(decision=decision, replies=decision.replies)
 
-    def _committed_apart(self, workflow_id: str, events: Sequence[Event], memo: TurnMemo) -> tuple[Workflow, Decision | None]:
-        """The row that was read and the decision on it, which is committed in a block of its own; raises what `decide` does."""
-        workflow, decision = self.read_and_decide(workflow_id, events, memo)
-        if memo.started is not None:
-            refuse_rejected(decision, memo.started)
-        if decision is not None and not decision.empty:
-            if decision.texts:
-                decision = self.committer.store_payloads(decision, memo)
-            with self.backend.writing() as tx:
-                number = self.quiet.enter(tx, self.clock.now())
-                tx.decisions.apply(self.committer.before_apply(tx, decision, memo))
-                self.committer.write_extras(tx, decision, memo)
-            self.quiet.committed(number)
-            self.committer.keep(decision, memo, number)
-        return workflow, decision
+    def _committed_apart(self, decision: Decision, memo: TurnMemo) -> Decision:
+        """A decision that was made before, committed in a block of its own, with its documents where they are stored."""
+        if decision.texts:
+            decision = self.committer.store_payloads(decision, memo)
+        with self.backend.writing() as tx:
+            number = self.quiet.enter(tx, self.clock.now())
+            tx.decisions.apply(self.committer.before_apply(tx, decision, memo))
+            self.committer.write_extras(tx, decision, memo)
+        self.quiet.committed(number)
+        self.committer.keep(decision, memo, number)
+        return decision
 
     def _committed_inside(
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, anyway: bool
     ) -> tuple[Workflow, Decision | None] | None:
-        """The same in one block; None, unless `anyway`, for what takes long: foreign code, large documents put elsewhere."""
+        """The row that was read and the decision on it, made and committed in one block.
+
+        None, unless `anyway`, for what takes long: foreign code, large documents put elsewhere.
+        """
         with self.backend.writing() as tx:
             number = self.quiet.enter(tx, self.clock.now())
             workflow, turn = self.decider.prepared(tx, workflow_id, events, memo)
