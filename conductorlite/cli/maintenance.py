@@ -407,14 +407,14 @@ def lint(setting: Setting, sources: tuple[str, ...], workers: tuple[str, ...], s
     A DEFINITION is a JSON file, or MODULE:ATTR of a flow, whose tasks are known. Definitions that run each other by name are looked
     at together.
     """
-    found: list[tuple[str, Problem]] = []
+    found: list[_Finding] = []
     known: dict[str, WorkflowDef] = {}
     crew = read_workers(workers) if workers else Workers()
     for source in sources:
         try:
             known[source] = _definition(source, crew)
         except InvalidDefinition as error:
-            found += [(source, problem) for problem in error.problems]
+            found += [(source, problem, None) for problem in error.problems]
     from conductorlite.flows.schemas import contracts_of
     from conductorlite.plan.lint import lint as problems_of
 
@@ -422,11 +422,11 @@ def lint(setting: Setting, sources: tuple[str, ...], workers: tuple[str, ...], s
     others = {definition.name: definition for definition in known.values()}
     for source, definition in known.items():
         problems = problems_of(definition, contracts=contracts, others=others, conductor=server is not None)
-        found += [(source, problem) for problem in problems]
+        found += [(source, problem, _line_of(definition, problem, crew)) for problem in problems]
     if form == "sarif":
         setting.screen.document(_sarif(found))
     elif form == "json" or setting.json:
-        setting.screen.document([{"source": source, **_lint_document(one)} for source, one in found])
+        setting.screen.document([{"source": source, **_lint_document(one, line)} for source, one, line in found])
     elif found:
         setting.screen.table(("SOURCE", "SEVERITY", "PATH", "PROBLEM"), list(_rows(found)))
     else:
@@ -448,22 +448,36 @@ def _definition(source: str, crew: Workers) -> WorkflowDef:
     return definition
 
 
-def _lint_document(problem: Problem) -> dict[str, str]:
-    return {"path": problem.path, "message": problem.message, "severity": str(problem.severity)}
+#: A source, what was found in its definition, and the line of the flow, `pay.py:41`, if there is one.
+_Finding = tuple[str, Problem, str | None]
 
 
-def _rows(found: Sequence[tuple[str, Problem]]) -> Iterator[Sequence[object]]:
-    for source, one in found:
-        yield source, one.severity, one.path, one.message
+def _line_of(definition: WorkflowDef, problem: Problem, crew: Workers) -> str | None:
+    """In which line of a flow the innermost task is written that has a problem; None where that is not known."""
+    from conductorlite.plan.tree import positions
+
+    around = [place for place in positions(definition).values() if f"{problem.path}.".startswith(f"{place.path}.")]
+    inner = max(around, key=lambda place: len(place.path), default=None)
+    return None if inner is None else crew.line_of(definition.name, inner.ref)
 
 
-def _sarif(found: Sequence[tuple[str, Problem]]) -> dict[str, Any]:
+def _lint_document(problem: Problem, line: str | None) -> dict[str, str]:
+    document = {"path": problem.path, "message": problem.message, "severity": str(problem.severity)}
+    return document if line is None else {**document, "line": line}
+
+
+def _rows(found: Sequence[_Finding]) -> Iterator[Sequence[object]]:
+    for source, one, line in found:
+        yield source, one.severity, one.path if line is None else f"{one.path} ({line})", one.message
+
+
+def _sarif(found: Sequence[_Finding]) -> dict[str, Any]:
     """What code hosts show beside a change: SARIF 2.1.0."""
     results = [
         {
             "ruleId": "definition",
             "level": "error" if one.severity is Severity.ERROR else "warning",
-            "message": {"text": f"{one.path}: {one.message}"},
+            "message": {"text": f"{one.path}{f' ({line})' if line else ''}: {one.message}"},
             "locations": [
                 {
                     "physicalLocation": {"artifactLocation": {"uri": Path(source).as_posix()}, "region": {"startLine": 1}},
@@ -471,7 +485,7 @@ def _sarif(found: Sequence[tuple[str, Problem]]) -> dict[str, Any]:
                 }
             ],
         }
-        for source, one in found
+        for source, one, line in found
     ]
     rule = {"id": "definition", "shortDescription": {"text": "A workflow definition that is wrong, or cannot be meant."}}
     driver = {"name": "conductorlite", "rules": [rule]}

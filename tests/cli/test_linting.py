@@ -78,6 +78,9 @@ def test_lint_finds(flows: Shell) -> None:
     said = flows("lint", "my_flows:bad", "--for", "conductor", "--json")
     assert said.code == 1
     assert [one["path"] for one in said.json] == ["$.tasks[0].compensate"]
+    line = 1 + FLOWS.splitlines().index("    shout(greet.options(undo=shout)(name))")
+    assert said.json[0]["line"] == f"my_flows.py:{line}"
+    assert f"$.tasks[0].compensate (my_flows.py:{line})" in flows("lint", "my_flows:bad", "--for", "conductor").out
     broken = written(flows, "c.json", outputParameters={"x": "${wrk.output.y}"})
     assert "did you mean 'work'?" in flows("lint", broken).out
     log = json.loads(flows("lint", broken, "--format", "sarif").out)
