@@ -98,7 +98,7 @@ class Listener(Protocol):
 class Commits(Waiters):
     """The commits of one engine: woken after each of them are all who wait for something to change."""
 
-    __slots__ = ("_numbers", "number")
+    __slots__ = ("__weakref__", "_numbers", "number")  # a store that watches others does not keep it
 
     def __init__(self) -> None:
         super().__init__()
