@@ -212,10 +212,10 @@ class RowOwners:
         return self._session.execute(sql.OWN_SCHEDULES, (new, old)).rowcount
 
     def note_driven(self, owner: str, begin: int, end: int) -> None:
-        self._session.execute(sql.NOTE_DRIVEN, (owner, begin, end))
+        self._session.write(sql.NOTE_DRIVEN, (owner, begin, end))
 
     def forget_driven(self, owner: str, kept: int) -> None:
-        self._session.execute(sql.FORGET_DRIVEN, (owner, owner, kept))
+        self._session.write(sql.FORGET_DRIVEN, (owner, owner, kept))
 
 
 class RowTaskHolders:
