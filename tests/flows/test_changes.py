@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from conductorlite import Engine, VirtualClock, flow, task
+
 from programs import Program, as_flow, as_python, compiled  # isort: skip
 
 GIVEN: dict[str, Any] = {"a": 2, "b": 3, "s": "q", "xs": [3, 1, 2], "d": {"k": 1}}
@@ -42,6 +44,52 @@ BODIES = {
 def test_a_change(body: str) -> None:
     """The same value, or exception, as in Python."""
     lines = "".join(f"    {line}\n" for line in body.splitlines())
+    made = Program(f"def program(a: int, b: int, s: str, xs: list[int], d: dict[str, int]) -> Anything:\n{lines}", GIVEN)
+    flow = compiled(made)
+    assert as_flow(made, flow) == as_python(made)
+
+
+@task
+def paragraph(number: int) -> str:
+    """A long text."""
+    return f"{number}" * 4_000
+
+
+@flow
+def book(size: int) -> list[int]:
+    """Appends to a list, which is more than the variables of an execution may be."""
+    texts: list[str] = []
+    for number in range(10, size):
+        if number % 7:
+            texts.append(paragraph(number))
+    return [len(texts), len(texts[-1])]
+
+
+def test_a_list_to_which_a_loop_only_appends() -> None:
+    """It is what the rounds put out: no round copies it, and it may be long."""
+    with Engine(workers=[book], clock=VirtualClock(0)) as engine:
+        run = engine.start(book, size=70)
+        engine.run_until_idle()
+        assert run.result() == [52, 8_000]
+        assert run.workflow.variables.value == {}
+
+
+BODIES_OF_LOOPS = {
+    "in a branch": "for x in xs:\n    if x == 3:\n        continue\n    e.append(plus(x))\n    if x > 1:\n        break",
+    "in a while": "while a < 6:\n    a += 1\n    if a % 2:\n        e.append(a)\n    else:\n        e.extend([a, b])",
+    "with something before": "e.append(7)\nfor x in xs:\n    e.append(x)\ne.append(len(e))\nfor x in listed(2):\n    e.append(x)",
+    "in a loop in a loop": "for x in listed(3):\n    for y in listed(x + 1):\n        e.append(plus(y))",
+    "in a try": "try:\n    for x in xs:\n        e.append(picky(x + 1))\nexcept ValueError:\n    e.append(99)",
+    "and read in it": "for x in xs:\n    e.append(plus(x))\n    a = len(e)\ne.append(a)",
+    "and read in its else": "for x in xs:\n    e.append(plus(x))\nelse:\n    e.append(len(e))",
+    "and returned in it": "for x in listed(3):\n    e.append(plus(x))\n    if x == 1:\n        return e",
+}
+
+
+@pytest.mark.parametrize("body", BODIES_OF_LOOPS.values(), ids=BODIES_OF_LOOPS)
+def test_appended_in_a_loop(body: str) -> None:
+    """The same list as in Python."""
+    lines = "".join(f"    {line}\n" for line in ["e: list[int] = []", *body.splitlines(), "return e"])
     made = Program(f"def program(a: int, b: int, s: str, xs: list[int], d: dict[str, int]) -> Anything:\n{lines}", GIVEN)
     flow = compiled(made)
     assert as_flow(made, flow) == as_python(made)

@@ -173,6 +173,10 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
         "kept = {'a': items}\nkept['a'][0] = notify(order)  #!",
         ("'kept' may be a list or dict that 'items' has too", "copy it"),
     ),
+    "what is returned": (
+        "try:\n    notify(order)\n    return items\nfinally:\n    items.append(order)  #!",
+        ("'items' may be what is returned", "return a copy"),
+    ),
     "a list that the rounds share": (
         "rows = []\nrow: list[str] = []\nfor item in items:\n    row.append(item)  #!\n    rows.append(row)\nnotify(str(rows))",
         ("'row' may be a list or dict that 'rows' has too", "copy it"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, cast
 
 from conductorlite.flows.build import Reference
-from conductorlite.flows.reading.expressions import Expressions
+from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
 from conductorlite.flows.reading.names import MUTATING
 from conductorlite.flows.reading.sharing import conflicting, copied, part_of, reference_shares, wrapped
 from conductorlite.flows.reading.values import Later, Maybe, Now, Value, kind_of, path_of, shares_in, shares_of
@@ -33,6 +33,8 @@ class Changes:
         self._around = around
         #: What was changed so far: the name, what its value may have been, and where.
         self.done: list[tuple[str, frozenset[str], ast.AST]] = []
+        #: What is returned, and may still change in the `finally` that is compiled.
+        self.returned: list[frozenset[str]] = []
 
     # ------------------------------------------------------------------ statements
 
@@ -184,8 +186,13 @@ class Changes:
         for loop in self._around():
             if isinstance(loop, ast.For) and name in _gone_over(loop.iter):
                 raise self._steps.refuse(at, f"{name!r} would change while the loop goes over it; loop over a copy: `list({name})`")
+        if any(conflicting(changed, returned) for returned in self.returned):
+            raise self._steps.refuse(
+                at, f"{name!r} may be what is returned, which would change with it; return a copy: `list({name})`"
+            )
         for other, held in self._of.scope.items():
-            if other != name and not isinstance(held, Maybe) and conflicting(changed, shares_of(held)):
+            # What has been returned is not reached any more where something else is.
+            if other not in (name, EXIT, RESULT) and not isinstance(held, Maybe) and conflicting(changed, shares_of(held)):
                 raise self._steps.refuse(
                     at,
                     f"{name!r} may be a list or dict that {other!r} has too, which would change with it; copy it: `list({name})`",

@@ -14,9 +14,22 @@ from conductorlite.flows.build import Block, Reference, Step
 from conductorlite.flows.reading.changing import Changes
 from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
 from conductorlite.flows.reading.names import bound_names
-from conductorlite.flows.reading.sharing import SCALARS, part_of
+from conductorlite.flows.reading.sharing import SCALARS, copied, part_of
 from conductorlite.flows.reading.steps import Steps
-from conductorlite.flows.reading.values import Later, Maybe, Now, Value, kind_of, later, nodes_of, path_of, same, shares_of, tree_of
+from conductorlite.flows.reading.values import (
+    Later,
+    Maybe,
+    Now,
+    Slot,
+    Value,
+    kind_of,
+    later,
+    nodes_of,
+    path_of,
+    same,
+    shares_of,
+    tree_of,
+)
 from conductorlite.flows.schemas import returned
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
@@ -184,7 +197,7 @@ class Loops:
             self._build.replace(step, loop_over=block.tasks, **fields)
         else:  # nothing is done, and nothing is kept
             self._build.remove(step)
-        loop.close(block)
+        loop.close(step)
 
     def _bind_item(self, node: ast.For, item: Later) -> None:
         """Give the names of a loop its item; pairs of `enumerate`, `zip` and `items` are known to have their parts."""
@@ -244,7 +257,7 @@ class Loops:
         if going is None:
             raise self._steps.refuse(node, "the loop never ends: write a condition, `break` or `return`")
         self._build.replace(step, loop_over=block.tasks, **self._steps.condition(going, node))
-        loop.close(block)
+        loop.close(step)
 
     def _asked(self, node: ast.While) -> ast.expr:
         """The statements of a round in a case of what the loop asks; gives whether they were reached."""
@@ -294,6 +307,8 @@ class _Loop:
         self._read_outside: set[int] = set()
         #: What the names have at the beginning of a round.
         self._first: dict[str, Later] = {}
+        #: Lists to which the rounds only append, and the step of a round that gives what it has appended.
+        self._collected: dict[str, Reference | None] = {}
 
     def open(self) -> None:
         """Before the loop: the step that sets its variables, filled in when the loop has been read."""
@@ -323,9 +338,63 @@ class _Loop:
         self._read_outside, self._of.read = self._of.read, set()
         for name in self._assigned:
             found = self._of.scope.get(name)
-            if found is not None and not isinstance(found, Maybe):
+            if found is not None and not isinstance(found, Maybe) and self._collects(name, found):
+                self._collected[name] = None
+                self._of.scope[name] = Now([])
+            elif found is not None and not isinstance(found, Maybe):
                 self._of.scope[name] = self._first[name] = self._also(self._kept(name, self._kind(name, found)), found)
         self._of.scope[EXIT] = Now("next")
+
+    def _collects(self, name: str, before: Value) -> bool:
+        """Whether the rounds do nothing with a list but append to it: then it is what they put out, and no variable."""
+        if not _is_list(_kind_of_value(before)) or name in self._of.tracked or self._sites(name):
+            return False
+        appended = {
+            id(one.value.func.value)
+            for one in self._nodes
+            if isinstance(one, ast.Expr)
+            and isinstance(one.value, ast.Call)
+            and isinstance(one.value.func, ast.Attribute)
+            and one.value.func.attr in ("append", "extend")
+            and len(one.value.args) == 1
+            and not one.value.keywords
+        }
+        named = [one for one in self._nodes if isinstance(one, ast.Name) and one.id == name]
+        gone_over = self._node.iter if isinstance(self._node, ast.For) else self._node.test
+        if any(isinstance(one, ast.Name) and one.id == name for one in nodes_of(gone_over)):
+            return False
+        try:
+            tree_of(before, self._node)
+        except InvalidInput:
+            return False
+        return all(id(one) in appended for one in named)
+
+    def _collect(self, name: str) -> None:
+        """Have a round put out what it has appended to a list."""
+        value = self._at_leave[name]
+        if isinstance(value, Maybe) or (isinstance(value, Now) and value.value == []):
+            return
+        found = path_of(value.tree) if isinstance(value, Later) else None
+        step = None if found is None else found._step
+        if found is None or step is None or step.block is not self._build.block or found._path != f"{step.ref}.output.result":
+            found = path_of(self._steps.computed(value, f"{name}_more", self._node).tree)
+        self._collected[name] = found
+
+    def _collection(self, name: str, before: Value, step: Step) -> Value:
+        """A list with what all rounds have appended."""
+        found = self._collected[name]
+        if found is None or not self._loops._in.is_read_after(name, self._node, outside=True):
+            return before if found is None else Maybe("is not kept")  # type: ignore[return-value]
+        rounds = Slot(Reference(f"{step.ref}.output[*].{found._path.replace('.output.', '.', 1)}", step), list, f"{name}_rounds")
+        part, item = ast.Name(id="part", ctx=ast.Load()), ast.Name(id="item", ctx=ast.Load())
+        loops = [
+            ast.comprehension(target=ast.Name(id="part", ctx=ast.Store()), iter=rounds, ifs=[], is_async=0),
+            ast.comprehension(target=ast.Name(id="item", ctx=ast.Store()), iter=part, ifs=[], is_async=0),
+        ]
+        made = ast.BinOp(left=tree_of(before, self._node), op=ast.Add(), right=ast.ListComp(elt=item, generators=loops))
+        tree = ast.fix_missing_locations(ast.copy_location(made, self._node))
+        shares = copied(shares_of(before)) | copied(shares_of(self._at_leave.get(name)))
+        return self._steps.computed(Later(tree, shares), name, self._node)
 
     def _kind(self, name: str, value: Value) -> Any:
         """The kind of a name in all rounds, where each value that it gets is of it; float stands for any number."""
@@ -398,6 +467,8 @@ class _Loop:
         self._exit = self._loops._in.exit
         for name, first in self._first.items():
             self._loops._in.changes.recheck(name, first, self._since)
+        for name in self._collected:
+            self._collect(name)
         needed = [name for name in self._assigned if self._is_needed(name, read)]
         given: dict[str, Any] = {}
         for name in needed:
@@ -453,7 +524,7 @@ class _Loop:
             return None
         return parts[0] if len(parts) == 1 else ast.copy_location(ast.BoolOp(op=ast.And(), values=parts), self._node)
 
-    def close(self, block: Block) -> None:
+    def close(self, step: Step) -> None:
         """After the loop: what its variables have, its `else`, and whether the function has returned in it."""
         after = dict(self._before)
         begin: dict[str, Any] = {}
@@ -469,6 +540,9 @@ class _Loop:
                     begin[self.key(name)] = None
                 else:
                     after[name] = Maybe("may be unassigned here: the loop may have no round; assign it before the loop")
+            elif name in self._collected:
+                self._of.read.add(id(bound))
+                after[name] = self._collection(name, bound, step)
             elif name in self._keys:
                 self._of.read.add(id(bound))
                 begin[self.key(name)] = self._argument(bound, name)

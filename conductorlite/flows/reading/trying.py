@@ -116,10 +116,22 @@ class Tries:
         call = None if node.handlers else self._one_call(body, node)
         if call is not None:
             step, done = call
-            return [*node.finalbody, self._on_end(step, [done], [self._reraise(step, node)], node)]
+            return [self._final(node, frozenset()), self._on_end(step, [done], [self._reraise(step, node)], node)]
         made = self._enclosed(body, node)
         made.kept = frozenset(bound_names(node.finalbody))
-        return [*node.finalbody, self._on_end(made.step, [made.outcome], [self._reraise(made.step, node)], node)]
+        return [self._final(node, made.returned), self._on_end(made.step, [made.outcome], [self._reraise(made.step, node)], node)]
+
+    def _final(self, node: ast.Try, returned: frozenset[str]) -> ast.stmt:
+        """The statements of `finally`, which may not change what is returned."""
+
+        def carry() -> None:
+            self._in.changes.returned.append(returned)
+            try:
+                self._in.block(node.finalbody)
+            finally:
+                self._in.changes.returned.pop()
+
+        return self.placed(Compiled(carry, node.finalbody), node)
 
     def _on_end(self, step: Step | None, done: list[ast.stmt], failed: list[ast.stmt], node: ast.Try) -> ast.stmt:
         """Statements for when a step has completed, and for when it has not. Without a step nothing can fail."""
@@ -362,6 +374,8 @@ class _Enclosed:
         ways = ways_of(self._exit.tree) if isinstance(self._exit, Later) else frozenset((str(self._exit.value),))
         self._ways = sorted(ways)
         self._values: dict[str, Value | Maybe] = {}
+        #: The lists and dicts that what they return may be or hold.
+        self.returned = shares_of(self._result) if "return" in ways else frozenset()
         #: What they return, outside of their workflow.
         self._put_out: Value | None = None
         #: Names that `finally` assigns, which keep what they have after it.
