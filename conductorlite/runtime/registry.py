@@ -707,11 +707,13 @@ class Workers:
         return None if problem is None else problem(before, output)
 
     def line_of(self, workflow: str, ref: str) -> str | None:
-        """Where a step of a flow is written, `pay.py:41`; None where that is not known."""
+        """Where a step of a flow is written, `pay.py:41`, for an item of a list its `each`; None where that is not known."""
         written = self.written
         if self._lines[0] != len(written):
             self._lines = (len(written), {key: line for find in written for key, line in find().items()})
-        return self._lines[1].get((workflow, ref))
+        lines, (base, _, number) = self._lines[1], ref.rpartition("_")
+        of_items = f"each_{base.lstrip('_')}" if number.isdigit() else ref
+        return lines.get((workflow, ref)) or lines.get((workflow, of_items))
 
     @property
     def workers(self) -> Workers:

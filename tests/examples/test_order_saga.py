@@ -150,7 +150,9 @@ def test_a_worker_may_be_silent_for_half_a_minute(engine: Engine, workers: Scrip
 
 def test_the_script_tells_both_stories(tmp_path: Path) -> None:
     """The example, run as its README says, fulfils one order and cancels the other."""
-    warning = "order_saga (teapot): ship, attempt 1, FAILED_WITH_TERMINAL_ERROR: the last teapot fell off the shelf"
+    warning = (
+        "order_saga (teapot): ship (order_saga.py:58), attempt 1, FAILED_WITH_TERMINAL_ERROR: the last teapot fell off the shelf"
+    )
     printed = run("order_saga/order_saga.py", folder=tmp_path, logged=warning)
     assert "kettle: fulfilled after 30 days" in printed
     assert "refunded r-teapot\nteapot: back in stock\nteapot: cancelled after 0 days" in printed

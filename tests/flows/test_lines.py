@@ -10,7 +10,7 @@ import pytest
 
 from conductorlite import Engine, VirtualClock, flow, task
 from conductorlite.errors import WorkflowFailed
-from conductorlite.flows import attempt, human
+from conductorlite.flows import attempt, each, human
 
 FILE = Path(__file__).name
 TEXT = Path(__file__).read_text(encoding="utf-8").splitlines()
@@ -45,6 +45,12 @@ def order(amount: int) -> int:
 
 
 @flow
+def many(amounts: list[int]) -> list[int]:
+    """A task for each item."""
+    return each(amounts, charge)  # for each
+
+
+@flow
 def ask() -> None:
     """Built by calls, with a step in an attempt."""
     with attempt():
@@ -55,7 +61,7 @@ def ask() -> None:
 def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
     """An engine on each store."""
     store = tmp_path / "runs.db" if request.param == "sqlite" else None
-    with Engine(store, workers=[order, ask], clock=VirtualClock(0)) as made:
+    with Engine(store, workers=[order, ask, many], clock=VirtualClock(0)) as made:
         yield made
 
 
@@ -80,6 +86,12 @@ def test_what_waits(engine: Engine) -> None:
     run = engine.start(ask)
     engine.settle()
     assert f"approval (HUMAN, {line('in an attempt')}) waits for somebody" in str(run.explain())
+
+
+def test_an_item(engine: Engine) -> None:
+    """The line is that of the `each`."""
+    with pytest.raises(WorkflowFailed, match=rf"many › _charge_0 \({line('for each')}\): ValueError"):
+        engine.start(many, amounts=[1]).result()
 
 
 def test_another_process(engine: Engine, tmp_path: Path) -> None:
