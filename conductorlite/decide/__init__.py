@@ -71,12 +71,14 @@ if TYPE_CHECKING:
     from conductorlite.decide.messages import on_send, on_wait_ends, receive
     from conductorlite.decide.reruns import on_rerun, on_restart
     from conductorlite.decide.retries import on_child_reopened, on_retry
+    from conductorlite.decide.streams import on_set_value
 else:
     on_clock_set, on_suspended = functions("conductorlite.decide.elapsed", "on_clock_set", "on_suspended")
     on_send, on_wait_ends, receive = functions("conductorlite.decide.messages", "on_send", "on_wait_ends", "receive")
     (on_fork,) = functions("conductorlite.decide.forks", "on_fork")
     on_rerun, on_restart = functions("conductorlite.decide.reruns", "on_rerun", "on_restart")
     on_child_reopened, on_retry = functions("conductorlite.decide.retries", "on_child_reopened", "on_retry")
+    (on_set_value,) = functions("conductorlite.decide.streams", "on_set_value")
 
 __all__ = ["DECIDER_VERSION", "Bounds", "Reader", "cause_of", "decide"]
 
@@ -97,6 +99,7 @@ _HANDLERS: Final[Mapping[EventKind, Callable[[Changeset, Event], None]]] = {
     EventKind.APPEND: on_append,
     EventKind.MIGRATE: on_migrate,
     EventKind.SEND: on_send,
+    EventKind.SET_VALUE: on_set_value,
     EventKind.POLL: on_poll,
     EventKind.REPORT: on_report,
     EventKind.EXTEND_LEASE: on_extend_lease,
@@ -260,6 +263,9 @@ def _put_aside(changeset: Changeset) -> None:
 
 _SAID: Final = {name: name for name in ("reason", "resume", "parent", "workflowId", "error", "existing")}
 
+#: What leads to no line.
+_UNSEEN: Final = frozenset({EventKind.EXTEND_LEASE, EventKind.SET_VALUE})
+
 #: What the journal says of an event that came from outside: names in its data, and what they are called there.
 _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
     EventKind.START: {"at": "at", "delay": "delay"},
@@ -286,7 +292,7 @@ def cause_of(changeset: Changeset, event: Event) -> str | None:
         errors = tuple(said["errorTypes"]) if said.get("errorTypes") else ()
         bases = tuple(said["errorBases"]) if said.get("errorBases") else ()
         return _cause_of_report(said.get("workerId"), said.get("callbackAfterMs"), errors, bases, reason)
-    if sender == event.workflow_id or kind is EventKind.EXTEND_LEASE:
+    if sender == event.workflow_id or kind in _UNSEEN:
         return None
     row = changeset.workflow
     # The line of an APPEND records the resulting variables.

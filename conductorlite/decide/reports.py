@@ -20,7 +20,7 @@ too early is dated again, and the journal records it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.changeset.events import counted
@@ -40,9 +40,15 @@ from conductorlite.model.decisions import TIMERS, Event, EventKind, Outcome
 from conductorlite.model.definitions import TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import TIMED_OUT, HistoryKind, Task
+from conductorlite.model.later import functions
 from conductorlite.model.limits import NO_LIMIT, task_key
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.plan.compile import Node
+
+if TYPE_CHECKING:
+    from conductorlite.decide.streams import take_emitted
+else:
+    (take_emitted,) = functions("conductorlite.decide.streams", "take_emitted")
 
 __all__ = [
     "ALONE_AFTER",
@@ -151,6 +157,8 @@ def on_report(changeset: Changeset, event: Event) -> None:
 
 def take_report(changeset: Changeset, task: Task, result: Mapping[str, Any]) -> None:
     """Do what is reported on an open attempt."""
+    if "emitted" in result:
+        take_emitted(changeset, task, result["emitted"])
     node = changeset.rows.node(task) if task.grafts else changeset.plan.nodes[task.base_ref]
     status, reason = _STATUSES[result["status"]], result.get("reason") or None
     given = result.get("output") or {}
@@ -227,18 +235,21 @@ def _record_report(changeset: Changeset, task: Task, reported: TaskStatus) -> No
 
 
 def on_extend_lease(changeset: Changeset, event: Event) -> None:
-    """A sign of life: the response timeout starts again, nothing else changes."""
+    """A sign of life: the response timeout starts again, and what the call says that it has emitted is kept."""
     task = _recipients(changeset, event)
     if task is None or task.status is not TaskStatus.IN_PROGRESS:
         changeset.reply(event, Outcome.IGNORED, "the attempt is not in progress any more")
         return
-    lease = changeset.documents.value(event.data).get("lease")
+    said = changeset.documents.value(event.data)
+    lease = said.get("lease")
     if lease is not None and lease != task.lease:
         changeset.reply(event, Outcome.STALE, f"lease {lease} of task {task.ref!r} is not held any more")
         return
     row, before = changeset.rows.opened(task)
     extend_lease(row, changeset.rows.node(row).policy, changeset.moment.now)
     changeset.settle(row, before)
+    if "emitted" in said:
+        take_emitted(changeset, row, said["emitted"])
 
 
 #: Deaths of its holders after which an attempt is handed out alone.
@@ -286,6 +297,8 @@ def on_give_back(changeset: Changeset, event: Event) -> None:
     text = _WHY.get(why, _WHY["stopped"]).format(f"worker {task.worker_id!r}" if task.worker_id else "its worker")
     node = changeset.rows.node(task)
     row, before = changeset.rows.opened(task)
+    if row.emitted:
+        changeset.emissions.drop_call(row)
     release_attempt(row, changeset.moment.now)
     row.deaths, row.poll_timeout_at = row.deaths + died, None
     if node.limit.rate:

@@ -207,7 +207,7 @@ def copy_attempt(row: Any, workflow: Workflow) -> None:
         row.wait_until = None
     if not row.status.successful:
         row.sub_workflow_id = None
-    row.task_id = attempt_id(workflow, row.ref, row.attempt, 0)
+    row.task_id, row.emitted = attempt_id(workflow, row.ref, row.attempt, 0), ()
     row.retried_task_id = attempt_id(workflow, row.ref, row.attempt - 1, 0) if row.attempt else None
 
 

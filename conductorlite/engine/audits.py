@@ -15,6 +15,7 @@ from conductorlite.engine.records import record_findings, relation_findings
 from conductorlite.engine.registered import archived_findings, registered_findings
 from conductorlite.engine.repairs import limit_repaired, repaired
 from conductorlite.engine.search import Search
+from conductorlite.engine.streams import emissions_of
 from conductorlite.engine.turn_types import messages_to, missing, stored_pages, unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Message
@@ -159,6 +160,7 @@ class Audits(Part):
             attempts=tuple(attempts),
             inbox=tuple(view.inbox.events(workflow_id)),
             mailbox=messages_to(view, workflow_id),
+            emissions=emissions_of(view, workflow_id) if row.item_seq else (),
             members=view.limits.members_of(workflow_id),
             messages=tuple(message for message in messages if message is not None),
             history=tuple(with_texts(history, texts)),

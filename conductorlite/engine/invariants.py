@@ -26,6 +26,7 @@ from conductorlite.model.statuses import (
     TaskStatus,
     WorkflowStatus,
 )
+from conductorlite.model.streams import Emission, EmissionState
 from conductorlite.model.threads import cached_property
 from conductorlite.plan.compile import Node, Plan, split_ref
 
@@ -57,6 +58,8 @@ class ExecutionAudit:
     history: Sequence[HistoryEvent]
     #: The messages to it, by their numbers.
     mailbox: Sequence[WorkflowMessage] = ()
+    #: What its calls have emitted, with its chunks.
+    emissions: Sequence[Emission] = ()
     #: What it and its tasks hold of limits, and wait for.
     members: Sequence[Member] = ()
     #: The plan with what was made at run time, by the grafts of tasks.
@@ -232,6 +235,44 @@ def events_are_the_owners(audit: ExecutionAudit) -> Iterator[str]:
         task = last.get(message.ref)
         if task is not None and message.queue != queue_name(task.task_type, task.domain, owner):
             yield f"{message.ref} is offered in queue {message.queue!r}, where its execution's owner does not find it"
+
+
+def emitted_values_are_kept(audit: ExecutionAudit) -> Iterator[str]:
+    """Every number has one value; what a completed attempt has emitted is all there and kept, what an open one has is open."""
+    if not audit.workflow.item_seq and not [task for task in audit.attempts if task.emitted]:
+        return
+    calls = {(one.task_id, one.lease): one for one in audit.emissions}
+    chunks = sorted((chunk for one in audit.emissions for chunk in one.chunks), key=lambda chunk: chunk.first)
+    number = 0
+    for chunk in chunks:
+        if chunk.first != number + 1 or chunk.last - chunk.first + 1 != len(chunk.values.value):
+            yield f"values {chunk.first} to {chunk.last} follow number {number}, and are {len(chunk.values.value)}"
+        number = chunk.last
+    if number != audit.workflow.item_seq:
+        yield f"{number} values are kept, the workflow counts {audit.workflow.item_seq}"
+    held: set[tuple[str, int]] = set()
+    for task in audit.attempts:
+        wanted = EmissionState.KEPT if task.status is TaskStatus.COMPLETED else EmissionState.OPEN
+        for lease, count in zip(task.emitted[::2], task.emitted[1::2], strict=True):
+            call = (task.task_id, lease)
+            held.add(call)
+            one = calls.get(call)
+            there = 0 if one is None else sum(chunk.last - chunk.first + 1 for chunk in one.chunks)
+            if there != count:
+                yield f"{task.ref}: {there} values of lease {lease} are there, and it has emitted {count}"
+            elif one is not None and one.state is not wanted:
+                yield f"{task.ref} is {task.status}, and what it has emitted under lease {lease} is {one.state}"
+            if task.status.terminal and task.status is not TaskStatus.COMPLETED:
+                yield f"{task.ref} is {task.status}, and has values that are not dropped"
+    stored = {task.task_id: task for task in audit.attempts}
+    for call, one in calls.items():
+        numbers = [number for chunk in one.chunks for number in (chunk.first, chunk.last)]
+        if not numbers or (min(numbers), max(numbers)) != (one.first, one.last):
+            yield f"what {one.ref} has emitted under lease {one.lease} is not {one.first} to {one.last}"
+        if call[0] in stored and stored[call[0]].attempt != one.attempt:
+            yield f"what attempt {one.attempt} at {one.ref} has emitted is another attempt's"
+        if call not in held and (one.state is EmissionState.OPEN or (one.state is EmissionState.KEPT and call[0] in stored)):
+            yield f"what {one.ref} has emitted under lease {one.lease} is {one.state}, and no attempt has it"
 
 
 def messages_are_received_once(audit: ExecutionAudit) -> Iterator[str]:
@@ -507,6 +548,7 @@ INVARIANTS: Final[dict[str, Callable[[ExecutionAudit], Iterator[str]]]] = {
         slots_are_those_of_the_rows,
         events_are_the_owners,
         messages_are_received_once,
+        emitted_values_are_kept,
     )
 }
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from conductorlite.engine.forks import Forks
     from conductorlite.engine.schedules import Timetable
     from conductorlite.engine.search import Search
+    from conductorlite.engine.streams import Readers
     from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
     from conductorlite.store.tables import ExternalStorageLocation
 
@@ -63,6 +64,13 @@ class Core:
         from conductorlite.engine.forks import Forks
 
         return Forks(self.turns, self.starts, self.config, self.control, self.queries)
+
+    @cached_property
+    def readers(self) -> Readers:
+        """What gives readers the values that executions emit."""
+        from conductorlite.engine.streams import Readers
+
+        return Readers(self.turns, self.config, self.queries)
 
     @cached_property
     def timetable(self) -> Timetable:

@@ -36,6 +36,7 @@ _INSTANTS_OF_TASK: Final = (
 _COUNTS_OF_WORKFLOW: Final = (
     *("fence", "generation", "priority", "parent_attempt", "parent_generation", "depth", "task_seq", "history_seq"),
     *("sequence", "open", "skips", "permitted_failures", "broken_turns", "message_seq", "unreceived"),
+    "item_seq",
 )
 _COUNTS_OF_TASK: Final = (
     *("attempt", "first_attempt", "generation", "seq", "lease", "deaths", "poll_count", "start_delay_ms", "callback_after_ms"),

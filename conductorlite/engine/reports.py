@@ -409,12 +409,8 @@ class Reports(Part):
             result = cut_result(result)
         status, lease = result.status, result.lease
         given: dict[str, Any] = {"taskId": task.task_id, "status": str(status)}
-        if result.reason is not None:
-            given["reason"] = result.reason
-        if result.traceback is not None:
-            given["traceback"] = result.traceback
-        if result.error_types:
-            given |= _types_said(result)
+        if result.reason is not None or result.traceback is not None or result.error_types:
+            given |= _why(result)
         given["callbackAfterMs"] = result.callback_after_ms
         if result.worker_id is not None:
             given["workerId"] = result.worker_id
@@ -422,6 +418,8 @@ class Reports(Part):
             given["lease"] = lease
         if merge:
             given["merge"] = True
+        if result.emitted is not None:
+            given["emitted"] = self.scrubbed(task, result.emitted)
         output = result.output_data
         if type(output) is not Document:
             output = Document(Payload.of(output, where=f"report on {task.ref!r}.output"))
@@ -461,9 +459,17 @@ class Reports(Part):
             raise type(error)(f"task {task.ref!r}: {error}") from None
         return attrs.evolve(result, output_data=output, external_output_payload_storage_path=None)
 
-    def sign_of_life(self, task: Task, at: int) -> bool:
-        """As `Tasks.extend_lease`, for a worker that was alive at an instant (epoch ms), when that could not be written."""
-        event = self._task_event(task, EventKind.EXTEND_LEASE, Payload.of({"taskId": task.task_id, "lease": task.lease}), at=at)
+    def sign_of_life(self, task: Task, at: int, emitted: Mapping[str, Any] | None = None) -> bool:
+        """As `Tasks.extend_lease`, for a worker that was alive at an instant (epoch ms), when that could not be written.
+
+        With what its call has `emitted` since it said so last; see `decide.streams`. A turn that waits for a lock takes it later.
+        """
+        said: dict[str, Any] = {"taskId": task.task_id, "lease": task.lease}
+        key = ""
+        if emitted is not None:
+            said["emitted"] = self.scrubbed(task, emitted)
+            key = emitted.get("id") or f"lease {task.lease} after {emitted['after']}"
+        event = self._task_event(task, EventKind.EXTEND_LEASE, Payload.of(said, bounded=False), key, at=at)
         try:
             taken = self._turns.run_turn(task.workflow_id, [event])
         except ExecutionArchived:
@@ -474,7 +480,13 @@ class Reports(Part):
         reply = taken.replies.get(event.event_id)
         if reply is not None and reply.outcome is Outcome.STALE:
             raise StaleLease(f"{task.workflow_id}: {reply.message}")
-        return reply is not None and reply.outcome is Outcome.DONE
+        return (emitted is not None and taken.posted) or (reply is not None and reply.outcome is Outcome.DONE)
+
+    def scrubbed(self, task: Task, emitted: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a call has emitted, without the secrets of its task."""
+        scrubber = self._scrubber(task)
+        found: Mapping[str, Any] = emitted if scrubber is None else scrubber.document(emitted, where="a value")
+        return found
 
     def _task_event(self, task: Task, kind: EventKind, data: Payload, key: str = "", *, at: int | None = None) -> Event:
         """An event about a task, dated `at` (epoch ms) if that is past.
@@ -510,6 +522,12 @@ class Reports(Part):
             texts = [scrubber.text(text) for text in texts]
         now = self._clock.now()
         return [TaskLog(task_id=task.task_id, at=now, text=cut_line(text)) for text in texts]
+
+
+def _why(result: TaskResult) -> dict[str, Any]:
+    """Why an attempt ended as it did, as an event says it."""
+    said = {"reason": result.reason, "traceback": result.traceback, "errorTypes": list(result.error_types) or None}
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _asked(reports: Sequence[Report], taking: Taking | None, haste: Haste | None = None) -> Asked:

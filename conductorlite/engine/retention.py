@@ -17,6 +17,7 @@ import attrs
 
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.queries import Queries
+from conductorlite.engine.streams import emissions_of
 from conductorlite.engine.turn_types import execution_pages, missing
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import parse
@@ -215,7 +216,9 @@ class Retention(Part):
             grafts = {digest for task in whole.tasks for digest in task.grafts}
             definitions |= {digest: text for digest in sorted(grafts) if (text := view.metadata.definition(digest)) is not None}
             messages = self._queries.messages(workflow_id)
-            document = archive_text(whole, history, logs, definitions, messages).encode()
+            values = list(view.streams.values(workflow_id))
+            emissions = emissions_of(view, workflow_id) if row.item_seq else []
+            document = archive_text(whole, history, logs, definitions, messages, emissions, values).encode()
         archived = Archived(
             workflow_id=workflow_id,
             name=row.name,

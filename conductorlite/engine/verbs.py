@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from conductorlite.engine.definitions import Definitions
     from conductorlite.engine.events import Events
     from conductorlite.engine.schedules import Schedules
+    from conductorlite.engine.streams import Streams
     from conductorlite.model.mailbox import WorkflowMessage, signal_topic, signal_value, topic_of
     from conductorlite.store.search import SearchResult, WorkflowSummary
 else:
@@ -160,6 +161,14 @@ class Verbs:
     def tasks(self) -> Tasks:
         """Tasks of any execution."""
         return Tasks(self.core)
+
+    @cached_property
+    def streams(self) -> Streams:
+        """Values that executions emit while they run, and their latest values."""
+        from conductorlite.engine.streams import Streams
+
+        core = self.core
+        return Streams(self._turns, self.config, core.control, core.reports, core.readers)
 
     @cached_property
     def schedules(self) -> Schedules:

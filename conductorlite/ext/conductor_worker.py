@@ -38,6 +38,8 @@ from conductorlite.runtime.workshop import COROUTINES, THREADS
 if TYPE_CHECKING:
     import httpx
 
+    from conductorlite.engine.streams import Emitting
+
 __all__ = ["Polling", "Server", "storage_place"]
 
 logger = logging.getLogger(__name__)
@@ -388,7 +390,7 @@ class _RemoteContext(TaskContext):
     def __init__(self, task: Task, document: Mapping[str, Any], server: Server) -> None:
         self.row = task
         self.lost = False
-        self.notes, self._noted, self.observers, self.interceptors = None, 0, (), ()
+        self.notes, self._noted, self.observers, self.interceptors, self.emitting = None, 0, (), (), None
         self.document = document
         self._server = server
         self._lines: list[tuple[int, str]] = []
@@ -435,6 +437,10 @@ class _RemoteContext(TaskContext):
     def publish(self, event: str, payload: Any, *, message_id: str) -> Any:
         """A server's event handlers listen to queues; raises InvalidInput."""
         raise InvalidInput("a Conductor server takes messages from its queues only: use an EVENT task, or publish to the queue")
+
+    def _emitting(self) -> Emitting:
+        """A server keeps no values of a running task; raises InvalidInput."""
+        raise InvalidInput("a Conductor server has no streams and no latest values: log a line, or return the values")
 
     def log(self, text: str) -> None:
         """Keep a line of text with the task; sent with its report."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from conductorlite.flows.build import as_is
 from conductorlite.flows.flow import (
     Flow,
+    emit,
     event,
     flow,
     human,
@@ -56,6 +57,7 @@ __all__ = [
     "attempt",
     "converter",
     "each",
+    "emit",
     "event",
     "flow",
     "human",

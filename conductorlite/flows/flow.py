@@ -646,6 +646,15 @@ def receive(
     return cast(R, Reference(f"{step.ref}.output.messages[0].payload", step))
 
 
+def emit(value: Any, stream: str | Reference | None = None, *, name: str | None = None, fields: More = None) -> None:
+    """Put a value out into a stream of the execution (EMIT), where `Run.stream` reads it."""
+    build = current("emit()")
+    given = {"value": build.written(value)}
+    if stream is not None:
+        given["stream"] = build.written(stream)
+    build.operator(TaskType.EMIT, "emit", name, fields, input_parameters=given)
+
+
 def terminate(
     status: Literal["COMPLETED", "FAILED", "TERMINATED"],
     reason: str | None = None,

@@ -75,6 +75,14 @@ def _event(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> in
     return writer.leaf(task, "event", [task.sink], {}, base, given=task.input_parameters)
 
 
+def _emit(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> int:
+    given = dict(task.input_parameters)
+    if not {"value"} <= given.keys() <= {"value", "stream"}:
+        return 0
+    stream = {"stream": given["stream"]} if "stream" in given else {}
+    return writer.leaf(task, "emit", [given["value"]], stream, "emit", path=None)
+
+
 def _inline(writer: FlowWriter, task: WorkflowTask, _: WorkflowTask | None) -> int:
     given = dict(task.input_parameters)
     how, what = given.pop("evaluatorType", None), given.pop("expression", None)
@@ -296,6 +304,7 @@ WRITERS: Final[Mapping[str, Written]] = {
     TaskType.TERMINATE: _terminate,
     TaskType.SET_VARIABLE: _set_variable,
     TaskType.EVENT: _event,
+    TaskType.EMIT: _emit,
     TaskType.INLINE: _inline,
     TaskType.JOIN: lambda writer, task, _: writer.leaf(task, "join", task.join_on, {}, "join"),
     TaskType.SWITCH: _switch,

@@ -18,6 +18,7 @@ from conductorlite.model.limits import LimitChange
 
 if TYPE_CHECKING:
     from conductorlite.model.mailbox import WorkflowMessage
+    from conductorlite.model.streams import Emission, LatestValue
 
 __all__ = [
     "ADDRESS",
@@ -74,6 +75,7 @@ class EventKind(StrEnum):
     APPEND = "APPEND"
     MIGRATE = "MIGRATE"
     SEND = "SEND"
+    SET_VALUE = "SET_VALUE"
     POLL = "POLL"
     REPORT = "REPORT"
     EXTEND_LEASE = "EXTEND_LEASE"
@@ -221,7 +223,7 @@ class Outcome(StrEnum):
     CONFLICT = "CONFLICT"
     #: The verb names a task that is not there; nothing changed.
     MISSING = "MISSING"
-    #: The execution has ended, and takes no message; nothing changed.
+    #: The execution has ended, and takes no message or value; nothing changed.
     ENDED = "ENDED"
     #: The mailbox of the execution is full; nothing changed.
     FULL = "FULL"
@@ -303,6 +305,9 @@ class Decision:
     printed: tuple[TaskLog, ...] = ()
     #: Messages to the execution, new ones and those that are changed, by their numbers.
     messages: tuple[WorkflowMessage, ...] = ()
+    #: What calls have emitted, and what has become of what they had emitted before: one for each call; and latest values.
+    emissions: tuple[Emission, ...] = ()
+    values: tuple[LatestValue, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -321,4 +326,6 @@ class Decision:
             or self.outgoing
             or self.limits
             or self.messages
+            or self.emissions
+            or self.values
         )

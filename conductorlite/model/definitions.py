@@ -80,7 +80,7 @@ class Semantics(StrEnum):
 
 
 class TaskType(StrEnum):
-    """The task types Conductor builds in; any other text is a user-defined type, run by a worker of that name."""
+    """The task types Conductor builds in, and EMIT; any other text is a user-defined type, run by a worker of that name."""
 
     SIMPLE = "SIMPLE"
     DYNAMIC = "DYNAMIC"
@@ -105,6 +105,8 @@ class TaskType(StrEnum):
     KAFKA_PUBLISH = "KAFKA_PUBLISH"
     PULL_WORKFLOW_MESSAGES = "PULL_WORKFLOW_MESSAGES"
     NOOP = "NOOP"
+    # ours: Conductor has no streams
+    EMIT = "EMIT"
     USER_DEFINED = "USER_DEFINED"
 
 

@@ -33,6 +33,7 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Task
 from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.scalars import Wrong, json_names, whole_seconds
 from conductorlite.model.statuses import shown_status
+from conductorlite.model.streams import Chunk, Emission, LatestValue
 
 __all__ = [
     "ARCHIVE_FORMAT",
@@ -176,6 +177,8 @@ class Unpacked:
     logs: tuple[TaskLog, ...]
     definitions: Mapping[str, str]
     messages: tuple[WorkflowMessage, ...] = ()
+    emissions: tuple[Emission, ...] = ()
+    values: tuple[LatestValue, ...] = ()
 
 
 def archive_text(
@@ -184,6 +187,8 @@ def archive_text(
     logs: Sequence[TaskLog],
     definitions: Mapping[str, str],
     messages: Sequence[WorkflowMessage],
+    emissions: Sequence[Emission] = (),
+    values: Sequence[LatestValue] = (),
 ) -> str:
     """The JSON text of an execution with its tasks; every payload must be there."""
     document = {
@@ -195,6 +200,8 @@ def archive_text(
         "logs": [_cells(entry) for entry in logs],
         "definitions": dict(definitions),
         **({"messages": [_cells(message) for message in messages]} if messages else {}),
+        **({"emissions": [_emission_cells(one) for one in emissions]} if emissions else {}),
+        **({"values": [_cells(value) for value in values]} if values else {}),
     }
     return canonical(document, bounded=False)
 
@@ -212,6 +219,8 @@ def unpacked(document: bytes) -> Unpacked:
             logs=tuple(_row(TaskLog, cells) for cells in said["logs"]),
             definitions=said["definitions"],
             messages=tuple(_row(WorkflowMessage, cells) for cells in said.get("messages", ())),
+            emissions=tuple(_emission(cells) for cells in said.get("emissions", ())),
+            values=tuple(_row(LatestValue, cells) for cells in said.get("values", ())),
         )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, Wrong) as error:
         raise StorageCorrupt(f"an archived execution cannot be read: {error}") from error
@@ -235,6 +244,15 @@ def task_from_cells(cells: Mapping[str, Any]) -> Task:
         Task, {**cells, **{name: Payload.of(cells[name], bounded=False).text for name in _DOCUMENTS if name in cells}}
     )
     return made
+
+
+def _emission_cells(one: Emission) -> dict[str, Any]:
+    return {**_cells(attrs.evolve(one, chunks=())), "chunks": [_cells(chunk) for chunk in one.chunks]}
+
+
+def _emission(cells: Mapping[str, Any]) -> Emission:
+    one: Emission = _row(Emission, {**cells, "chunks": []})
+    return attrs.evolve(one, chunks=tuple(_row(Chunk, chunk) for chunk in cells["chunks"]))
 
 
 def _cells(row: Any) -> dict[str, Any]:

@@ -168,7 +168,8 @@ class TaskResult:
     polled with: an older one raises StaleLease; without one the report is accepted while the attempt is open. `error_types` are
     the types of what was raised and of what that came from, as a traceback names them, outermost first; `error_bases` the classes
     above the first of them that are not Python's own to know, nearest first, for the `except` of a flow.
-    `external_output_payload_storage_path` stands for an output that was uploaded where `payloads.location` said.
+    `external_output_payload_storage_path` stands for an output that was uploaded where `payloads.location` said. `emitted` is what
+    the call of a worker function has emitted and not handed over before; nobody else gives it.
     """
 
     workflow_id: str
@@ -184,6 +185,7 @@ class TaskResult:
     lease: int | None = None
     logs: Sequence[str] = ()
     external_output_payload_storage_path: str | None = None
+    emitted: Mapping[str, Any] | None = None
 
 
 #: What a reason of an explanation is about.
@@ -346,6 +348,8 @@ class Task(_Documents, InNotebook):
     limit_key: str | None = None
     #: Which reference is compensated after this one; None for the last one, and as long as nothing is compensated.
     compensation_next: str | None = None
+    #: Leases of the calls that have emitted values which are not dropped, each followed by how many values those were.
+    emitted: tuple[int, ...] = ()
 
     @property
     def live(self) -> bool:
@@ -473,6 +477,8 @@ class Workflow(_Documents, InNotebook):
     #: Messages sent to it so far, and those of them that no task has received.
     message_seq: int = 0
     unreceived: int = 0
+    #: Values emitted so far, dropped ones too.
+    item_seq: int = 0
     #: Tasks whose failure was permitted until the end.
     permitted_failures: int = 0
     #: Being compensated: the status it will end with.
@@ -539,7 +545,7 @@ def own_task(row: Task) -> Any:
     copy.waiting, copy.failed_child, copy.poll_timeout_at = row.waiting, row.failed_child, row.poll_timeout_at
     copy.response_timeout_at, copy.timeout_at = row.response_timeout_at, row.timeout_at
     copy.total_timeout_at, copy.wait_until, copy.limit_key = row.total_timeout_at, row.wait_until, row.limit_key
-    copy.compensation_next = row.compensation_next
+    copy.compensation_next, copy.emitted = row.compensation_next, row.emitted
     return copy
 
 
@@ -564,7 +570,7 @@ def own_workflow(row: Workflow) -> Any:
     copy.history_seq, copy.sequence, copy.open = row.history_seq, row.sequence, row.open
     copy.skips, copy.permitted_failures, copy.compensating = row.skips, row.permitted_failures, row.compensating
     copy.last_ref, copy.parked, copy.broken_turns = row.last_ref, row.parked, row.broken_turns
-    copy.message_seq, copy.unreceived = row.message_seq, row.unreceived
+    copy.message_seq, copy.unreceived, copy.item_seq = row.message_seq, row.unreceived, row.item_seq
     copy.tasks, copy.definition, copy.made = row.tasks, row.definition, row.made
     return copy
 

@@ -96,6 +96,7 @@ ALONE: Final = frozenset(
         TaskType.PULL_WORKFLOW_MESSAGES,
         TaskType.LAMBDA,
         TaskType.JSON_JQ_TRANSFORM,
+        TaskType.EMIT,
     }
 )
 

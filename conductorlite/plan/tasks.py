@@ -273,6 +273,12 @@ def _check_pull(node: TreePosition, scope: Scope, findings: Findings) -> None:
         findings.warn(f"{path}.batchSize", f"{str(size)[:60]!r} is not a number from 1 to 100: the nearest one is taken")
 
 
+def _check_emit(node: TreePosition, scope: Scope, findings: Findings) -> None:
+    stream = input_value(node.task, "stream")
+    if stream is not None and not is_expression(stream) and not (isinstance(stream, str) and 0 < len(stream) <= 255):
+        findings.error(f"{node.path}.inputParameters.stream", f"{str(stream)[:60]!r} is not a text of 1 to 255 characters")
+
+
 def _given(value: object) -> bool:
     return value is not None and bool(str(value).strip())
 
@@ -432,6 +438,7 @@ _CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         TaskType.DECISION: check_decision,
         TaskType.DO_WHILE: check_loop,
         TaskType.DYNAMIC: _check_dynamic,
+        TaskType.EMIT: _check_emit,
         TaskType.EVENT: _check_event,
         TaskType.EXCLUSIVE_JOIN: check_exclusive_join,
         TaskType.FORK_JOIN: check_fork,

@@ -73,6 +73,7 @@ OPERATOR_TYPES: Final = frozenset(
         TaskType.PULL_WORKFLOW_MESSAGES,
         TaskType.LAMBDA,
         TaskType.JSON_JQ_TRANSFORM,
+        TaskType.EMIT,
     }
 )
 

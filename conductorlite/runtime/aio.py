@@ -27,6 +27,7 @@ from conductorlite.model.handlers import EventHandler
 from conductorlite.model.pickling import stays_here
 from conductorlite.model.schedules import OverlapPolicy, Schedule, ScheduleExecution, WorkflowSchedule
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.streams import STREAM, LatestValue
 from conductorlite.model.texts import Instant, Span
 from conductorlite.model.threads import replaces
 from conductorlite.plan.migration import MigrationPlan
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     from conductorlite.engine.events import Events
     from conductorlite.engine.forks import ForkPlan
     from conductorlite.engine.schedules import Schedules
+    from conductorlite.engine.streams import Streams
     from conductorlite.model.handlers import EventExecution
     from conductorlite.model.mailbox import WorkflowMessage
+    from conductorlite.model.streams import Dropped, StreamItem
     from conductorlite.plan.grafts import RunProgress
     from conductorlite.runtime.bridge import Bridge
     from conductorlite.store.search import SearchResult, TaskSummary, WorkflowSummary
@@ -120,6 +123,18 @@ class AsyncRun(Generic[R]):
     async def send(self, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
         """`Run.send`, awaited."""
         return await self._engine._bridge.call(self._run.send, topic, value, key=key)
+
+    def stream(self, stream: str | None = None, *, after: int = 0, kept_only: bool = False) -> AsyncIterator[StreamItem | Dropped]:
+        """`Run.stream`, iterated with `async for`."""
+        return self._engine._bridge.stream(self.workflow_id, stream, after, kept_only)
+
+    async def set_value(self, name: str, value: Any) -> None:
+        """`Run.set_value`, awaited."""
+        await self._engine._bridge.call(self._run.set_value, name, value)
+
+    async def get_value(self, name: str, default: Any = None, *, task: str = "") -> Any:
+        """`Run.get_value`, awaited."""
+        return await self._engine._bridge.call(self._run.get_value, name, default, task=task)
 
     async def pause(self) -> None:
         """`Run.pause`, awaited."""
@@ -280,6 +295,37 @@ class AsyncTasks:
     async def queue_sizes(self) -> Mapping[str, int]:
         """`Engine.tasks.queue_sizes`, awaited."""
         return await self._bridge.call(self._service.queue_sizes)
+
+
+@stays_here(OF_AN_ENGINE)
+class AsyncStreams:
+    """`Streams`, awaited."""
+
+    def __init__(self, bridge: Bridge, service: Streams) -> None:
+        self._bridge = bridge
+        self._service = service
+
+    async def emit(self, task: Task, *values: object, stream: str = STREAM) -> None:
+        """`Engine.streams.emit`, awaited."""
+        await self._bridge.call(self._service.emit, task, *values, stream=stream)
+
+    async def items(
+        self, workflow_id: str, stream: str | None = None, *, after: int = 0, limit: int = 100, masked: bool = False
+    ) -> list[StreamItem]:
+        """`Engine.streams.items`, awaited."""
+        return await self._bridge.call(self._service.items, workflow_id, stream, after=after, limit=limit, masked=masked)
+
+    async def value(self, workflow_id: str, name: str, *, ref: str = "", masked: bool = False) -> LatestValue | None:
+        """`Engine.streams.value`, awaited."""
+        return await self._bridge.call(self._service.value, workflow_id, name, ref=ref, masked=masked)
+
+    async def values(self, workflow_id: str, *, masked: bool = False) -> list[LatestValue]:
+        """`Engine.streams.values`, awaited."""
+        return await self._bridge.call(self._service.values, workflow_id, masked=masked)
+
+    async def set_value(self, workflow_id: str, name: str, value: object) -> None:
+        """`Engine.streams.set_value`, awaited."""
+        await self._bridge.call(self._service.set_value, workflow_id, name, value)
 
 
 @stays_here(OF_AN_ENGINE)
@@ -571,6 +617,7 @@ class AsyncEngine:
         self.workers, self.clock, self.config = self._engine.workers, self._engine.clock, self._engine.config
         self.definitions = AsyncDefinitions(self._bridge, self._engine.definitions)
         self.tasks = AsyncTasks(self._bridge, self._engine.tasks)
+        self.streams = AsyncStreams(self._bridge, self._engine.streams)
         self.schedules = AsyncSchedules(self._bridge, self._engine.schedules)
         self.events = AsyncEvents(self._bridge, self._engine.events)
         self.limits = AsyncLimits(self._bridge, self._engine.limits)

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
 from conductorlite.engine.awaited import Awaiting
 from conductorlite.engine.config import refuse_forked
@@ -31,6 +31,10 @@ from conductorlite.runtime.loop import wait_until
 from conductorlite.runtime.pool import Job, Pool
 from conductorlite.runtime.result_errors import late
 from conductorlite.runtime.signals import Leaving
+
+if TYPE_CHECKING:
+    from conductorlite.engine.streams import Reading
+    from conductorlite.model.streams import Dropped, StreamItem
 
 __all__ = ["Bridge"]
 
@@ -307,6 +311,20 @@ class Bridge:
             if over:
                 return
             await self._more(workflow_id, partial(queries.more, workflow_id, after))
+
+    def stream(self, workflow_id: str, stream: str | None, after: int, kept_only: bool) -> AsyncIterator[StreamItem | Dropped]:
+        """What `Run.stream` yields, without a thread that waits for it."""
+        refuse_forked(self.engine._pid)
+        return self._stream(self.engine.core.readers.reading(workflow_id, stream, after, kept_only=kept_only))
+
+    async def _stream(self, reading: Reading) -> AsyncIterator[StreamItem | Dropped]:
+        readers = self.engine.core.readers
+        while not reading.over:
+            before = reading.after
+            for item in await self.call(readers.more, reading):
+                yield item
+            if not reading.over and reading.after == before:
+                await self._more(reading.workflow_id, partial(readers.has_moved, reading))
 
     async def _more(self, workflow_id: str, reached: Callable[[], bool]) -> None:
         """Await that something holds of an execution, after its next commit or the one after."""

@@ -35,6 +35,7 @@ from conductorlite.runtime.context import TaskContext
 from conductorlite.runtime.registry import Worker
 
 if TYPE_CHECKING:
+    from conductorlite.engine.streams import Emitting
     from conductorlite.model.typed import plain
 else:
     (plain,) = functions("conductorlite.model.typed", "plain")
@@ -149,10 +150,10 @@ def call(worker: Worker, context: TaskContext, transaction: OwnTransaction | Non
     except BaseException as error:
         if outside is not None:
             _cut_off(error, outside)
-        return _with_lines(context, raised(task, error))
+        return _with_rest(context, raised(task, error))
     # Not isinstance: an object may answer that by methods of its own.
     result = returned if type(returned) is Deferred else returned_value(task, returned)
-    return _with_lines(context, result) if context.notes else result
+    return _with_rest(context, result) if context.notes or context.emitting is not None else result
 
 
 #: With what the rows of a function are committed.
@@ -196,13 +197,15 @@ async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Defer
         with _observed(context), intercepted((*context.interceptors, *worker.interceptors), context):
             returned = await worker.function(**arguments)
     except Exception as error:
-        return _with_lines(context, raised(task, error))
+        return _with_rest(context, raised(task, error))
     # Not isinstance: an object may answer that by methods of its own.
-    return _with_lines(context, returned if type(returned) is Deferred else returned_value(task, returned))
+    return _with_rest(context, returned if type(returned) is Deferred else returned_value(task, returned))
 
 
-def _with_lines(context: TaskContext, result: TaskResult | Deferred) -> TaskResult | Deferred:
-    """What is reported, with the lines that were logged; those of a call that takes virtual time are stored at once."""
+def _with_rest(context: TaskContext, result: TaskResult | Deferred) -> TaskResult | Deferred:
+    """What is reported, with what was emitted and logged last; that of a call that takes virtual time is stored at once."""
+    if context.emitting is not None:
+        result = _with_emitted(context.emitting, result)
     if not context.notes:
         return result
     lines = context.noted()
@@ -211,6 +214,14 @@ def _with_lines(context: TaskContext, result: TaskResult | Deferred) -> TaskResu
     for line in lines:
         context.log(line)
     return result
+
+
+def _with_emitted(emitting: Emitting, result: TaskResult | Deferred) -> TaskResult | Deferred:
+    if type(result) is not TaskResult:
+        emitting.hand_over()
+        return result
+    rest = emitting.take()
+    return attrs.evolve(result, emitted=rest) if rest is not None and result.status in _KEPT else result
 
 
 def _arguments(worker: Worker, context: TaskContext) -> dict[str, Any] | TaskResult:

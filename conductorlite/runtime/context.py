@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from conductorlite.engine.turn_types import Observer
 from conductorlite.engine.verbs import Verbs
-from conductorlite.model.errors import NotFound, Parked
+from conductorlite.model.errors import InvalidInput, NotFound, Parked, StaleLease
 from conductorlite.model.executions import Task, Workflow, frozen_task
 from conductorlite.model.pickling import stays_here
 from conductorlite.model.policies import derive_id
+from conductorlite.model.texts import printable
 
 if TYPE_CHECKING:
+    from conductorlite.engine.streams import Emitting
     from conductorlite.model.handlers import EventExecution
     from conductorlite.model.mailbox import WorkflowMessage
 
 __all__ = ["TaskContext", "idempotency_key"]
+
+#: As `conductorlite.model.streams` has them, which is imported by who emits.
+PROGRESS: Final = "progress"
+STREAM: Final = "values"
 
 #: Lines that one call may note for its task's log.
 _LINES: Final = 1_000
@@ -33,7 +40,7 @@ def idempotency_key(workflow_id: str, ref: str) -> str:
 class TaskContext:
     """The context of a call; passed to a parameter that is annotated with this class."""
 
-    __slots__ = ("_engine", "_noted", "_sent", "interceptors", "lost", "notes", "observers", "row")
+    __slots__ = ("_engine", "_noted", "_sent", "alone", "emitting", "interceptors", "lost", "notes", "observers", "row")
     #: The default of that parameter, for type checkers: flows call the function without it.
     given: ClassVar[TaskContext] = None  # type: ignore[assignment]
 
@@ -46,6 +53,9 @@ class TaskContext:
         #: What `TaskLogHandler` has noted and is not stored yet, and how many lines that were in all.
         self.notes: deque[str] | None = None
         self._noted = self._sent = 0
+        #: What the call has emitted; and whether its transaction is the only one that may write meanwhile.
+        self.emitting: Emitting | None = None
+        self.alone = False
         #: Those that look at the engine.
         self.observers: Sequence[Observer] = engine.core.turns.observers
         #: What the engine puts around every call of a worker function.
@@ -152,6 +162,39 @@ class TaskContext:
             task = self.task
             key = derive_id("send", task.workflow_id, task.ref, str(task.generation), str(self._sent))
         return self._engine.send(workflow_id, topic, value, key=key)
+
+    def emit(self, value: Any, *, stream: str = STREAM) -> None:
+        """Put a value out while the function runs: readers of the execution's stream of that name have it within 250 ms.
+
+        `value` is any JSON value. Values are stored when the first has waited for 50 ms, when there are 100, and with the report;
+        storing them is a sign of life, as `heartbeat` is. They are kept when the attempt completes, and dropped when it does not.
+        Raises InvalidInput, PayloadTooLarge, and StaleLease when the attempt is over or another worker has it.
+        """
+        self._emitting().emit(value, stream)
+
+    def set_value(self, name: str, value: Any) -> None:
+        """Set the latest value of a name for this task, as `Run.get_value` reads it; stored and raised as by `emit`."""
+        self._emitting().set_value(name, value)
+
+    def progress(self, done: float, total: float | None = None) -> None:
+        """Say how far the function has come: `done` of `total`, if that is known. Pages, notebooks and the CLI show it.
+
+        Raises InvalidInput for what is no number, or below 0, and StaleLease as `emit` does.
+        """
+        for number in (done, total):
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number < inf):
+                raise InvalidInput(f"progress is said in numbers from 0 on, and not with {printable(number, 60)}")
+        self.set_value(PROGRESS, {"done": done} if total is None else {"done": done, "total": total})
+
+    def _emitting(self) -> Emitting:
+        if self.emitting is None:
+            from conductorlite.engine.streams import Emitting
+
+            core = self._engine.core
+            self.emitting = Emitting(self.row, core.turns, core.reports, alone=self.alone)
+        if self.lost:
+            raise StaleLease(f"{self.row.workflow_id}: the attempt at {self.row.ref!r} is over, and emits nothing any more")
+        return self.emitting
 
     def log(self, text: str) -> None:
         """Add a line to the task's log."""

@@ -32,6 +32,7 @@ from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock
 if TYPE_CHECKING:
     from conductorlite.engine.forks import ForkPlan
     from conductorlite.model.mailbox import WorkflowMessage
+    from conductorlite.model.streams import Dropped, StreamItem
     from conductorlite.plan.grafts import RunProgress
 
 __all__ = ["OF_A_RUN", "Engine", "Run", "Transaction"]
@@ -113,6 +114,29 @@ class Run(InNotebook, Generic[R]):
     def send(self, topic: str, value: Any = None, *, key: str | None = None) -> WorkflowMessage:
         """Send the execution a message; see `Engine.send`."""
         return self._engine.send(self.workflow_id, topic, value, key=key)
+
+    def stream(self, stream: str | None = None, *, after: int = 0, kept_only: bool = False) -> Iterator[StreamItem | Dropped]:
+        """What it emits into a stream (None: all), in order: what is there after number `after`, then what comes, to its end.
+
+        Give the last item's number to go on after it, in another process too. Meanwhile it is driven as by `result`. Items are
+        given as they come; when an attempt fails or is lost whose items were given, or may have been before `after`, a `Dropped`
+        says so. With `kept_only` an item is given once its attempt has completed, and none is dropped. On a virtual clock
+        ResultTimeout is raised when nothing can move it. A removed one is ExecutionNotFound.
+        """
+        refuse_forked(self._engine._pid)
+        refuse_handlers("stream")
+        readers = self._engine.core.readers
+        reading = readers.reading(self.workflow_id, stream, after, kept_only=kept_only)
+        return readers.follow(reading, partial(wait_until, self._engine, self._engine.driver))
+
+    def set_value(self, name: str, value: Any) -> None:
+        """Set the latest value of a name; see `Engine.streams.set_value`."""
+        self._engine.streams.set_value(self.workflow_id, name, value)
+
+    def get_value(self, name: str, default: Any = None, *, task: str = "") -> Any:
+        """The latest value of a name, as `set_value` has set it, or the `task` of that reference; `default` before."""
+        found = self._engine.streams.value(self.workflow_id, name, ref=task)
+        return default if found is None else found.value.fresh()
 
     def pause(self) -> None:
         """Schedule nothing more until `resume`; see `Engine.pause`."""

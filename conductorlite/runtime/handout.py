@@ -29,6 +29,7 @@ from conductorlite.model.errors import (
     InvalidInput,
     InvariantBroken,
     NotFound,
+    StaleLease,
     StorageError,
 )
 from conductorlite.model.executions import PollData, Task, TaskResult
@@ -330,6 +331,18 @@ class Reports:
             if running.context is not None and abs(now - running.lines_at) >= _LINES_MS and (lines := running.context.noted()):
                 running.lines_at = now
                 self.log(running.task, *lines)
+
+    def take_emitted(self, calls: Iterable[Call], now: int) -> None:
+        """Store what running functions have emitted, each once its first value has waited long enough."""
+        for running in calls:
+            context = running.context
+            if context is not None and context.emitting is not None and (at := context.emitting.due_at) is not None and at <= now:
+                try:
+                    context.emitting.hand_over()
+                except StaleLease:
+                    context.lost = True  # the next sign of life says so
+                except StorageError as error:  # it is tried again when as much time has passed
+                    about_task(running.task, f"what it has emitted cannot be stored now: {error}")
 
     def flush(self) -> bool:
         """Report all that is kept, oldest first; whether there was anything.

@@ -188,6 +188,7 @@ class SignsOfLife:
             return False
         now = self._clock.now()
         self._reports.take_lines(self._workshop, now)
+        self._reports.take_emitted(self._workshop, now)
         over = {self._over.popleft() for _ in range(len(self._over))}
         due = [
             running
@@ -412,6 +413,8 @@ class Instants:
         if not self._clock.virtual:  # in virtual time they are on the timeline, and a walk over all would be paid at each instant
             beating = [running for running in self._workshop if not self._outages.rests(running.sign)]
             instants += [running.beat_at for running in beating if running.beat_at is not None]
+            emitting = [running.context.emitting for running in beating if running.context is not None]
+            instants += [one.due_at for one in emitting if one is not None and one.due_at is not None]
         if endless and len(instants) == 1 and not len(self._workshop):
             return None
         return min(instants, default=None)

@@ -208,6 +208,8 @@ class Workshop:
         context = TaskContext(task, engine)
         if running.worker.signature.transaction is None:
             running.context = context  # else its lines come with its rows: nobody else can write meanwhile
+        else:
+            context.alone = True
         what, inline = f"worker {running.worker.task_type!r}", running.inline and engine.clock.virtual
         return FunctionCaller(turns=engine.core.turns, what=what, task=task, inline=inline, context=context)
 

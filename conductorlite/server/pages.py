@@ -35,6 +35,7 @@ from conductorlite.pages.markup import PROOF, Document, Html, element, join, who
 from conductorlite.runtime.aio import AsyncEngine
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.safety import Guard, Receive, Role, Safety, Scope, Send, needed_by_method
+from conductorlite.server.streams import KIND, last_number, values
 from conductorlite.server.waiting import Threads
 
 try:
@@ -239,11 +240,13 @@ class EnginePages:
         self._pages = Pages(core.turns, engine.config, core.queries, core.control)
         #: By the address under which the app stands: it may be mounted more than once.
         self._feeds: dict[str, Feeds] = {}
+        self._over = False
         routes = [
             Route("/", self._store),
             Route("/executions/{id:path}/{verb}", self._verb, methods=["POST"]),
             Route("/executions/{id:path}", self._execution),
             Route("/changes/executions/{id:path}", self._changes),
+            Route("/streams/executions/{id:path}", self._values),
             Route("/changes", self._changes),
             Route("/login", self._login, methods=["GET", "POST"]),
             Route("/logout", self._logout, methods=["POST"]),
@@ -256,6 +259,7 @@ class EnginePages:
 
     def end_streams(self) -> None:
         """Have every stream end, from the loop's thread: the server is to stop."""
+        self._over = True
         for feeds in self._feeds.values():
             feeds.end()
 
@@ -338,6 +342,20 @@ class EnginePages:
             if text:
                 yield text
         yield "event: again\ndata:\n\n"
+
+    async def _values(self, request: Request) -> Response:
+        """What an execution emits, for a page of the application's own."""
+        asked, workflow_id = request.query_params, request.path_params["id"]
+        given = asked.get("after", "")
+        after = int(given) if given.isdecimal() and len(given) < 16 else last_number(request.headers)
+        try:
+            kept_only = asked.get("keptOnly") == "true"
+            reading = self._engine.core.readers.reading(workflow_id, asked.get("stream"), after, kept_only=kept_only)
+            await self._call(self._engine.status, workflow_id)
+        except ConductorliteError as error:
+            return _refusal(request, error)
+        parts = values(self._engine, self._call, reading, lambda: self._over)
+        return StreamingResponse(parts, media_type=KIND, headers={"x-accel-buffering": "no"})
 
     # ------------------------------------------------------------------ verbs
 

@@ -21,6 +21,7 @@ from conductorlite.store.transactions import (
     PollDataDAO,
     QueueDAO,
     ScheduleDAO,
+    StreamDAO,
     TaskHolderDAO,
 )
 
@@ -43,6 +44,7 @@ NOUNS: Final[Mapping[str, type]] = {
     "poll_data": PollDataDAO,
     "queue": QueueDAO,
     "schedules": ScheduleDAO,
+    "streams": StreamDAO,
     "task_holders": TaskHolderDAO,
 }
 

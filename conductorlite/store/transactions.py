@@ -32,6 +32,7 @@ from conductorlite.store.tables import (
 if TYPE_CHECKING:
     from conductorlite.model.handlers import EventExecution
     from conductorlite.model.mailbox import WorkflowMessage
+    from conductorlite.model.streams import Emission, LatestValue
     from conductorlite.store.documents import Document
     from conductorlite.store.search import Asked, SearchResult, TaskSummary, WorkflowSummary
 
@@ -70,6 +71,8 @@ __all__ = [
     "ReadingTransaction",
     "ScheduleDAO",
     "ScheduleReads",
+    "StreamDAO",
+    "StreamReads",
     "TaskHolderDAO",
     "TaskHolderReads",
     "WritingTransaction",
@@ -620,6 +623,23 @@ class OutboxDAO(OutboxReads, Protocol):
         """Carry out outgoing parts and forget them; an item already delivered changes nothing."""
 
 
+class StreamReads(Protocol):
+    """What executions have emitted, and their latest values. Decisions write them; they go with the execution."""
+
+    def chunks(self, workflow_id: str, stream: str | None, after: int, limit: int) -> Sequence[Emission]:
+        """A page of what is in a stream (None: in all), in order: calls with one chunk each, whose last number is above `after`."""
+
+    def emissions(self, workflow_id: str) -> Sequence[Emission]:
+        """What has become of the values of each call, without its chunks, in order of their first numbers."""
+
+    def values(self, workflow_id: str) -> Sequence[LatestValue]:
+        """The latest values of an execution, in order of name and task."""
+
+
+class StreamDAO(StreamReads, Protocol):
+    """The same: decisions alone write it."""
+
+
 class ReadingTransaction(Protocol):
     """One consistent view of the store, by noun."""
 
@@ -682,6 +702,10 @@ class ReadingTransaction(Protocol):
     @property
     def outbox(self) -> OutboxReads:
         """See `OutboxReads`."""
+
+    @property
+    def streams(self) -> StreamReads:
+        """See `StreamReads`."""
 
     def sizes(self) -> Sizes:
         """How much there is; reads everything."""
@@ -753,3 +777,7 @@ class WritingTransaction(ReadingTransaction, Protocol):
     @property
     def outbox(self) -> OutboxDAO:
         """See `OutboxDAO`."""
+
+    @property
+    def streams(self) -> StreamDAO:
+        """See `StreamDAO`."""

@@ -21,6 +21,7 @@ from typing import Any, Final
 import attrs
 
 from conductorlite.engine.config import EngineConfig
+from conductorlite.engine.streams import emissions_of, items_of
 from conductorlite.model.canonical import Payload, parse
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.decisions import Event, EventKind, Message
@@ -28,6 +29,7 @@ from conductorlite.model.errors import AlreadyExists, InvalidInput
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow
 from conductorlite.model.limits import Limit, Member
 from conductorlite.model.statuses import TaskStatus
+from conductorlite.model.streams import Emission, EmissionState, LatestValue
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.store.ports import Backend
 from conductorlite.store.tables import RelayItem, ScheduleRow
@@ -161,6 +163,8 @@ class _Rows:
     attempts: tuple[Task, ...]
     inbox: tuple[Event, ...]
     history: tuple[HistoryEvent, ...]
+    emissions: tuple[Emission, ...]
+    values: tuple[LatestValue, ...]
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -186,6 +190,8 @@ def _dump(backend: Backend) -> _Dump:
                 attempts=tuple(view.executions.attempts(workflow_id)),
                 inbox=tuple(view.inbox.events(workflow_id)),
                 history=tuple(view.history.lines(workflow_id)),
+                emissions=tuple(emissions_of(view, workflow_id)),
+                values=tuple(view.streams.values(workflow_id)),
             )
         schedules = tuple((row, tuple(view.inbox.events(row.address))) for row in view.schedules.page("", 10_000))
         limits = tuple((limit, tuple(view.limits.members(limit.key))) for limit in view.limits.page("", 10_000))
@@ -312,7 +318,10 @@ def _ending(life: CrashLife, workflow_id: str) -> object:
     rows = life.end.executions[workflow_id]
     last = {task.ref: task for task in rows.attempts if not task.retried}
     tasks = {ref: (str(task.status), task.output, task.round) for ref, task in sorted(last.items())}
-    return str(rows.workflow.status), rows.workflow.output, tasks
+    kept = [one for one in rows.emissions if one.state is EmissionState.KEPT]
+    emitted = sorted((one.ref, [(item.stream, item.value) for item in items_of(one)]) for one in kept)
+    values = [(value.name, value.ref, value.value.text) for value in rows.values]
+    return str(rows.workflow.status), rows.workflow.output, tasks, emitted, values
 
 
 def _compare_histories(calm: CrashLife, shaken: CrashLife, workflow_id: str, where: str, same_order: bool) -> None:

@@ -154,6 +154,7 @@ _BODIES: Final = {
     "Engine.run_forever": "await self._bridge.drive_until_stopped(ARGUMENTS)",
     "Engine.close": "await self._bridge.close()",
     "Run.events": "return self._engine._bridge.events(self.workflow_id, after)",
+    "Run.stream": "return self._engine._bridge.stream(self.workflow_id, stream, after, kept_only)",
     "Admin.bulk": "verb = getattr(self._bridge.engine, verb.__name__)\nreturn await CALL",
 }
 

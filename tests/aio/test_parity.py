@@ -18,6 +18,7 @@ TWINS = {
     "Iterator[str]": "AsyncIterator[str]",
 }
 TWINS["Iterator[HistoryEvent]"] = "AsyncIterator[HistoryEvent]"
+TWINS["Iterator[StreamItem | Dropped]"] = "AsyncIterator[StreamItem | Dropped]"
 
 FACES = {Engine: AsyncEngine} | {service: getattr(generated, f"Async{service.__name__}") for service in faces().values()}
 VERBS = [(face, twin, name) for face, twin in FACES.items() for name in verbs(face)]

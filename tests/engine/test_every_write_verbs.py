@@ -15,7 +15,7 @@ import pytest
 from crash_kit import crash_families
 from run_time_kit import Json, dynamic, forked, loop, node, static, switched
 
-from conductorlite import Bounds, Engine, IdempotencyStrategy, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
+from conductorlite import Bounds, Engine, IdempotencyStrategy, TaskContext, TaskStatus, VirtualClock, WorkflowDef, WorkflowStatus
 from conductorlite.engine.config import EngineConfig
 from conductorlite.errors import ExecutionNotFound
 from conductorlite.model.executions import HistoryKind
@@ -43,7 +43,16 @@ def of(*tasks: Json, **fields: Any) -> WorkflowDef:
 def script(workers: ScriptedWorkers) -> None:
     """What `work` returns does not depend on who is first; `frail` fails for good once, then once more, then works."""
     workers.work.does(lambda by, again=False: {"by": by})
+    workers.speaker.does(speak, times=1).then.fails(1, reason="hoarse").then.does(speak)
     workers.frail.fails_terminally("down").then.fails_terminally("still down").then.returns({})
+
+
+def speak(context: TaskContext, by: str) -> Json:
+    """Emit more than is handed over at once, and say how far it has come."""
+    for number in range(120):
+        context.emit(number, stream=by)
+    context.progress(120, 120)
+    return {"by": by}
 
 
 # ---------------------------------------------------------------------- steps, each of which may be repeated
@@ -215,9 +224,23 @@ def messaging(engine: Engine) -> None:
     answer(engine)
 
 
+def emitting(engine: Engine) -> None:
+    """Emit in a flow and from worker functions, one of which fails first; set values; rerun what has emitted."""
+    said = node("said", "EMIT", inputParameters={"value": "${speak.output.by}"})
+    start_once(engine, of(work("speak", "speaker"), said, GATE, work("z", "speaker")), workflow_id=IT)
+    engine.run_until_idle()
+    once(engine, "RERUN", lambda: engine.rerun(IT, from_task="said"))
+    if engine.status(IT) is WorkflowStatus.RUNNING:
+        engine.streams.set_value(IT, "mood", "good")
+    answer(engine)
+
+
 SCENARIOS = {
     one.__name__: one
-    for one in (holding, rerunning, restarting, family_retrying, family_rerunning, made_at_run_time, undoing, messaging, forking)
+    for one in (
+        *(holding, rerunning, restarting, family_retrying, family_rerunning, made_at_run_time, undoing),
+        *(messaging, emitting, forking),
+    )
 }
 
 ENDS = {
@@ -230,6 +253,7 @@ ENDS = {
     "undoing": ["COMPLETED"] * 3,
     "forking": ["COMPLETED"] * 6,
     "messaging": ["COMPLETED"],
+    "emitting": ["COMPLETED"],
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from conductorlite import Engine, Task, TaskResult, TaskStatus, WorkflowDef, WorkflowStatus
 
-__all__ = ["ENDS_AT", "FLOWS", "KEY", "LARGE", "LIMITED", "MESSAGED", "PULL", "STARTS_AT", "begin", "finish", "outcome"]
+__all__ = ["EMITTED", "ENDS_AT", "FLOWS", "KEY", "LARGE", "LIMITED", "MESSAGED", "PULL", "STARTS_AT", "begin", "finish", "outcome"]
 
 J = dict[str, Any]
 
@@ -28,6 +28,8 @@ KEY: Final = "order 7"
 LIMITED: Final = 2
 #: The first schema of which the golden database has messages, and an execution that receives them.
 MESSAGED: Final = 13
+#: The same of values that are emitted.
+EMITTED: Final = 15
 
 
 def node(ref: str, type: str = "SIMPLE", **fields: Any) -> J:
@@ -119,6 +121,8 @@ FLOWS: Final[dict[str, tuple[J, J]]] = {
     "terminated": (_flow("terminated", *FORK), {"x": 12}),
     "optional": (_flow("optional", {**work("a"), "optional": True}, GATE), {"x": 13}),
     "messaged": (_flow("messaged", *(given(f"read_{topic}", PULL, topic=topic) for topic in ("old", "news", "early"))), {}),
+    "emitting": (_flow("emitting", given("told", "EMIT", value="${workflow.input}", stream="news"), work("a"), work("b")),
+                 {"x": 15}),
 }  # fmt: skip
 
 
@@ -167,6 +171,8 @@ def begin(engine: Engine, schema: int) -> None:
         _begin_limited(engine)
     if schema >= MESSAGED:
         _begin_messaged(engine)
+    if schema >= EMITTED:
+        _begin_emitting(engine)
     engine.advance(to=ENDS_AT)
 
 
@@ -185,6 +191,19 @@ def _begin_messaged(engine: Engine) -> None:
     start(engine, "messaged")
     for topic in ("old", "early"):
         engine.send("messaged", topic, {"about": topic}, key=topic)
+
+
+def _begin_emitting(engine: Engine) -> None:
+    """One whose tasks have emitted values that are kept, dropped and open, with a latest value."""
+    start(engine, "emitting")
+    task = take(engine, "emitting")
+    engine.streams.emit(task, {"about": "a"}, stream="news")
+    report(engine, task)
+    task = take(engine, "emitting")
+    engine.streams.emit(task, "dropped")
+    engine.rerun("emitting", from_task="b")
+    engine.streams.emit(take(engine, "emitting"), "open")
+    engine.streams.set_value("emitting", "mood", "good")
 
 
 def _polled(engine: Engine, workflow_id: str) -> None:
@@ -357,7 +376,10 @@ def outcome(engine: Engine, workflow_id: str) -> J:
     """How an execution stands: its status and output, and every attempt at every task."""
     row = engine.get(workflow_id)
     tasks = sorted(row.tasks, key=lambda task: (task.ref, task.attempt))
+    emitted = [[item.number, item.stream, item.value, item.ref] for item in engine.streams.items(workflow_id)]
+    values = {value.name: value.value.fresh() for value in engine.streams.values(workflow_id)}
     return {
+        **({"emitted": emitted, "values": values} if emitted else {}),
         "status": str(row.status),
         "reason": row.reason,
         "output": row.output_data,

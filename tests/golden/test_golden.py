@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from golden_dump import FOLDER, ddl, dumped, golden, loaded
-from golden_lives import ENDS_AT, FLOWS, KEY, LARGE, LIMITED, MESSAGED, PULL, STARTS_AT, begin, finish, outcome
+from golden_lives import EMITTED, ENDS_AT, FLOWS, KEY, LARGE, LIMITED, MESSAGED, PULL, STARTS_AT, begin, finish, outcome
 
 from conductorlite import Engine, IdempotencyStrategy, VirtualClock
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
@@ -199,7 +199,7 @@ def test_it_has_something_of_everything(engine: Engine, schema: int) -> None:
     assert missing == ({TaskStatus.PENDING} if schema < LIMITED else set())
     finish(engine)
     came_by = {task.base_ref for workflow_id in engine.admin.workflow_ids() for task in engine.get(workflow_id).tasks}
-    later = {PULL} if schema < MESSAGED else set()
+    later = {*([PULL] if schema < MESSAGED else []), *(["EMIT"] if schema < EMITTED else [])}
     nodes = [found.groups() for found in _NODE.finditer(json.dumps(FLOWS)) if found[2] not in later]
     assert {kind for _, kind in nodes} >= {str(one) for one in OPERATOR_TYPES} - later
     assert {ref for ref, kind in nodes if kind in OPERATOR_TYPES} <= came_by

@@ -140,6 +140,7 @@ SILENT: dict[str, tuple[str, ...]] = {
     ),
     "server/rest/routes.py": ("health: StorageError",),
     "server/running.py": ("served.run: SystemExit",),
+    "server/streams.py": ("_moved.wake: RuntimeError",),
     "server/waiting.py": (
         "Groups._carry_out: RuntimeError",
         "Waiting._committed: RuntimeError",

@@ -104,7 +104,9 @@ def test_every_operation_of_conductor_is_there() -> None:
         assert names - found <= IGNORED, (method, path)
         assert found - names <= {"workerid", "triggerFailureWorkflow"}, (method, path)
     # A server has the second one if it is configured so.
-    assert set(places) == {("GET", "/api/version"), ("POST", "/api/workflow/{}/messages")}
+    own = {("GET", "/api/workflow/{}/stream"), ("GET", "/api/workflow/{}/values"), ("POST", "/api/tasks/{}/emit")}
+    own |= {(method, "/api/workflow/{}/values/{}") for method in ("GET", "PUT")}
+    assert set(places) == {("GET", "/api/version"), ("POST", "/api/workflow/{}/messages")} | own
 
 
 def test_the_document_is_served(engine: Engine) -> None:

@@ -22,6 +22,7 @@ copied when the turn first changes it, and the copy is written until the turn ha
 | `events` | `events` | timers, and events to other executions. `deadlines` has the timers follow from the rows |
 | `queues` | `queues` | messages to workers |
 | `mailbox` | `mailbox` | messages to the execution |
+| `emissions` | `emissions` | values that attempts emit, and latest values |
 | `limits` | `admissions` | slots of limits, and who is next |
 | `documents` | `documents` | payloads, definitions found at run time, what scripts answer |
 | `work` | `work_list` | what is left to do |

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -37,6 +37,7 @@ from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome, Outgoing, Renamed, Reply
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryKind, Task, Workflow, own_workflow, printed_ref
+from conductorlite.model.later import functions
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.policies import derive_id
 from conductorlite.model.statuses import (
@@ -48,6 +49,11 @@ from conductorlite.model.statuses import (
     WorkflowStatus,
 )
 from conductorlite.plan.compile import Node, Plan
+
+if TYPE_CHECKING:
+    from conductorlite.decide.changeset.emissions import Emissions
+else:
+    (Emissions,) = functions("conductorlite.decide.changeset.emissions", "Emissions")
 
 __all__ = ["PUT_OFF", "Changeset"]
 
@@ -65,6 +71,12 @@ _SKIPPED: Final = TaskStatus.SKIPPED
 
 #: A report that is refused frees no worker.
 _REFUSED: Final = frozenset({Outcome.STALE, Outcome.CONFLICT})
+
+
+def _emissions_of(changeset: Changeset) -> Emissions:
+    if changeset._emissions is None:
+        changeset._emissions = Emissions(changeset.workflow, changeset.moment)
+    return changeset._emissions
 
 
 class Changeset:
@@ -85,6 +97,9 @@ class Changeset:
     _renamed: tuple[Renamed, ...] = ()
     _limits: Admissions | None = None
     _mailbox: Mailbox | None = None
+    _emissions: Emissions | None = None
+    #: Values that attempts have emitted, and latest values.
+    emissions = property(_emissions_of)
 
     def __init__(self, plan: Plan, reader: Reader, now: int, environment: Mapping[str, str], bounds: Bounds) -> None:
         self.plan = plan
@@ -284,6 +299,8 @@ class Changeset:
                 reason=task.reason if status.terminal else because,
                 payload=payload,
             )
+            if task.emitted and status.terminal:
+                self.emissions.settle(task)
         live = task.live if task.executed or task.retried or status is _SKIPPED else True
         if live is not was_live and self.counting:
             self.count(task, live - was_live)
@@ -321,7 +338,11 @@ class Changeset:
             self.events.cancel(f"{EventKind.CONTINUE}:{task.ref}")
             if task.live:
                 self.put(task, executed=True)
-        self.drop([self.rows.known(task.ref) for task in tasks])
+        gone = [self.rows.known(task.ref) for task in tasks]
+        for task in gone:
+            if task.emitted:
+                self.emissions.drop(task)
+        self.drop(gone)
         if self.workflow.last_ref in self.rows.dropped:
             # An execution that fails before anything is scheduled again puts out what the last task left has put out.
             left = max((task for task in self.rows.everything() if task.seq), key=lambda task: task.seq, default=None)
@@ -556,6 +577,8 @@ class Changeset:
             limits=limits,
             printed=documents.printed,
             messages=() if self._mailbox is None else tuple(self._mailbox.changed.values()),
+            emissions=() if self._emissions is None else tuple(self._emissions.changed.values()),
+            values=() if self._emissions is None else tuple(self._emissions.values.values()),
         )
 
 

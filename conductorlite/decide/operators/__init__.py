@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         schedule_transform,
     )
     from conductorlite.decide.operators.sub_workflow import schedule_start_workflow, schedule_sub_workflow
+    from conductorlite.decide.streams import schedule_emit
     from conductorlite.language.durations import parse_duration, parse_until
     from conductorlite.model.mailbox import topic_of
 else:
@@ -54,6 +55,7 @@ else:
         "schedule_switch",
         "schedule_transform",
     )
+    (schedule_emit,) = functions("conductorlite.decide.streams", "schedule_emit")
     schedule_start_workflow, schedule_sub_workflow = functions(
         "conductorlite.decide.operators.sub_workflow", "schedule_start_workflow", "schedule_sub_workflow"
     )
@@ -214,6 +216,7 @@ _FIRST: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...]], None]]] 
     "PULL_WORKFLOW_MESSAGES": schedule_wait,
     "LAMBDA": schedule_lambda,
     "JSON_JQ_TRANSFORM": schedule_transform,
+    "EMIT": schedule_emit,
 }
 
 #: Those that are tried again as the operators they are.
@@ -230,6 +233,7 @@ _AGAIN: Final[Mapping[str, Callable[[Changeset, Node, tuple[int, ...], Task], No
     "PULL_WORKFLOW_MESSAGES": schedule_wait,
     "LAMBDA": schedule_lambda,
     "JSON_JQ_TRANSFORM": schedule_transform,
+    "EMIT": schedule_emit,
     "SUB_WORKFLOW": lambda changeset, node, iterations, previous: schedule_sub_workflow(changeset, node, iterations, previous, 0),
     "START_WORKFLOW": lambda changeset, node, iterations, previous: schedule_start_workflow(
         changeset, node, iterations, previous, 0

@@ -365,6 +365,7 @@ class SplitChange:
         self.history, self.queue, self.payloads = view.history, view.queue, view.payloads
         self.metadata = SplitMetadata(watched.metadata)
         self.inbox, self.poll_data, self.outbox, self.limits = watched.inbox, watched.poll_data, watched.outbox, watched.limits
+        self.streams = watched.streams
         self.event_handlers, self.schedules, self.feeds = watched.event_handlers, watched.schedules, watched.feeds
         self.archive, self.owners, self.task_holders = watched.archive, watched.owners, watched.task_holders
         self.history.log, self.queue.discard = watched.history.log, watched.queue.discard

@@ -26,6 +26,7 @@ from conductorlite.store.sqlite.rows import (
     workflow_of,
     workflow_row,
 )
+from conductorlite.store.sqlite.streams import emitted_of, emitted_rows
 
 __all__ = [
     "REMOVED",
@@ -219,6 +220,8 @@ def thin(decision: Decision) -> Decision:
         released_at=decision.released_at,
         outgoing=decision.outgoing,
         limits=decision.limits,
+        emissions=decision.emissions,
+        values=decision.values,
     )
 
 
@@ -246,6 +249,7 @@ def _written(item: Item) -> dict[str, Any]:
             [fields_of(change.limit), [fields_of(member) for member in change.put], change.gone, change.dated]
             for change in decision.limits
         ],
+        "emitted": emitted_rows(decision),
         "cells": [[shard, cell.entity, cell.key, cell.text, cell.fence] for shard, cell in item.cells],
         "beside": item.beside,
     }
@@ -279,6 +283,7 @@ def _item(said: dict[str, Any]) -> Item:
             posted=tuple(event_of(tuple(event)) for event in said["posted"]),
         ),
         limits=tuple(_limit_change(*change) for change in said["limits"]),
+        **emitted_of(*said.get("emitted", ((), (), ()))),
     )
     cells = tuple((shard, Cell(entity, key, text, fence)) for shard, entity, key, text, fence in said["cells"])
     beside = tuple((name, given) for name, given in said.get("beside", ()))  # of an older version: none

@@ -442,6 +442,7 @@ class SplitTransaction:
         self.queue = SplitQueue(inner.queue)
         self.payloads = SplitDocuments(inner.payloads, parts)
         self.inbox, self.poll_data, self.outbox, self.limits = inner.inbox, inner.poll_data, inner.outbox, inner.limits
+        self.streams = inner.streams
         self.metadata, self.event_handlers, self.schedules = inner.metadata, inner.event_handlers, inner.schedules
         self.feeds, self.archive, self.owners, self.task_holders = inner.feeds, inner.archive, inner.owners, inner.task_holders
 

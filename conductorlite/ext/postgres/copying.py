@@ -25,6 +25,7 @@ _TABLES: Final = (
     *("workflows", "tasks", "history", "texts", "inbox", "messages", "idempotency_keys", "polls", "task_logs", "definitions"),
     *("workflow_defs", "task_defs", "schema_defs", "counters", "limits", "limit_members", "event_handlers", "event_executions"),
     *("schedules", "external_payloads", "loose_payloads", "archive", "driven", "holders", "mailbox"),
+    *("emissions", "emitted", "latest_values"),
 )
 #: Numbers that the server draws by itself, and goes on with behind those that were copied.
 _DRAWN: Final = {"workflows": "execution", "task_logs": "n"}

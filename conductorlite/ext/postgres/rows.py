@@ -44,6 +44,7 @@ from conductorlite.store.sqlite.executions import RowExecutions, RowHistory
 from conductorlite.store.sqlite.limits import RowLimits, RowOwners, RowTaskHolders
 from conductorlite.store.sqlite.mailboxes import NoOutbox, RowInbox, RowPollData, RowQueue
 from conductorlite.store.sqlite.rows import Row, event_of, message_of, task_of, workflow_of, workflow_row
+from conductorlite.store.sqlite.streams import RowStreams
 from conductorlite.store.sqlite.tables import (
     BEGIN,
     PEND_ARCHIVED,
@@ -294,6 +295,11 @@ class PostgresTransaction:
         self.archive = RowArchive(session, feeds=feeds)
         self.owners = RowOwners(session, inbox=inbox)
         self.task_holders = RowTaskHolders(session)
+
+    @property
+    def streams(self) -> RowStreams:
+        """See `StreamReads`."""
+        return RowStreams(self.session)
 
     def own_rows(self) -> OwnRows:
         """See `JoinedTransaction`."""

@@ -222,6 +222,23 @@ DROP INDEX messages_offered;
 CREATE INDEX messages_offered ON messages (queue, priority DESC, due_at, workflow_id, length(ref), ref);
 """
 
+#: Values that are emitted are kept.
+_V6: Final = """
+CREATE TABLE emissions (
+    workflow_id text NOT NULL, task_id text NOT NULL, lease bigint NOT NULL, ref text NOT NULL, attempt bigint NOT NULL,
+    state text NOT NULL, first bigint NOT NULL, last bigint NOT NULL, PRIMARY KEY (workflow_id, task_id, lease)
+);
+CREATE TABLE emitted (
+    workflow_id text NOT NULL, last bigint NOT NULL, first bigint NOT NULL, stream text NOT NULL, task_id text NOT NULL,
+    lease bigint NOT NULL, at bigint NOT NULL, items text NOT NULL, PRIMARY KEY (workflow_id, last)
+);
+CREATE INDEX emitted_stream ON emitted (workflow_id, stream, last);
+CREATE TABLE latest_values (
+    workflow_id text NOT NULL, name text NOT NULL, ref text NOT NULL, at bigint NOT NULL, value text NOT NULL,
+    PRIMARY KEY (workflow_id, name, ref)
+);
+"""
+
 #: A column that is a text.
 _TEXT: Final = re.compile(r"\btext\b(?=( NOT NULL)?( PRIMARY KEY| UNIQUE)?[,\n)])")
 
@@ -234,7 +251,7 @@ def _texts(script: str) -> list[str]:
 
 
 #: What takes a store from version n to n + 1.
-MIGRATIONS: Final = (_texts(_V1), _texts(_V2), _texts(_V3), _texts(_V4), _texts(_V5))
+MIGRATIONS: Final = (_texts(_V1), _texts(_V2), _texts(_V3), _texts(_V4), _texts(_V5), _texts(_V6))
 
 #: The version this conductorlite writes.
 VERSION: Final = len(MIGRATIONS)

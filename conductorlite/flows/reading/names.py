@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from conductorlite.flows.flow import (
     Flow,
+    emit,
     event,
     human,
     inline,
@@ -44,7 +45,7 @@ BUILTINS: Final = frozenset(
 )  # fmt: skip
 
 #: What is called in a flow that is read, and makes steps.
-FORMS: Final[tuple[Any, ...]] = (each, parallel, human, receive, wait, event, inline, sub, start, terminate, node)
+FORMS: Final[tuple[Any, ...]] = (each, parallel, human, receive, emit, wait, event, inline, sub, start, terminate, node)
 
 #: Classes of which an object is made without an effect.
 _CONSTRUCTORS: Final = (Backoff, dt.timedelta, dt.date, dt.datetime, dt.time, Decimal, Fraction)

@@ -31,9 +31,11 @@ from conductorlite.model.errors import (
 from conductorlite.runtime.aio import AsyncEngine
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.rest.operations import Found, Operation, Refused, find, no_such
+from conductorlite.server.rest.own import stream
 from conductorlite.server.rest.routes import TABLE
 from conductorlite.server.rest.tasks import Polled
 from conductorlite.server.safety import App, Guard, Receive, Role, Safety, Scope, Send
+from conductorlite.server.streams import KIND, Events, last_number
 from conductorlite.server.waiting import Waiting
 
 __all__ = ["beside", "needed", "rest_app"]
@@ -113,6 +115,8 @@ class _Rest:
             operation, found = _found(path, scope["method"])
             arguments = operation.arguments(found.path, scope.get("query_string", b""), body)
             if operation.waits:
+                if operation.function is stream and not arguments.get("after"):
+                    arguments["after"] = last_number(_headers(scope))
                 await self._wait(operation, arguments, receive, send)
                 return
             call = self._waiting.call_promptly if operation.prompt else self._waiting.call
@@ -136,7 +140,10 @@ class _Rest:
             await asyncio.wait([gone, answering], return_when=asyncio.FIRST_COMPLETED)
             if answering.done() and not gone.done():
                 answer = answering.result()
-                await _answer(send, answer.value if isinstance(answer, Polled) else answer, operation.empty)
+                if isinstance(answer, Events):
+                    await _send_events(send, answer, gone)
+                else:
+                    await _answer(send, answer.value if isinstance(answer, Polled) else answer, operation.empty)
                 sent = True
         finally:
             gone.cancel()
@@ -169,6 +176,32 @@ async def _gone(receive: Receive) -> None:
     """Return when the client has gone away."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope.get("headers", ())}
+
+
+async def _send_events(send: Send, events: Events, gone: asyncio.Future[None]) -> None:
+    """Send parts as they come, until there are no more or the client has gone away."""
+    headers = [(b"content-type", KIND.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    parts = aiter(events.parts)
+    try:
+        while True:
+            coming = asyncio.ensure_future(anext(parts, ""))
+            first: list[asyncio.Future[Any]] = [gone, coming]
+            await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                coming.cancel()
+                await asyncio.wait([coming])
+                return
+            part = coming.result()
+            await send({"type": "http.response.body", "body": part.encode(), "more_body": bool(part)})
+            if not part:
+                return
+    finally:
+        await events.parts.aclose()
 
 
 async def _answer(send: Send, answer: Any, empty: int) -> None:

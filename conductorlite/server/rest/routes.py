@@ -13,6 +13,7 @@ from typing import Any, Final, get_args, get_origin
 import conductorlite
 import conductorlite.server.rest.definitions as definitions
 import conductorlite.server.rest.executions as executions
+import conductorlite.server.rest.own as own
 import conductorlite.server.rest.schedules as schedules
 import conductorlite.server.rest.tasks as tasks
 from conductorlite.model.errors import InvalidInput, StorageError
@@ -152,6 +153,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("GET", "/api/workflow/{workflowId}", executions.execution),
     operation("DELETE", "/api/workflow/{workflowId}", executions.terminate),
     operation("POST", "/api/workflow/{workflowId}/messages", executions.send_message),
+    operation("GET", "/api/workflow/{workflowId}/stream", own.stream),
+    operation("GET", "/api/workflow/{workflowId}/values", own.values_of),
+    operation("GET", "/api/workflow/{workflowId}/values/{name}", own.value_of),
+    operation("PUT", "/api/workflow/{workflowId}/values/{name}", own.set_value),
+    operation("POST", "/api/tasks/{taskId}/emit", own.emit),
     operation("PUT", "/api/workflow/{workflowId}/pause", executions.pause),
     operation("DELETE", "/api/workflow/{workflowId}/remove", executions.remove),
     operation("POST", "/api/workflow/{workflowId}/rerun", executions.rerun),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, InvalidInput, InvariantBroken, MissingCapability
 from conductorlite.model.executions import Workflow
+from conductorlite.model.later import functions
 from conductorlite.model.threads import Block, Mutex, within
 from conductorlite.store.memory.decisions import MemoryDecisions
 from conductorlite.store.memory.executions import MemoryExecutions
@@ -29,6 +30,11 @@ from conductorlite.store.memory.tables import (
 from conductorlite.store.payloads import MemoryPayloads
 from conductorlite.store.ports import Capability, JoinedTransaction, OwnRows, PayloadStorage, ReadingTransaction
 from conductorlite.store.tables import Life, Sizes
+
+if TYPE_CHECKING:
+    from conductorlite.store.memory.streams import MemoryStreams
+else:
+    (MemoryStreams,) = functions("conductorlite.store.memory.streams", "MemoryStreams")
 
 __all__ = ["MemoryBackend", "MemoryTransaction"]
 
@@ -65,6 +71,11 @@ class MemoryTransaction:
         self.archive = MemoryArchive(store, feeds=feeds)
         self.owners = MemoryOwners(store, inbox=inbox, queue=queue)
         self.task_holders = MemoryTaskHolders(store)
+
+    @property
+    def streams(self) -> MemoryStreams:
+        """See `StreamReads`."""
+        return MemoryStreams(self._store)
 
     def sizes(self) -> Sizes:
         """How much there is; reads everything."""

@@ -11,6 +11,7 @@ import attrs
 from conductorlite.model.decisions import Decision, Renamed
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken, KeyTaken
 from conductorlite.model.executions import Task, Workflow, stored_task, stored_workflow
+from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.store.memory.executions import MemoryExecutions
 from conductorlite.store.memory.limits import MemoryLimits
@@ -28,6 +29,9 @@ from conductorlite.store.memory.tables import MemoryDocuments, MemoryFeeds
 
 if TYPE_CHECKING:
     from conductorlite.model.mailbox import WorkflowMessage
+    from conductorlite.store.memory.streams import put_emitted
+else:
+    (put_emitted,) = functions("conductorlite.store.memory.streams", "put_emitted")
 
 __all__ = ["MemoryDecisions"]
 
@@ -150,6 +154,8 @@ class MemoryDecisions:
             self._payloads.keep(execution.workflow_id, decision.externals)
         for message in decision.messages:
             self._put_mail(execution, message)
+        if decision.emissions or decision.values:
+            put_emitted(store, execution, decision)
         lines = execution.history
         if lines and decision.history and decision.history[0].n <= lines[-1][0]:
             raise InvariantBroken(f"{execution.workflow_id}: rows contradict the store: line {decision.history[0].n} exists")

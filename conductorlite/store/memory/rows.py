@@ -22,6 +22,7 @@ from conductorlite.store.tables import Archived, EventPlace, Feed, FeedKind, Hol
 if TYPE_CHECKING:
     from conductorlite.model.handlers import EventExecution
     from conductorlite.model.mailbox import WorkflowMessage
+    from conductorlite.model.streams import Chunk, Emission, LatestValue
 
 __all__ = [
     "ADDED",
@@ -31,6 +32,7 @@ __all__ = [
     "MISSING",
     "NOBODY",
     "DueKey",
+    "Emitted",
     "Execution",
     "KeptLine",
     "Ordered",
@@ -210,8 +212,22 @@ def unpacked(lines: Iterable[KeptLine]) -> list[HistoryEvent]:
     ]
 
 
+class Emitted:
+    """What one execution has emitted."""
+
+    def __init__(self) -> None:
+        #: What calls have emitted, without chunks; chunks with their calls, by their last numbers, and these in order.
+        self.emissions: dict[tuple[str, int], Emission] = {}
+        self.chunks: dict[int, tuple[tuple[str, int], Chunk]] = {}
+        self.chunk_ends: list[int] = []
+        self.values: dict[tuple[str, str], LatestValue] = {}
+
+
 class Execution:
     """All rows of one workflow id: of an execution, or of events to one that does not exist yet."""
+
+    #: What it has emitted; None for nothing.
+    emitted: Emitted | None = None
 
     def __init__(self, workflow_id: str) -> None:
         self.workflow_id = workflow_id

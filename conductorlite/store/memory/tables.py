@@ -204,13 +204,14 @@ def _kinds(execution: Execution, logs: dict[str, Size]) -> dict[str, Size]:
         "logs": Size(sum(size.rows for size in logged), sum(size.bytes for size in logged)),
         "events": _size((event.data,) for event in execution.inbox.values()),
         "mailbox": _size((message.value,) for message in execution.mailbox.values()),
+        "streams": _size(() if execution.emitted is None else [(chunk.values,) for _, chunk in execution.emitted.chunks.values()]),
     }
 
 
 def sizes(store: Store) -> Sizes:
     """How much there is."""
     logs = {task_id: _size((entry.text,) for entry in entries) for task_id, entries in store.beside.logs.items()}
-    kinds = dict.fromkeys(("executions", "tasks", "history", "texts", "logs", "events", "mailbox"), Size(0, 0))
+    kinds = dict.fromkeys(("executions", "tasks", "history", "texts", "logs", "events", "mailbox", "streams"), Size(0, 0))
     own: dict[tuple[str, str], Size] = {}
     for workflow_id, execution in store.executions.items():
         found = _kinds(execution, logs)

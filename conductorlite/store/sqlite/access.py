@@ -7,12 +7,13 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import attrs
 
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, InvariantBroken, StorageBusy, StorageError, StorageFull, StorageReplaced
+from conductorlite.model.later import functions
 from conductorlite.model.threads import Block, Mutex
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import (
@@ -44,6 +45,11 @@ from conductorlite.store.sqlite.tables import (
 )
 from conductorlite.store.sqlite.timers import data_of, entries_of
 from conductorlite.store.tables import Size, Sizes
+
+if TYPE_CHECKING:
+    from conductorlite.store.sqlite.streams import RowStreams
+else:
+    (RowStreams,) = functions("conductorlite.store.sqlite.streams", "RowStreams")
 
 __all__ = ["Alone", "Connections", "Reading", "SQLiteTransaction", "Writing"]
 
@@ -77,6 +83,11 @@ class SQLiteTransaction:
         self.archive = RowArchive(session, feeds=feeds)
         self.owners = RowOwners(session, inbox=inbox)
         self.task_holders = RowTaskHolders(session)
+
+    @property
+    def streams(self) -> RowStreams:
+        """See `StreamReads`."""
+        return RowStreams(self.session)
 
     def own_rows(self) -> OwnRows:
         """See `JoinedTransaction`."""

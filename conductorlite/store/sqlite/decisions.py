@@ -29,6 +29,7 @@ import attrs
 from conductorlite.model.canonical import attempt_head
 from conductorlite.model.decisions import Decision, Event, Message, MessageKey, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvalidInput, InvariantBroken, KeyTaken
+from conductorlite.model.later import functions
 from conductorlite.store.sqlite import statements as sql
 from conductorlite.store.sqlite.connections import FAILURES, translated
 from conductorlite.store.sqlite.history import Cell, Tail, history_rows, packed_rows, tail_of, with_lines
@@ -55,7 +56,9 @@ from conductorlite.store.sqlite.timers import (
 )
 
 if TYPE_CHECKING:
-    pass
+    from conductorlite.store.sqlite.streams import put_emitted
+else:
+    (put_emitted,) = functions("conductorlite.store.sqlite.streams", "put_emitted")
 
 __all__ = ["SLACK_MS", "GroupRows", "Known", "Others", "RowDecisions", "SQLiteDecisions", "is_usual"]
 
@@ -70,6 +73,8 @@ Known = tuple[int, int | None, str | None, Cell, Timers | None, Tail | None]
 def is_usual(decision: Decision) -> bool:
     """Whether a decision changes rows of tasks, timers, messages and lines of the journal, and nothing else."""
     more = decision.dropped or decision.renamed or decision.texts or decision.externals or decision.limits or decision.messages
+    if decision.emissions or decision.values:
+        return False
     return not (more or decision.created or decision.release_held or decision.outgoing.posted)
 
 
@@ -161,6 +166,7 @@ def _is_plain(decision: Decision) -> bool:
         or decision.limits
         or decision.outgoing.removed
         or decision.messages
+        or decision.emissions
     )
     return decision.created and row.idempotency_key is None and not changes
 
@@ -221,6 +227,8 @@ class RowDecisions:
             self._texts(decision, execution)
         if decision.messages:
             self._session.executemany(sql.PUT_MAIL, map(mail_row, decision.messages))
+        if decision.emissions or decision.values:
+            put_emitted(self._session.executemany, decision)
         self._journal(decision, execution)
 
     def _journal(self, decision: Decision, execution: int) -> None:

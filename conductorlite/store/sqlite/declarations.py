@@ -24,9 +24,10 @@ __all__ = ["SCHEMA"]
 #: `address`. `driven`: a row for each stretch in which a driver of an owner (empty: shared) drove, epoch ms. `holders`: `place` is
 #: where the presence of a holder is seen, `lease_until` until when it counts as alive where that cannot be looked at. `feeds` has a
 #: row for each index, `indexed` the fence each execution had then and whether it was `live`, `pending` what has to be indexed
-#: besides. `mailbox`: messages to executions; `receiver` is the reference of the task that has received one. The tables of the
-#: store's own index come with the first search. The views are for people: their columns are added to, never taken away. Where a
-#: table has got columns later, its text is what ALTER TABLE leaves.
+#: besides. `mailbox`: messages to executions; `receiver` is the reference of the task that has received one. `emitted`: values
+#: of streams, `emissions` what has become of those of a call. The tables of the store's own index come with the first search. The
+#: views are for people: their columns are added to, never taken away. Where a table has got columns later, its text is what ALTER
+#: TABLE leaves.
 SCHEMA: Final = """
 CREATE TABLE workflows (
     execution INTEGER PRIMARY KEY, workflow_id TEXT NOT NULL UNIQUE, head INTEGER NOT NULL, name TEXT NOT NULL,
@@ -93,6 +94,19 @@ CREATE TABLE mailbox (
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX mailbox_key ON mailbox (workflow_id, topic, key);
 CREATE INDEX mailbox_unreceived ON mailbox (workflow_id, topic, number) WHERE receiver IS NULL;
+CREATE TABLE emissions (
+    workflow_id TEXT NOT NULL, task_id TEXT NOT NULL, lease INTEGER NOT NULL, ref TEXT NOT NULL, attempt INTEGER NOT NULL,
+    state TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (workflow_id, task_id, lease)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE emitted (
+    workflow_id TEXT NOT NULL, last INTEGER NOT NULL, first INTEGER NOT NULL, stream TEXT NOT NULL, task_id TEXT NOT NULL,
+    lease INTEGER NOT NULL, at INTEGER NOT NULL, items TEXT NOT NULL, PRIMARY KEY (workflow_id, last)
+) STRICT;
+CREATE INDEX emitted_stream ON emitted (workflow_id, stream, last);
+CREATE TABLE latest_values (
+    workflow_id TEXT NOT NULL, name TEXT NOT NULL, ref TEXT NOT NULL, at INTEGER NOT NULL, value TEXT NOT NULL,
+    PRIMARY KEY (workflow_id, name, ref)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE task_defs (name TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL) STRICT;
 CREATE TABLE workflow_defs (

@@ -204,6 +204,7 @@ STEPS: Final[tuple[tuple[str, Callable[[Database], None]], ...]] = (
     ("messages to executions", _nothing),
     ("views of executions and tasks for people", _nothing),
     ("queues in the order of numbered references", _dropped("messages_offered")),
+    ("values that are emitted", _nothing),
 )
 
 #: How cells of older schemas are written since the seventh.

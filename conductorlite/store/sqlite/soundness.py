@@ -42,6 +42,8 @@ _LATEST: Final = 253_402_300_799_999
 _INSTANTS: Final = (
     ("task_logs", "n", ("at",)),
     ("mailbox", "workflow_id", ("sent_at", "received_at")),
+    ("emitted", "workflow_id", ("at",)),
+    ("latest_values", "workflow_id", ("at",)),
     ("polls", "task_type", ("polled_at",)),
     ("driven", "owner", ("since", "until")),
     ("holders", "holder", ("lease_until",)),

@@ -403,7 +403,7 @@ REGISTRY_CHANGED: Final = "UPDATE counters SET value = value + 1 WHERE name = 'r
 REMOVE: Final = tuple(
     f"DELETE FROM {table} WHERE workflow_id = ?"
     for table in ("idempotency_keys", "inbox", "messages", "task_logs", "mailbox", "limit_members")
-)
+) + tuple(f"DELETE FROM {table} WHERE workflow_id = ?" for table in ("emissions", "emitted", "latest_values"))
 #: The highest fence of what was removed: one that comes back under its id has a higher one.
 REMOVED: Final = (
     "INSERT INTO counters (name, value) SELECT 'removed', fence FROM workflows WHERE workflow_id = ?"

@@ -128,6 +128,7 @@ _KINDS: Final = {
     "logs": ("task_logs", ("text",)),
     "events": ("inbox", ("data",)),
     "mailbox": ("mailbox", ("value",)),
+    "streams": ("emitted", ("items",)),
     "messages": ("messages", ()),
     "definitions": ("definitions", ("text",)),
     "archive": ("archive", ("document",)),
@@ -138,7 +139,7 @@ _KINDS: Final = {
 _ROWS: Final = {"history": "coalesce(sum(1 + length(r.lines) - length(replace(r.lines, '\x1e', ''))), 0)"}
 
 #: Kinds of rows that belong to an execution.
-_OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events", "mailbox")
+_OWN: Final = ("executions", "tasks", "history", "texts", "logs", "events", "mailbox", "streams")
 #: How the execution of a row is found, where not by its id.
 _OF_ROW: Final = dict.fromkeys(("executions", "tasks", "texts"), "w.execution = r.execution") | {
     "history": "w.execution = r.place >> 28"

@@ -23,7 +23,12 @@ from conductorlite.testing.conformance.groups import GroupConformance
 from conductorlite.testing.conformance.indexes import IndexConformance
 from conductorlite.testing.conformance.limits import LimitConformance
 from conductorlite.testing.conformance.locks import LockConformance
-from conductorlite.testing.conformance.mailboxes import EventConformance, LineConformance, MailboxConformance, MessageConformance
+from conductorlite.testing.conformance.mailboxes import (
+    EventConformance,
+    LineConformance,
+    MailboxConformance,
+    MessageConformance,
+)
 from conductorlite.testing.conformance.owners import (
     DrivenConformance,
     HolderConformance,

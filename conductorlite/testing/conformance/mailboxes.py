@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
 import pytest
 
 from conductorlite.model.canonical import INLINE_LIMIT, Payload
@@ -16,11 +17,13 @@ from conductorlite.model.decisions import Decision, EventKind, Outgoing
 from conductorlite.model.errors import AlreadyExists, FencedOut, InvariantBroken
 from conductorlite.model.handlers import EventExecution, EventStatus
 from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
+from conductorlite.model.streams import LatestValue
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.ports import Backend, Capability
 from conductorlite.testing.conformance.samples import (
     MANY,
     dump,
+    emission,
     event,
     large,
     line,
@@ -36,7 +39,7 @@ __all__ = ["EventConformance", "LineConformance", "MailboxConformance", "Message
 
 
 class MessageConformance:
-    """Messages to executions: written by decisions, found by topic and key, and in order while nobody has received them."""
+    """Messages to executions, found by topic and key, in order while nobody has received them; and what executions emit."""
 
     def test_messages_are_kept_in_order(self, backend: Backend) -> None:
         """Of each topic those not received come first by number; a page of all begins after a number; of others nothing."""
@@ -82,6 +85,49 @@ class MessageConformance:
             tx.executions.remove("w")
         with backend.reading() as view:
             assert list(view.executions.mailbox("w").messages(0, 9)) == []
+
+    def test_emitted_values_are_read_in_order(self, backend: Backend) -> None:
+        """Chunks come by their last numbers, of all streams or of one, each with its call; of others nothing."""
+        first, second = emission(1, ("x", 1, 3), ("y", 4, 4)), emission(2, ("x", 5, 6))
+        started(backend, "v", emissions=(emission(1, ("x", 1, 1), workflow_id="v"),))
+        started(backend, emissions=(first, second))
+        with backend.reading() as view:
+            streams = view.streams
+            found = streams.chunks("w", None, 0, 9)
+            assert [one.chunks for one in found] == [(first.chunks[0],), (first.chunks[1],), (second.chunks[0],)]
+            assert [(one.lease, one.first, one.last, one.state.value) for one in found] == [
+                (1, 1, 4, "OPEN"), (1, 1, 4, "OPEN"), (2, 5, 6, "OPEN"),
+            ]  # fmt: skip
+            assert [one.chunks[0].last for one in streams.chunks("w", "x", 1, 9)] == [3, 6]
+            assert [one.chunks[0].last for one in streams.chunks("w", "x", 3, 9)] == [6]
+            assert [one.chunks[0].last for one in streams.chunks("w", None, 0, 2)] == [3, 4]
+            assert list(streams.chunks("w", "z", 0, 9)) == list(view.streams.chunks("nobody", None, 0, 9)) == []
+            assert [one.lease for one in streams.emissions("w")] == [1, 2]
+            assert [one.chunks for one in streams.emissions("w")] == [(), ()]
+
+    def test_what_has_become_of_a_call_changes(self, backend: Backend) -> None:
+        """A later turn adds to a call and settles it; what is fenced out changes nothing; all goes with the execution."""
+        value = LatestValue(workflow_id="w", name="n", ref="", at=1, value=Payload.of({"x": 1}))
+        row = started(backend, emissions=(emission(1, ("x", 1, 2)), emission(2, ("x", 3, 3))), values=(value,))
+        later = attrs.evolve(value, at=2, value=Payload.of("other"))
+        other = attrs.evolve(value, ref="a")
+        more = (emission(1, ("x", 4, 5), state="KEPT"), emission(2, state="DROPPED"))
+        with backend.writing() as tx:
+            tx.decisions.apply(Decision(workflow=row, emissions=more, values=(later, other)))
+        with pytest.raises(FencedOut), backend.writing() as tx:
+            tx.decisions.apply(Decision(workflow=row, emissions=(emission(1, ("x", 6, 6)),), values=(value,)))
+        with backend.reading() as view:
+            streams = view.streams
+            assert [(one.state.value, one.first, one.last) for one in streams.emissions("w")] == [("KEPT", 1, 5), ("DROPPED", 3, 3)]
+            assert [(one.chunks[0].last, one.state.value) for one in streams.chunks("w", None, 0, 9)] == [
+                (2, "KEPT"), (3, "DROPPED"), (5, "KEPT"),
+            ]  # fmt: skip
+            assert list(streams.values("w")) == [later, other]
+        with backend.writing() as tx:
+            tx.executions.remove("w")
+        with backend.reading() as view:
+            assert [list(found) for found in (view.streams.emissions("w"), view.streams.values("w"))] == [[], []]
+            assert list(view.streams.chunks("w", None, 0, 9)) == []
 
 
 def _member(holder: str, state: MemberState, **changes: Any) -> Member:

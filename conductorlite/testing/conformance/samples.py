@@ -9,6 +9,7 @@ from conductorlite.model.decisions import Decision, Event, EventKind, Message
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.streams import Chunk, Emission, EmissionState
 from conductorlite.store.ports import Backend, ReadingTransaction
 from conductorlite.store.tables import ExecutionFilter
 
@@ -68,6 +69,17 @@ def mail(number: int, workflow_id: str = "w", **changes: Any) -> WorkflowMessage
     """A small message to an execution."""
     fields: dict[str, Any] = {"topic": "news", "key": f"k{number}", "value": Payload.of({"n": number}), "sent_at": number}
     return WorkflowMessage(workflow_id=workflow_id, number=number, **(fields | changes))
+
+
+def emission(lease: int, *chunks: tuple[str, int, int], workflow_id: str = "w", state: str = "OPEN") -> Emission:
+    """What a call has emitted: streams with the first and the last number of their values, which are those numbers."""
+    made = tuple(
+        Chunk(stream=stream, first=first, last=last, at=first, values=Payload.of(list(range(first, last + 1))))
+        for stream, first, last in chunks
+    )
+    call: dict[str, Any] = {"workflow_id": workflow_id, "task_id": f"{workflow_id}-a", "lease": lease, "ref": "a", "attempt": 0}
+    call |= {"first": made[0].first, "last": made[-1].last} if made else {}
+    return Emission(**call, state=EmissionState(state), chunks=made)
 
 
 def large(event: str = "x") -> Payload:
@@ -143,6 +155,9 @@ def dump(view: ReadingTransaction) -> dict[str, str]:
         found[f"{workflow_id} by id"] = [view.executions.task_by_id(task.task_id) for task in attempts]
         found[f"{workflow_id} keys"] = [view.queue.message((workflow_id, ref)) for ref in sorted(refs)]
         found[f"{workflow_id} mailbox"] = view.executions.mailbox(workflow_id).messages(0, MANY)
+        streams = view.streams
+        emitted = (streams.chunks(workflow_id, None, 0, MANY), streams.emissions(workflow_id), streams.values(workflow_id))
+        found[f"{workflow_id} streams"] = emitted
         found[f"{workflow_id} logs"] = [view.history.logs(task.task_id) for task in attempts]
     return {key: repr(value) for key, value in found.items()}
 

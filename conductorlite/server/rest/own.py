@@ -1,0 +1,56 @@
+"""Operations of ours, that Conductor has not: what an execution emits, and latest values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from conductorlite.model.errors import InvalidInput
+from conductorlite.model.streams import STREAM
+from conductorlite.runtime.engine import Engine
+from conductorlite.server.streams import Events, values
+from conductorlite.server.waiting import Waiting
+
+__all__ = ["emit", "set_value", "stream", "value_of", "values_of"]
+
+Json = dict[str, Any]
+
+
+async def stream(api: Waiting, workflow_id: str, stream: str | None = None, after: int = 0, kept_only: bool = False) -> Events:
+    """What an execution emits, as Server-Sent Events: what is there after a number, then what comes."""
+    reading = api.engine.core.readers.reading(workflow_id, stream, after, kept_only=kept_only)
+    await api.call(api.engine.status, workflow_id)
+    return Events(values(api.engine, api.call, reading))
+
+
+def values_of(engine: Engine, workflow_id: str) -> list[Json]:
+    """The latest values of an execution."""
+    found = engine.streams.values(workflow_id, masked=True)
+    return [{"name": one.name, "ref": one.ref or None, "at": one.at, "value": one.value.fresh()} for one in found]
+
+
+def value_of(engine: Engine, workflow_id: str, name: str, ref: str = "") -> Json:
+    """The latest value of a name; an empty object while there is none."""
+    found = engine.streams.value(workflow_id, name, ref=ref, masked=True)
+    return {} if found is None else {"at": found.at, "value": found.value.fresh()}
+
+
+def set_value(engine: Engine, workflow_id: str, name: str, body: Json) -> None:
+    """Set the latest value of a name: the `value` of the body."""
+    engine.streams.set_value(workflow_id, name, _given(body, "value"))
+
+
+def emit(engine: Engine, task_id: str, body: Json) -> None:
+    """Emit the `values` of the body for a task, which its worker has polled, into a `stream`; the `lease` is the task's."""
+    lease, found = _given(body, "lease"), _given(body, "values")
+    if type(lease) is not int or not isinstance(found, list):
+        raise InvalidInput("`values` is a list, and `lease` a whole number")
+    task = attrs.evolve(engine.tasks.get(task_id), lease=lease)
+    engine.streams.emit(task, *found, stream=body.get("stream", STREAM))
+
+
+def _given(body: Json, name: str) -> Any:
+    if name not in body:
+        raise InvalidInput(f"the body has no {name!r}")
+    return body[name]
