@@ -41,7 +41,7 @@ _PAGE: Final = 500
 
 @attrs.frozen(kw_only=True, slots=True)
 class EngineShare:
-    """What belongs to one engine with `allocation="local"`: executions that are open and ended, events that wait for it.
+    """Share of one engine with `allocation="local"`: its open and ended executions, and waiting events.
 
     Events are timers, what others wrote, starts of children that have not begun, and the timers of schedules.
     """
@@ -54,7 +54,7 @@ class EngineShare:
 
 @attrs.frozen(kw_only=True, slots=True)
 class BulkReport:
-    """What became of a verb on many executions: those it was done to, and the error of each other one, by id."""
+    """Result of an operation on many executions: those that succeeded, and the error of each other one, by id."""
 
     succeeded: tuple[str, ...] = ()
     failed: Mapping[str, ConductorliteError] = attrs.field(factory=dict)
@@ -62,7 +62,9 @@ class BulkReport:
 
 @attrs.frozen(kw_only=True, slots=True)
 class RepairReport:
-    """What `Engine.admin.repair` did, and what is left: findings whose text says what was done, and those `check` still has."""
+    """Result of `Engine.admin.repair`: what was done, and what is left: findings whose text says what was done, and those `check`
+    still has.
+    """
 
     done: tuple[Finding, ...]
     left: tuple[Finding, ...]

@@ -193,7 +193,7 @@ class Queries(Part):
                 until(workflow_id, partial(self.more, workflow_id, after))
 
     def logs(self, workflow_id: str) -> list[tuple[Task, TaskLog]]:
-        """What workers logged for the attempts of an execution, in order of time; raises ExecutionNotFound."""
+        """Return the log lines of an execution's attempts, in order of time; raises ExecutionNotFound."""
         tasks = {task.task_id: task for task in self.get(workflow_id).tasks}
         with self._backend.reading() as view:
             if view.executions.workflow(workflow_id) is not None:
@@ -308,7 +308,8 @@ def _filled(payload: Payload, texts: Mapping[str, Payload]) -> Payload:
 
 @attrs.frozen(kw_only=True, slots=True)
 class LimitMember:
-    """Who holds a slot of a limit, or waits for one: an attempt at a task, or (without `ref` and `task_id`) an execution.
+    """A holder of a limit's slot, or a member of its wait queue: an attempt at a task, or (without `ref` and `task_id`) an
+    execution.
 
     What its own definition allows: `concurrent_exec_limit` at once, and `rate_limit_per_frequency` in any
     `rate_limit_frequency_ms`; 0 means without a limit.
@@ -328,7 +329,7 @@ class LimitMember:
 
 @attrs.frozen(kw_only=True, slots=True)
 class LimitUse:
-    """How a limit stands.
+    """State of a limit.
 
     `in_use` counts the slots that are held at once, `waiting` those in the line. `admitted_at` are the instants (epoch ms,
     oldest first) of the polls whose tasks its window still holds, and `reserved` counts those that were let in and no poll has

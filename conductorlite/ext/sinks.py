@@ -43,7 +43,7 @@ __all__ = [
 
 @runtime_checkable
 class Sink(Protocol):
-    """What takes the messages of one scheme to their broker."""
+    """A publisher for the messages of one scheme."""
 
     def publish(
         self,
@@ -91,7 +91,7 @@ class MemorySink:
 
     @property
     def messages(self) -> tuple[Published, ...]:
-        """What was published, in order."""
+        """Published messages, in order."""
         with self._mutex.held():
             return tuple(self._messages)
 
@@ -190,13 +190,13 @@ class MemoryQueue:
 
     @property
     def messages(self) -> tuple[EventMessage, ...]:
-        """What is not acknowledged yet, in order."""
+        """Messages that are not acknowledged yet, in order."""
         with self._mutex.held():
             return tuple(self._messages)
 
     @property
     def rejected(self) -> tuple[tuple[EventMessage, str], ...]:
-        """What could not be handled, and why."""
+        """Messages that could not be handled, and why."""
         with self._mutex.held():
             return tuple(self._rejected)
 
@@ -274,7 +274,7 @@ def event_worker(sinks: Mapping[str, Sink]) -> Callable[[TaskContext], TaskResul
 
 
 def destination_of(sink: Any, workflow_name: str, ref: str) -> str:
-    """Where a sink's text leads; raises TaskFailedTerminally when it is no text."""
+    """Return the destination of a sink's text; raises TaskFailedTerminally if it is not text."""
     if not isinstance(sink, str) or not sink.strip():
         raise TaskFailedTerminally(f"$.sink: is {_kind(sink)}; EVENT needs a destination such as conductor:name")
     scheme, colon, name = sink.partition(":")
@@ -301,7 +301,7 @@ _KEYS: Final[Mapping[str, type[str] | type[int]]] = {
 
 @attrs.frozen(kw_only=True, slots=True)
 class Record:
-    """What is published, and to which topic."""
+    """A message and its topic."""
 
     topic: str
     value: Any

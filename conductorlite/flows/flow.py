@@ -163,7 +163,7 @@ class Flow(Shared, Generic[P, R]):
 
     @property
     def gives_whole(self) -> bool:
-        """Whether the workflow's output is what the function returns, and not only its entry `result`.
+        """True if the workflow's output is the function's return value itself, not its entry `result`.
 
         An output has the names that the definition says: a map whose keys are known when it runs is one entry of it.
         """
@@ -190,7 +190,7 @@ class Flow(Shared, Generic[P, R]):
 
     @property
     def definition(self) -> WorkflowDef:
-        """What the function says, as Conductor has it; built on first use. Raises BuildError."""
+        """The function as a Conductor definition, built on first use. Raises BuildError."""
         return self._built[0]
 
     @property
@@ -332,7 +332,7 @@ class Flow(Shared, Generic[P, R]):
         retry: int | None = None,
         **starting: Any,
     ) -> Flow[P, R]:
-        """The same flow, with what the next call or start of it says.
+        """Return the flow with options for the next call or start.
 
         In another flow: `name`, `undo`, `optional` and `retry`, as in `TaskFunction.options`. For `engine.start`:
         `workflow_id`, `correlation_id`, `priority`, `idempotency_key` and the other options of a start.
@@ -511,7 +511,7 @@ def now(*value: Any) -> Any:
 
 
 def status(of: Any) -> Any:
-    """How a step ended, such as COMPLETED or FAILED, by what it gave: `match(status(parcel))` after an optional step."""
+    """Return a reference to a step's status, such as COMPLETED or FAILED: `match(status(parcel))` after an optional step."""
     return _member(of, "status")
 
 

@@ -190,7 +190,7 @@ class TaskFunction(Shared, Generic[P, R]):
         delay: Span | None = None,
         **fields: Any,
     ) -> TaskFunction[P, R]:
-        """The same function, with what the next call of it in a flow says: `charge.options(name="deposit")(amount=10)`.
+        """Return the function with options for its next call in a flow: `charge.options(name="deposit")(amount=10)`.
 
         `name` is the step's reference name. `undo` is carried out when the execution fails later; it gets this task's input and
         output. The flow goes on when an `optional` step fails. `retry` is how many retries there are instead of the task

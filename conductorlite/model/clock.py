@@ -32,7 +32,7 @@ class Wakeup(Protocol):
 
 @runtime_checkable
 class Clock(Protocol):
-    """What the engine asks of time. Implementations must be safe to call from any thread.
+    """A source of time for the engine. Implementations must be safe to call from any thread.
 
     `now` may be set, by a person or by NTP. A clock of your own may also have a method `elapsed() -> int`: milliseconds on a scale
     that runs on whatever `now` is set to, by which it is noticed that it was. Without it all of its time counts as elapsed.

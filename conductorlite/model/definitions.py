@@ -111,7 +111,7 @@ class TaskType(StrEnum):
 
 
 class RetryLogic(StrEnum):
-    """How the delay before a retry grows with the attempt."""
+    """Growth of the delay before a retry."""
 
     FIXED = "FIXED"
     LINEAR_BACKOFF = "LINEAR_BACKOFF"
@@ -119,7 +119,7 @@ class RetryLogic(StrEnum):
 
 
 class TimeoutPolicy(StrEnum):
-    """What a task's poll, task or total timeout does."""
+    """Effect of a task's poll, task or total timeout."""
 
     RETRY = "RETRY"
     TIME_OUT_WF = "TIME_OUT_WF"
@@ -127,14 +127,14 @@ class TimeoutPolicy(StrEnum):
 
 
 class WorkflowTimeoutPolicy(StrEnum):
-    """What a workflow's timeout does."""
+    """Effect of a workflow's timeout."""
 
     TIME_OUT_WF = "TIME_OUT_WF"
     ALERT_ONLY = "ALERT_ONLY"
 
 
 class RateLimitPolicy(StrEnum):
-    """What happens to an execution beyond its workflow's limit."""
+    """Policy for an execution beyond its workflow's limit."""
 
     QUEUE = "QUEUE"
     REJECT = "REJECT"
@@ -148,7 +148,7 @@ class JoinMode(StrEnum):
 
 
 class IdempotencyStrategy(StrEnum):
-    """What a second start with the same idempotency key does."""
+    """Effect of a second start with the same idempotency key."""
 
     FAIL = "FAIL"
     RETURN_EXISTING = "RETURN_EXISTING"
@@ -210,7 +210,7 @@ class StateChangeEvent:
 
 @attrs.frozen(kw_only=True, slots=True)
 class RateLimitConfig:
-    """How many executions that share `rate_limit_key` (constant or expression) may run at once."""
+    """Limit on concurrent executions that share `rate_limit_key` (constant or expression)."""
 
     rate_limit_key: str | None = None
     concurrent_exec_limit: int = 0
@@ -220,7 +220,7 @@ class RateLimitConfig:
 
 @attrs.frozen(kw_only=True, slots=True, repr=False)
 class TaskDef(Definition):
-    """How tasks of one name are retried, timed out and limited. Durations are milliseconds; None means not given."""
+    """Retries, timeouts and limits of the tasks of one name. Durations are milliseconds; None means not given."""
 
     name: str = attrs.field(metadata=NAMES)
     description: str | None = None
@@ -340,7 +340,7 @@ class WorkflowTask(Definition):
 
 @attrs.frozen(kw_only=True, slots=True, repr=False)
 class WorkflowDef(Definition):
-    """What should happen: a named, versioned tree of tasks."""
+    """A workflow: a named, versioned tree of tasks."""
 
     name: str = attrs.field(metadata=NAMES)
     version: int = attrs.field(default=1, metadata=WRITTEN)
@@ -380,7 +380,7 @@ def _strategy(given: IdempotencyStrategy | str) -> IdempotencyStrategy:
 
 @attrs.frozen(kw_only=True, slots=True)
 class StartWorkflowRequest:
-    """What a schedule starts: the arguments of `Engine.start` under Conductor's names.
+    """Arguments of a start, under Conductor's names.
 
     `name` is a registered workflow (the highest `version` by default, looked up at each start); `workflow_def` is one that
     need not be registered.

@@ -162,7 +162,7 @@ class PollData:
 
 @attrs.frozen(kw_only=True, slots=True)
 class TaskResult:
-    """What a worker reports. `status` is one of COMPLETED, FAILED, FAILED_WITH_TERMINAL_ERROR, IN_PROGRESS, CANCELED.
+    """A worker's report on a task. `status` is one of COMPLETED, FAILED, FAILED_WITH_TERMINAL_ERROR, IN_PROGRESS, CANCELED.
 
     `callback_after_ms` says, with IN_PROGRESS, after how long the task is offered again. `lease` is the one the task was
     polled with: an older one raises StaleLease; without one the report is accepted while the attempt is open. `error_types` are
@@ -353,24 +353,24 @@ class Task(_Documents, InNotebook):
 
     @property
     def live(self) -> bool:
-        """Whether the attempt still holds the execution open."""
+        """True if the attempt still holds the execution open."""
         if self.retried or (self.executed and self.status.terminal):
             return False
         return self.status is not TaskStatus.SKIPPED or not self.skipped_ahead
 
     @property
     def skipped_ahead(self) -> bool:
-        """Whether it was skipped before the flow has come to it: then it is due, and keeps its place before all others."""
+        """True if it was skipped before the flow reached it: then it is due, and keeps its place before all others."""
         return self.status is TaskStatus.SKIPPED and self.seq == 0 and not self.due_at
 
     @property
     def passed(self) -> bool:
-        """Whether the flow has gone past the attempt."""
+        """True if the flow has continued past the attempt."""
         return not self.live and not self.skipped_ahead
 
     @property
     def failed(self) -> bool:
-        """Whether the last attempt at this reference ended in failure."""
+        """True if the last attempt at this reference failed."""
         return not self.retried and self.status in _FAILED
 
     @property

@@ -116,7 +116,7 @@ def _actions(given: Iterable[EventAction]) -> tuple[EventAction, ...]:
 
 @attrs.frozen(kw_only=True, slots=True)
 class EventHandler(Definition):
-    """What to do with messages of one event. Off unless `active`, as in Conductor.
+    """Actions on the messages of one event. Off unless `active`, as in Conductor.
 
     `event` is the whole name under which they are published, such as `conductor:orders:paid`. Without a `condition` every
     message is acted upon; `evaluator_type` is its language (default: JavaScript, with the payload as `$`).

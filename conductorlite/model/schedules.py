@@ -41,7 +41,7 @@ _ANSWERED: Final = in_json(
 
 
 class OverlapPolicy(StrEnum):
-    """What happens to a start that comes due while what the schedule started before is still running. Temporal's words.
+    """Policy for a start that comes due while an earlier execution of the schedule still runs; Temporal's names.
 
     ALLOW_ALL starts it beside the others (Conductor's way). SKIP drops it. BUFFER_ONE starts it when the other has ended, and
     drops what comes due meanwhile; BUFFER_ALL starts all that came due, one after another. TERMINATE_OTHER terminates the other

@@ -21,7 +21,7 @@ __all__ = [
 
 
 class TaskStatus(StrEnum):
-    """Where an attempt stands: Conductor's names, and Orkes' PENDING, before a limited task has its slot."""
+    """Status of an attempt: Conductor's names, and Orkes' PENDING for a task that waits for a slot."""
 
     PENDING = "PENDING"
     SCHEDULED = "SCHEDULED"
@@ -93,7 +93,7 @@ TASK_VERB_TRANSITIONS: Final[Mapping[TaskStatus, frozenset[TaskStatus]]] = {
 
 
 class WorkflowStatus(StrEnum):
-    """Where an execution stands; Conductor's names."""
+    """Status of an execution; Conductor's names."""
 
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"

@@ -79,7 +79,7 @@ _PLACED: Final = frozenset(
 
 
 def diff(old: WorkflowDef, new: WorkflowDef) -> DefinitionDiff:
-    """How `new` differs from `old`, task definitions and inline sub-workflows included.
+    """Compare two definitions, including task definitions and inline sub-workflows.
 
     Compare like with like: the definition of an execution holds the registered task definitions and the pinned sub-workflows,
     which a definition as it was written does not.

@@ -68,7 +68,7 @@ _NO_REFS: Final[Mapping[str, str]] = {}
 
 
 class Verdict(StrEnum):
-    """Whether an execution can move to a definition: as it is, with references renamed, without steps it would pass by, or not."""
+    """Verdict on a move to another definition: possible, with renamed references, losing steps, or blocked."""
 
     SAFE = "SAFE"
     SAFE_WITH_MAP = "SAFE_WITH_MAP"
@@ -78,7 +78,7 @@ class Verdict(StrEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class MigrationPlan:
-    """What moving one execution to another definition would do. `str()` says it in lines.
+    """Plan of moving one execution to another definition. `str()` shows it in lines.
 
     `reasons` say why it is BLOCKED, each naming a reference; `notes` what to know all the same (a new task that stands before
     what is live never runs); `live` what becomes of each live task, by its printed reference. `lost` are references of the new
@@ -98,7 +98,7 @@ class MigrationPlan:
 
     @property
     def blocked(self) -> bool:
-        """Whether the execution cannot be moved."""
+        """True if the execution cannot be moved."""
         return self.verdict is Verdict.BLOCKED
 
     def __str__(self) -> str:
@@ -110,7 +110,7 @@ class MigrationPlan:
 
 
 def plan_migration(workflow: Workflow, old: WorkflowDef, new: WorkflowDef, refs: Mapping[str, str] | None = None) -> MigrationPlan:
-    """What moving an execution from `old` to `new` would do; `workflow` has its tasks, as `Engine.get` returns it.
+    """Plan the move of an execution from `old` to `new`; `workflow` has its tasks, as `Engine.get` returns it.
 
     `refs` maps references of `old` to those they are called in `new`. Nothing is changed. Raises InvalidDefinition when one of
     the definitions is invalid. Source of the rule: our own; Conductor has no safe way to move a running execution.

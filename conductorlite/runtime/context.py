@@ -89,9 +89,9 @@ class TaskContext:
 
     @property
     def idempotency_key(self) -> str:
-        """The same over all attempts, redeliveries and retries of this task of this execution.
+        """A key that is the same for all attempts and deliveries of this task.
 
-        Give it to the service you call, and a repeated call does no harm.
+        Pass it to the service you call, so that a repeated call does no harm.
         """
         return idempotency_key(self.task.workflow_id, self.task.ref)
 

@@ -231,7 +231,7 @@ def engine_app(engine: Engine | AsyncEngine, safety: Safety | None = None) -> En
 
 
 class EnginePages:
-    """What `engine_app` makes: an ASGI app behind a guard."""
+    """The ASGI app behind a guard that `engine_app` returns."""
 
     def __init__(self, engine: Engine, safety: Safety) -> None:
         self._engine = engine

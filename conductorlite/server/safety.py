@@ -89,7 +89,7 @@ _SHORTEST: Final = 16
 
 
 class Role(IntEnum):
-    """What a caller may do; each may what the ones below may."""
+    """Permissions of a caller; each role includes those below."""
 
     READ = 1
     WRITE = 2
@@ -98,7 +98,7 @@ class Role(IntEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class Caller:
-    """Who asks: what they may do, and their name if it is known."""
+    """The client of a request: its role, and its name if known."""
 
     role: Role
     name: str | None = None
@@ -114,7 +114,7 @@ def _lower(names: Iterable[str]) -> frozenset[str]:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Safety:
-    """How an app is guarded.
+    """Settings that protect an app.
 
     `token` is a text of 16 characters or more, whose holder may do everything, or a callable that says who shows one. `anonymous`
     is what a caller without a token may do, on loopback only and not through another server; None: nothing. `hosts` are names
@@ -191,7 +191,7 @@ def needed_by_method(method: str, path: str) -> Role | None:
 
 
 def caller_of(scope: Scope) -> Caller:
-    """Who asks, within an app behind a `Guard`; raises KeyError for what needs no role."""
+    """Return the caller of a request behind a `Guard`; raises KeyError where no role is needed."""
     caller: Caller = scope["conductorlite.caller"]
     return caller
 

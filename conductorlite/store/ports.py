@@ -55,7 +55,7 @@ class PayloadStorage(Protocol):
         """The bytes; raises PayloadLost when there are none."""
 
     def size(self, key: str) -> int:
-        """How many bytes there are, without reading them; raises PayloadLost when there are none."""
+        """Return the number of bytes without reading them; raises PayloadLost if there are none."""
 
     def delete(self, key: str) -> None:
         """Forget the bytes; nothing happens when there are none."""
@@ -64,11 +64,11 @@ class PayloadStorage(Protocol):
         """Every object there is, what an interrupted `put` has left included, in any order."""
 
     def location(self, operation: str, path: str) -> ExternalStorageLocation:
-        """Where to READ or WRITE the object of that key; raises InvalidInput for any other operation."""
+        """Return where to READ or WRITE the object of a key; raises InvalidInput for other operations."""
 
 
 class PayloadCodec(Protocol):
-    """What is done to bytes on their way to a storage and back: compressing, encrypting. Pure, thread-safe.
+    """A conversion of bytes on their way to a storage and back, such as compression or encryption. Pure, thread-safe.
 
     `key_id` (ASCII letters, digits, `-`, `_`) names how `encode` works at present, for one the key it encrypts with; it is kept
     beside each payload, and given to `decode` with it, so that keys can be changed while old payloads are read.
@@ -127,7 +127,7 @@ class Marks(Protocol):
 
 
 class Capability(StrEnum):
-    """What some stores can do and others cannot. What needs one that a store lacks raises MissingCapability."""
+    """A capability that some stores have. An operation that needs a missing one raises MissingCapability."""
 
     #: Once a change is committed, what is addressed elsewhere has arrived there. Without it, it waits in the outbox: the engine's
     #: driver and its polls deliver it, at least once, and what follows in other executions is theirs.
@@ -165,13 +165,13 @@ class Backend(Protocol):
         """A number that changes when another connection or process has committed."""
 
     def commits(self) -> int:
-        """How many changes were committed through this object."""
+        """Number of changes committed through this object."""
 
     def checkpoint(self) -> None:
         """Put the store in order, as far as that keeps no process waiting; for idle moments."""
 
     def faults(self) -> Sequence[str]:
-        """What the store itself finds wrong with how it keeps rows, in words; nothing for a sound one. Reads all of it."""
+        """Return the faults that the store finds in itself, in words. Reads all of it."""
 
     def rebuild_indexes(self) -> None:
         """Rebuild every index from its rows."""
@@ -185,7 +185,7 @@ class Backend(Protocol):
         """
 
     def payload_storage(self) -> PayloadStorage | None:
-        """Where payloads past the soft barrier go unless the engine is configured otherwise; None: all of them into the store."""
+        """Default storage of payloads beyond the soft barrier; None keeps all of them in the store."""
 
     def marks(self) -> Marks | None:
         """Where turns under way are marked; None where nothing outlives the process. Closed with the backend."""
@@ -331,7 +331,7 @@ class EventMessage:
 
 @runtime_checkable
 class EventSource(Protocol):
-    """What gives an engine the messages of a broker. Called by the driver, one call at a time; it must not wait."""
+    """A source of a broker's messages. The driver calls it, one call at a time; it must not wait."""
 
     def poll(self, limit: int) -> Sequence[EventMessage]:
         """Up to `limit` messages, the oldest first; none when there is none now.

@@ -708,7 +708,7 @@ class ReadingTransaction(Protocol):
         """See `StreamReads`."""
 
     def sizes(self) -> Sizes:
-        """How much there is; reads everything."""
+        """Return the size of everything; reads everything."""
 
 
 class WritingTransaction(ReadingTransaction, Protocol):

@@ -85,7 +85,7 @@ class Cassette:
             self._answers.update(found)
 
     def over(self, *others: HasWorkers) -> Workers:
-        """The same workers, recorded or answered for. Raises InvalidInput for a coroutine, which is not recorded."""
+        """Return the workers with their calls recorded or replayed. Raises InvalidInput for a coroutine, which is not recorded."""
         made = Workers()
         for worker in [one for other in others for one in other.workers]:
             if worker.is_async:

@@ -97,12 +97,12 @@ class FaultyBackend:
 
     @property
     def journal(self) -> list[str]:
-        """What was written, by name."""
+        """Names of the writes so far."""
         return self._written
 
     @property
     def writes(self) -> int:
-        """How many writes were begun."""
+        """Number of writes that were begun."""
         return len(self.journal)
 
     def reading(self) -> AbstractContextManager[ReadingTransaction]:

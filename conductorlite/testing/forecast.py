@@ -121,8 +121,9 @@ def _as_distribution(value: Distribution | Span | Sequence[int]) -> Distribution
 
 @attrs.frozen(kw_only=True, slots=True)
 class Work:
-    """How a task is carried out: how long a call takes (a distribution, a length, or a list of measured ms), what share of calls
-    fails, how many `workers` there are (None: enough), and what a call that completes puts out."""
+    """Model of a task: how long a call takes (a distribution, a length, or a list of measured ms), what share of calls fails, how
+    many `workers` there are (None: enough), and what a call that completes puts out.
+    """
 
     takes: Distribution = attrs.field(converter=_as_distribution)
     fails: float = 0.0
@@ -183,7 +184,7 @@ class _Load:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Forecast:
-    """What came out of the virtual runs. Lengths are ms, sorted; `tasks` are by task type."""
+    """Results of virtual runs. Durations are ms, sorted; `tasks` are by task type."""
 
     took_ms: Mapping[str, Sequence[int]]
     statuses: Mapping[str, Mapping[str, int]]
@@ -215,11 +216,11 @@ class Forecast:
         return 1 - bisect_left(self.took_ms.get(name, ()), to_span(deadline) + 1) / all_
 
     def queue(self, task: str) -> int:
-        """How many tasks of a type waited for a worker at most."""
+        """Return the largest number of tasks of a type that waited for a worker."""
         return _of(self.tasks, task).waiting
 
     def concurrency(self, task: str) -> int:
-        """How many calls of a type ran at once at most."""
+        """Return the largest number of concurrent calls of a type."""
         return _of(self.tasks, task).running
 
     def __str__(self) -> str:
@@ -425,7 +426,7 @@ def _most(spans: Iterable[tuple[int, int]]) -> int:
 
 
 def measured(engine: Engine, workflow: str, *, limit: int = 1_000) -> dict[str, Work]:
-    """How the tasks of a workflow were carried out, from a store's own newest executions: what `what_if` takes as `tasks`."""
+    """Measure the tasks of a workflow in a store's newest executions, as `tasks` for `what_if`."""
     seen: dict[str, list[Task]] = defaultdict(list)
     for row in engine.executions(workflow, limit=limit):
         for task in engine.get(row.workflow_id).tasks:

@@ -127,7 +127,7 @@ class History:
 
 
 def diff(one: Workflow | WorkflowDef, other: Workflow | WorkflowDef) -> str:
-    """How two executions, two moments of one, or two definitions differ, a line each; empty when they do not.
+    """Compare two executions, moments or definitions, with a line for each difference; empty if there is none.
 
     Of executions: status, variables, output, reason, and of each reference the number of attempts, and the status, input, output
     and reason of the last one. Raises InvalidInput for an execution beside a definition.

@@ -79,7 +79,7 @@ class _Playing:
 
 
 class Script:
-    """What the calls of one task type do. Every method returns the script, so that steps can be chained."""
+    """Script of the calls of one task type. Every method returns the script, so that you can chain steps."""
 
     def __init__(self, task_type: str, log: _Calls) -> None:
         self.task_type = task_type
@@ -174,7 +174,7 @@ class Script:
 
     @property
     def unused(self) -> bool:
-        """Whether the script was written and never called, though it is not `optional` and the test did not look at its calls."""
+        """True if the script was never called, is not `optional`, and the test did not look at its calls."""
         return (self._expected and not self._noticed) or any(case.unused for _, case in self._cases)
 
     def follow(self, steps: Iterable[Step]) -> Script:
@@ -385,7 +385,7 @@ class ScriptedWorkers(Workers):
         return refuse
 
     def unused(self) -> list[str]:
-        """What to say of each script that was written and never used."""
+        """Return a message for each script that was never used."""
         known = {worker.task_type for worker in self if worker.queue not in self._scripts} | {call.task_type for call in self.calls}
         return [
             f"the script of {script.task_type!r} was never used{did_you_mean(script.task_type, known)}"

@@ -47,7 +47,7 @@ _SHRINKS: Final = 400
 
 @attrs.frozen(kw_only=True, slots=True)
 class Simulated:
-    """What a simulation did: how many seeds it ran, and how often each action and fault came about."""
+    """Result of a simulation: the number of seeds, and how often each action and fault happened."""
 
     seeds: int
     counts: Mapping[str, int]

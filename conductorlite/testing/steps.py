@@ -46,7 +46,7 @@ __all__ = [
 
 
 class StepKind(StrEnum):
-    """What becomes of one call."""
+    """Outcome of one call."""
 
     #: COMPLETED with `output`.
     RETURNS = "RETURNS"
@@ -89,7 +89,7 @@ _COLUMN = 11
 
 
 def timeline(engine: Engine, workflow_id: str, *, payloads: bool = False, reasons: bool = True) -> str:
-    """What happened to an execution so far, as text; raises ExecutionNotFound.
+    """Return what happened to an execution so far, as text; raises ExecutionNotFound.
 
     `payloads` adds inputs and outputs as JSON, `reasons` why something ended as it did.
     """

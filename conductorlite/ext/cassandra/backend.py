@@ -246,7 +246,7 @@ class SplitBackend:
         return self.queue.data_version()
 
     def commits(self) -> int:
-        """How many changes were committed through this object."""
+        """Number of changes committed through this object."""
         return self.queue.commits()
 
     def backup(self, path: str, *, documents: bool = True) -> None:

@@ -447,7 +447,7 @@ class SplitTransaction:
         self.feeds, self.archive, self.owners, self.task_holders = inner.feeds, inner.archive, inner.owners, inner.task_holders
 
     def sizes(self) -> Sizes:
-        """How much there is; reads everything."""
+        """Return the size of everything; reads everything."""
         found = self._inner.sizes()
         kinds, own = dict(found.kinds), dict(found.executions)
         ids = (one for page in pages(lambda after, size: self.executions.workflow_ids(None, after, size), "", str) for one in page)

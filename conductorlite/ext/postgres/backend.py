@@ -185,7 +185,7 @@ class PostgresBackend:
         return PostgresLock(f"{self._url}{'&' if '?' in self._url else '?'}schema={self.schema}")
 
     def commits(self) -> int:
-        """How many changes were committed through this object."""
+        """Number of changes committed through this object."""
         return self._commits
 
     def checkpoint(self) -> None:

@@ -306,7 +306,7 @@ class PostgresTransaction:
         return OwnRows(self.session.wire, self._schema)
 
     def sizes(self) -> Sizes:
-        """How much there is; reads everything."""
+        """Return the size of everything; reads everything."""
         whole = self.session.execute(FILE_BYTES).fetchone()[0]
         return sizes_of(self.session, length="octet_length(r.{})", journals="history", file_bytes=(whole, 0))
 

@@ -78,7 +78,7 @@ class MemoryTransaction:
         return MemoryStreams(self._store)
 
     def sizes(self) -> Sizes:
-        """How much there is; reads everything."""
+        """Return the size of everything; reads everything."""
         return sizes(self._store)
 
     def own_rows(self) -> OwnRows:

@@ -103,7 +103,7 @@ class SQLiteTransaction:
             self.own = None
 
     def sizes(self) -> Sizes:
-        """How much there is; reads everything."""
+        """Return the size of everything; reads everything."""
         execute = self.session.execute
         page, pages, free = (execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count"))
         held_by = "length(CAST(r.{} AS BLOB))"

@@ -153,7 +153,7 @@ class SQLiteBackend(Connections):
         self._presences.forget(place)
 
     def commits(self) -> int:
-        """How many changes were committed through this object."""
+        """Number of changes committed through this object."""
         return self._commits
 
     def checkpoint(self) -> None:

@@ -60,7 +60,7 @@ class BackendConformance(
     TransactionConformance,
     SchemaConformance,
 ):
-    """What every backend promises. Subclass it and implement `make_backend`."""
+    """Tests of a backend. Subclass it and implement `make_backend`."""
 
     @pytest.fixture
     def backend(self, tmp_path: Path) -> Iterator[Backend]:

@@ -164,7 +164,7 @@ class MemoryIndex:
 
 
 class IndexConformance(AnswerConformance):
-    """What every search index promises. Subclass it and implement `make_index`.
+    """Tests of a search index. Subclass it and implement `make_index`.
 
         class TestMyIndex(IndexConformance):
             def make_index(self, folder: Path) -> IndexDAO:

@@ -126,7 +126,7 @@ class PayloadConformance:
 
 
 class PayloadStorageConformance:
-    """What every payload storage promises. Subclass it and give it a fixture `storage` that opens an empty one."""
+    """Tests of a payload storage. Subclass it and add a fixture `storage` that opens an empty one."""
 
     def test_put_get_delete(self, storage: PayloadStorage) -> None:
         """Bytes come back as they were put, the last ones under a key; what is not there is lost, and is deleted in peace."""

@@ -44,7 +44,7 @@ class RunState:
 
     @property
     def status(self) -> str:
-        """Where it stands: RUNNING, COMPLETED, FAILED …"""
+        """Status of the execution: RUNNING, COMPLETED, FAILED …"""
         return str(self.workflow.status)
 
     @property
@@ -54,7 +54,7 @@ class RunState:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return not self.workflow.status.terminal
 
     @property
@@ -86,7 +86,7 @@ class RunState:
 
     @property
     def is_begun(self) -> bool:
-        """Whether another execution of the search has started it: as its child, as its failure workflow, or by START_WORKFLOW."""
+        """True if another execution of the search started it: as its child, as its failure workflow, or by START_WORKFLOW."""
         return any(self.workflow_id in below for below in self._started.values())
 
     def task(self, ref: str) -> Task | None:
@@ -94,7 +94,7 @@ class RunState:
         return next((task for task in reversed(self.tasks) if ref in (task.ref, task.base_ref)), None)
 
     def output(self, ref: str) -> Mapping[str, Any]:
-        """What the last attempt at a reference has put out so far; empty as long as there is none."""
+        """Return the output of the last attempt at a reference; empty if there is none."""
         task = self.task(ref)
         return {} if task is None else task.output_data
 
@@ -104,7 +104,7 @@ class RunState:
         return None if task is None else str(task.status)
 
     def acts(self, name: str) -> int:
-        """How often the effect of a task (by reference or type) happened, in this execution and those it has started.
+        """Return how often the effect of a task (by reference or type) happened, in this execution and those it started.
 
         Those are its children, its failure workflow, what its START_WORKFLOW tasks began, and so on.
         """
@@ -236,7 +236,7 @@ class whenever(Invariant):  # noqa: N801 - reads as a sentence
         return self.and_run("COMPLETED")
 
     def then(self, task: str, status: str = "COMPLETED") -> whenever:
-        """What must have come about."""
+        """Require that this also happened."""
         self._then = (task, _status(status, _OF_TASKS))
         return self
 
@@ -309,12 +309,12 @@ class in_order(Invariant):  # noqa: N801 - as `whenever`
 
 
 def never(predicate: Callable[[RunState], object], name: str | None = None) -> Invariant:
-    """What must not be true of any execution at any moment: `never(lambda run: run.acts("charge") > 1)`."""
+    """Require that something is true of no execution at any moment: `never(lambda run: run.acts("charge") > 1)`."""
     return _Never(predicate, name)
 
 
 def eventually(predicate: Callable[[RunState], object], name: str | None = None) -> Invariant:
-    """What must have been true of each execution that no other one has started, at some moment before nothing is left to happen."""
+    """Require that something becomes true at some moment, in each execution that no other one started."""
     return _Eventually(predicate, name)
 
 

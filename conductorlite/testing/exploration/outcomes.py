@@ -34,7 +34,7 @@ _OPEN: Final = (TaskType.DYNAMIC, TaskType.FORK_JOIN_DYNAMIC, TaskType.START_WOR
 
 @attrs.frozen(kw_only=True, slots=True)
 class Outcome:
-    """What becomes of a call. `acts`: its effect happens, when the task is picked up.
+    """Outcome of a call. `acts`: its effect happens, when the task is picked up.
 
     `status` is what is reported, None for nothing. `takes_ms` is how long the call takes, with signs of life. `late` reports after
     the response timeout, and lives without a sign. `reports` is how often. With `alive` and no status the worker hangs, and lives.

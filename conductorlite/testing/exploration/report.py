@@ -41,7 +41,7 @@ class Problem:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Explored:
-    """What a search has come to.
+    """Result of an `explore`.
 
     `schedules` were tried over so many distinct `moments`. `exhausted` is true if nothing was left to try: no schedule leads to
     another problem. `unreached` are references that no schedule came to: if `exhausted`, none can. `longest_ms` and `most_calls`
