@@ -25,7 +25,7 @@ _COMMANDS: Final = {
         "operations",
         "CHANGING",
     ): "retry restart rerun fork skip send signal set-variables pause resume terminate remove sweep-payloads",
-    ("queries", "LOOKING"): "list show history logs watch export explain agenda limits check diagram to-python compile",
+    ("queries", "LOOKING"): "list show history logs watch export explain agenda queues limits check diagram to-python compile",
     ("maintenance", "VALIDATING"): "validate",
     ("driving", "DRIVING"): "worker drive copy",
     ("driving", "SERVING"): "serve",
@@ -151,6 +151,7 @@ _JSON = """
 | `serve` | `url`, and `token` if one was made |
 | `worker`, `drive` | `driving`, the store |
 | `copy` | `copied`: rows by table, and `problems` |
+| `queues` | a list of `queue`, `taskType`, `domain`, `offered`, `waiting`, `delayed`, `inProgress`, `oldestDueAt` |
 | `limits` | a list of `key`, `inUse`, `waiting`, `admittedAt`, `reserved`, `windowMovesAt`; with a key one, with `holders` and \
  `line`: lists of `workflowId`, `referenceTaskName`, `taskId`, `retryCount`, `priority`, `askedAt` and the limits they ask under |
 | `check` | `checked`, and `findings`: a list of `law`, `workflowId`, `text`; with `--repair` such a list `repaired` |

@@ -24,9 +24,35 @@ from conductorlite.model.texts import span_in_words
 if TYPE_CHECKING:
     from conductorlite.engine.invariants import Finding
     from conductorlite.engine.queries import LimitMember, LimitUse
+    from conductorlite.engine.queues import QueueDepth
     from conductorlite.runtime.engine import Engine
 
-__all__ = ["LOOKING", "explained", "limits"]
+__all__ = ["LOOKING", "explained", "limits", "queues"]
+
+
+@click.command("queues")
+@command_options()
+def queues(setting: Setting) -> None:
+    """List the queues of tasks for workers: offered, waiting for a slot, delayed, in progress, since when the oldest is due."""
+    with setting.engine() as engine:
+        found = engine.tasks.queues()
+    headings = ("QUEUE", "OFFERED", "WAITING", "DELAYED", "IN PROGRESS", "OLDEST DUE")
+    rows = [(one.queue, one.offered, one.waiting, one.delayed, one.in_progress, instant(one.oldest_at or 0)) for one in found]
+    setting.screen.answer_rows([_depth(one) for one in found], headings, rows)
+
+
+def _depth(one: QueueDepth) -> dict[str, Any]:
+    document = {
+        "queue": one.queue,
+        "taskType": one.task_type,
+        "domain": one.domain,
+        "offered": one.offered,
+        "waiting": one.waiting,
+        "delayed": one.delayed,
+        "inProgress": one.in_progress,
+        "oldestDueAt": one.oldest_at,
+    }
+    return {name: value for name, value in document.items() if value is not None}
 
 
 @click.command("limits")
@@ -504,4 +530,4 @@ def compile_(setting: Setting, flow: str, output: Path | None) -> None:
 
 
 #: Every command that only looks.
-LOOKING = (list_, show, history, logs, watch, export, explain, agenda, limits, check, diagram, to_python, compile_)
+LOOKING = (list_, show, history, logs, watch, export, explain, agenda, queues, limits, check, diagram, to_python, compile_)

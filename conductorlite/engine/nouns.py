@@ -30,6 +30,7 @@ from conductorlite.store.ports import IndexDAO, WritingTransaction
 if TYPE_CHECKING:
     from conductorlite.engine.audits import Audits
     from conductorlite.engine.forks import Forks
+    from conductorlite.engine.queues import QueueDepth
     from conductorlite.engine.schedules import Timetable
     from conductorlite.engine.search import Search
     from conductorlite.engine.streams import Readers
@@ -175,6 +176,16 @@ class Tasks(Service):
         """
         with self._backend.reading() as view:
             return queue_sizes(view)
+
+    def queues(self) -> Sequence[QueueDepth]:
+        """Return every queue with a task that has not ended: offered, waiting in line, delayed, in progress, and the oldest.
+
+        In order of names. Reads every open task of the store: ask it now and then, not for each task.
+        """
+        from conductorlite.engine.queues import depths
+
+        with self._backend.reading() as view:
+            return depths(view, self._clock.now())
 
 
 class Payloads(Service):

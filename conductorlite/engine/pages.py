@@ -9,7 +9,8 @@ from typing import Final
 from conductorlite.engine.causes import causes_of
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.control import Control
-from conductorlite.engine.queries import Limits, Queries, queue_sizes
+from conductorlite.engine.queries import Limits, Queries
+from conductorlite.engine.queues import depths
 from conductorlite.engine.schedules import Schedules, Timetable
 from conductorlite.engine.turn_types import unarchived
 from conductorlite.engine.turns import Turns
@@ -80,7 +81,7 @@ class Pages(Part):
             raise InvalidInput(f"limit {limit} is below 1")
         with self._backend.reading() as view:
             rows = view.executions.page(ExecutionFilter(), None, limit + 1)
-            queues, polls = queue_sizes(view), view.poll_data.polls(None)
+            queues, polls = depths(view, self._clock.now()), view.poll_data.polls(None)
             people = _people(view, rows[:limit])
         limits = Limits(self._turns, self._config).all(limit=limit)
         timetable = Timetable(self._turns, self._config, self._control)
@@ -88,7 +89,10 @@ class Pages(Part):
             executions=[frozen_workflow(row) for row in rows[:limit]],
             more=len(rows) > limit,
             due=agenda,
-            queues=queues,
+            queues=[
+                (one.queue, one.offered, one.waiting, one.delayed, one.in_progress, one.oldest_at)
+                for one in sorted(queues, key=lambda one: -one.depth)
+            ],
             polls=polls,
             limits=[(one.key, one.in_use, len(one.admitted_at) + one.reserved, one.waiting) for one in limits],
             schedules=Schedules(self._turns, self._config, timetable).all(),

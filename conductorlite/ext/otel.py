@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from hashlib import sha256
 from typing import Any, Final
 
+from conductorlite.engine.queues import QueueDepth
 from conductorlite.engine.verbs import Verbs
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, MissingExtra, StorageError
@@ -39,6 +40,9 @@ __all__ = ["instrument"]
 
 _SCOPE: Final = "conductorlite"
 _MS: Final = 1_000_000
+
+#: For how long queues are not read again unless something was committed here, ms.
+_MS_READ: Final = 1_000
 
 _FAILED_TASKS: Final = frozenset({TaskStatus.FAILED, TaskStatus.FAILED_WITH_TERMINAL_ERROR, TaskStatus.TIMED_OUT})
 _FAILED: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT, WorkflowStatus.TERMINATED})
@@ -114,6 +118,9 @@ class _Telemetry:
         self._engine, self._tracer = engine, tracer
         #: Whether it is to say nothing more.
         self.over = False
+        #: The queues, and when they were read: in which second, after how many commits.
+        self._stood: Sequence[QueueDepth] = ()
+        self._read_at: tuple[int, int] | None = None
         #: The trace of an execution, by its id.
         self._traces: OrderedDict[str, tuple[int, TraceFlags]] = OrderedDict()
         generator = getattr(tracer, "id_generator", None)
@@ -128,6 +135,8 @@ class _Telemetry:
         self._waited = meter.create_histogram("conductorlite.queue.wait", "s", "From when a task was due to when a worker took it")
         self._actions = meter.create_counter("conductorlite.event.actions", "{action}", "Actions of event handlers, by status")
         meter.create_observable_gauge("conductorlite.queue.depth", [self._depths], "{task}", "Tasks that wait for a worker")
+        meter.create_observable_gauge("conductorlite.queue.tasks", [self._states], "{task}", "Tasks that have not ended, by state")
+        meter.create_observable_gauge("conductorlite.queue.oldest", [self._oldest], "s", "For how long the oldest task is due")
         meter.create_observable_counter("conductorlite.turn.fenced_out", [self._fenced], "{turn}", "Turns that came second")
         meter.create_observable_gauge("conductorlite.index.lag", [self._lag], "{execution}", "Changes the index does not know yet")
 
@@ -289,6 +298,27 @@ class _Telemetry:
         with suppress(EngineClosed, StorageError):  # nothing is measured where nothing can be read; the driver logs why
             for queue, number in () if self.over else self._engine.tasks.queue_sizes().items():
                 yield metrics.Observation(number, {"messaging.system": _SCOPE, "messaging.destination.name": queue})
+
+    def _states(self, _: object) -> Iterable[metrics.Observation]:
+        for one in self._queues():
+            place = {"messaging.system": _SCOPE, "messaging.destination.name": one.queue}
+            for state in ("offered", "waiting", "delayed", "in_progress"):
+                yield metrics.Observation(getattr(one, state), {**place, "conductorlite.state": state})
+
+    def _oldest(self, _: object) -> Iterable[metrics.Observation]:
+        now = self._engine.clock.now()
+        for one in self._queues():
+            waits = 0.0 if one.oldest_at is None else max(0, now - one.oldest_at) / 1000
+            yield metrics.Observation(waits, {"messaging.system": _SCOPE, "messaging.destination.name": one.queue})
+
+    def _queues(self) -> Sequence[QueueDepth]:
+        """The queues as they stand: read once for what is exported together."""
+        at = (self._engine.clock.now() // _MS_READ, self._engine.core.turns.committed.number)
+        if self._read_at != at and not self.over:
+            with suppress(EngineClosed, StorageError):  # nothing is measured where nothing can be read; the driver logs why
+                self._stood = self._engine.tasks.queues()
+                self._read_at = at
+        return () if self.over else self._stood
 
     def _fenced(self, _: object) -> Iterable[metrics.Observation]:
         if not self.over:

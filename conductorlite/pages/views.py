@@ -294,7 +294,8 @@ _PARTICULAR: Final = re.compile(r"\b[0-9a-f]{8,}(?:-[0-9a-f]{4,})*\b|\d+")
 class StoreView:
     """All that the page of a store shows: its newest `executions`, without their tasks, and whether there are `more`.
 
-    `queues` are numbers of tasks that wait, by queue. Of each limit: its key, what is in use, what its window holds, how many wait;
+    Of each queue: its name, the tasks that are offered, wait in line, are delayed and in progress, and since when the oldest of the
+    first two is due. Of each limit: its key, what is in use, what its window holds, how many wait;
     of each engine with executions of its own: its name, those that are open and that have ended. `address` is what the pages of
     executions begin with, where there are any.
     """
@@ -302,7 +303,7 @@ class StoreView:
     executions: Sequence[Workflow]
     more: bool
     due: Sequence[AgendaEntry]
-    queues: Mapping[str, int]
+    queues: Sequence[tuple[str, int, int, int, int, int | None]]
     polls: Sequence[PollData]
     limits: Sequence[tuple[str, int, int, int]]
     schedules: Sequence[Schedule]
@@ -427,8 +428,12 @@ def _executions(view: StoreView) -> Html:
 
 
 def _queues(view: StoreView) -> Html:
-    rows = (table_row(queue, f"{number:,}") for queue, number in sorted(view.queues.items(), key=lambda entry: -entry[1]))
-    return table("Tasks that wait for a worker, those with a delay included", ("Queue", "Tasks"), rows)
+    rows = (
+        table_row(queue, *(f"{number:,}" for number in numbers), "" if oldest is None else span_in_words(max(0, view.now - oldest)))
+        for queue, *numbers, oldest in view.queues
+    )
+    headings = ("Queue", "Offered", "Waiting for a slot", "Delayed", "In progress", "Oldest waits for")
+    return table("Tasks for workers that have not ended", headings, rows)
 
 
 def _workers(view: StoreView) -> Html:

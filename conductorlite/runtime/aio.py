@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from conductorlite.engine.definitions import Definitions
     from conductorlite.engine.events import Events
     from conductorlite.engine.forks import ForkPlan
+    from conductorlite.engine.queues import QueueDepth
     from conductorlite.engine.schedules import Schedules
     from conductorlite.engine.streams import Streams
     from conductorlite.model.handlers import EventExecution
@@ -295,6 +296,10 @@ class AsyncTasks:
     async def queue_sizes(self) -> Mapping[str, int]:
         """`Engine.tasks.queue_sizes`, awaited."""
         return await self._bridge.call(self._service.queue_sizes)
+
+    async def queues(self) -> Sequence[QueueDepth]:
+        """`Engine.tasks.queues`, awaited."""
+        return await self._bridge.call(self._service.queues)
 
 
 @stays_here(OF_AN_ENGINE)

@@ -50,6 +50,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "copy": ["store.db", "memory.db"],
     "agenda": [],
     "query": ["SELECT workflow_id FROM conductor_workflows"],
+    "queues": [],
     "limits": [],
     "check": ["X"],
     "diagram": ["X"],

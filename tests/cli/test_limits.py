@@ -120,3 +120,17 @@ def test_the_limit_of_an_execution() -> None:
     engine.settle()
     seen = [workflow_to_json(engine.get(one)) for one in ("w1", "w2")]
     assert [(one.get("rateLimitKey"), one["rateLimited"]) for one in seen] == [(None, False), ("eu:west", False)]
+
+
+def test_queues_say_where_their_tasks_are(shell: Shell) -> None:
+    """Offered, waiting for a slot, delayed and in progress, as text and as JSON."""
+    with shell.engine() as engine:
+        for one in ("w1", "w2"):
+            engine.start(_pay(), workflow_id=one)
+        engine.settle()
+    (document,) = shell("queues", "--json").json
+    (line,) = (line.split()[:5] for line in shell("queues").out.splitlines()[1:])
+    assert line == ["pay", "1", "1", "0", "0"]
+    oldest = document.pop("oldestDueAt")
+    assert oldest > 0
+    assert document == {"queue": "pay", "taskType": "pay", "offered": 1, "waiting": 1, "delayed": 0, "inProgress": 0}

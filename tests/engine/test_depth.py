@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import attrs
 import pytest
 from engine_kit import NewBench
 
-from conductorlite import TaskDef, WorkflowDef, WorkflowTask
+from conductorlite import TaskDef, TaskResult, TaskStatus, WorkflowDef, WorkflowTask
 
 RATE = TaskDef(name="lim", rate_limit_per_frequency=3, rate_limit_frequency_ms=60_000)
 CONCURRENT = TaskDef(name="lim", concurrent_exec_limit=3)
@@ -75,5 +76,51 @@ def test_each_place_that_shows_a_depth_shows_the_same(new_bench: NewBench) -> No
         for point in metric.data.data_points
     ]
     assert points == [("conductorlite.queue.depth", "lim", 10)]
+    engine.poll("lim")
+    (one,) = engine.tasks.queues()
+    figures = {
+        (metric.name, point.attributes.get("conductorlite.state")): point.value
+        for resource in reader.get_metrics_data().resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if metric.name in ("conductorlite.queue.tasks", "conductorlite.queue.oldest")
+        for point in metric.data.data_points
+    }
+    assert figures == {
+        ("conductorlite.queue.tasks", "offered"): one.offered,
+        ("conductorlite.queue.tasks", "waiting"): one.waiting,
+        ("conductorlite.queue.tasks", "delayed"): 0,
+        ("conductorlite.queue.tasks", "in_progress"): 1,
+        ("conductorlite.queue.oldest", None): 5.0,
+    }
+    assert asyncio.run(rest())[-1] == {"lim": {"a": {"size": 9, "uacked": 1}}}
     assert ">10<" in engine.admin.page()
     stop()
+
+
+def test_a_queue_says_which_of_its_tasks_are_where(new_bench: NewBench) -> None:
+    """Offered, waiting in line, delayed and in progress, with the oldest; a depth is all but those in progress."""
+    engine = new_bench().engine
+    engine.register(CONCURRENT, TaskDef(name="free", retry_count=1, retry_delay_ms=60_000))
+    for _ in range(10):
+        engine.start(ONE)
+    free = WorkflowDef(name="v", tasks=[WorkflowTask(name="free", task_reference_name="free")])
+    engine.start(WorkflowDef(name="late", tasks=[attrs.evolve(free.tasks[0], start_delay_ms=3_600_000)]))
+    run = engine.start(free, task_to_domain={"free": "eu"})
+    engine.settle()
+    engine.advance("2s")
+    (task,) = engine.poll("free", domain="eu")
+    taken = engine.poll("lim", count=2)
+    eu, later, limited = engine.tasks.queues()
+    assert (eu.queue, eu.task_type, eu.domain) == ("eu:free", "free", "eu")
+    assert (eu.offered, eu.waiting, eu.delayed, eu.in_progress, eu.oldest_at) == (0, 0, 0, 1, None)
+    assert (later.offered, later.delayed, later.in_progress, later.oldest_at) == (0, 1, 0, None)
+    assert limited.in_progress == len(taken) == 2
+    assert limited.offered + limited.waiting == limited.depth == 8
+    assert limited.waiting >= 7
+    assert limited.oldest_at == engine.get(run.workflow_id).created_at
+    engine.update_task(TaskResult(workflow_id=task.workflow_id, task_id=task.task_id, status=TaskStatus.FAILED, lease=task.lease))
+    engine.settle()
+    (eu,) = (one for one in engine.tasks.queues() if one.queue == "eu:free")
+    assert (eu.offered, eu.delayed, eu.in_progress, eu.depth) == (0, 1, 0, 1)
+    assert {one.queue: one.depth for one in engine.tasks.queues() if one.depth} == engine.tasks.queue_sizes()

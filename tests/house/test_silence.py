@@ -91,6 +91,7 @@ SILENT: dict[str, tuple[str, ...]] = {
     "ext/otel.py": (
         "_Telemetry._depths: EngineClosed, StorageError",
         "_Telemetry._lag: EngineClosed, StorageError",
+        "_Telemetry._queues: EngineClosed, StorageError",
     ),
     "ext/postgres/backend.py": (
         "PostgresBackend.data_version: StorageError",

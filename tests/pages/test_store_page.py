@@ -83,7 +83,7 @@ def test_what_a_store_shows(kind: str, tmp_path: Path) -> None:
     assert reason in {f"t failed: order {order}: {WORSE}" for order in range(3)}  # the step and its reason
     assert all(f"p-{order}" in which for order in range(3))
     assert ["2030-03-17 18:46:40 UTC", "in 1 h", "WAIT_ENDS", "t", "n-1"] in cells(page, "due")
-    assert ["nobody", "2"] in cells(page, "queues")
+    assert ["nobody", "1", "1", "0", "0", "0 ms"] in cells(page, "queues")
     assert cells(page, "limits") == [["task:nobody", "1", "0", "1"]]
     assert [row[:4] for row in cells(page, "schedules")] == [["nightly", "noop", "active", "2030-03-18 03:00:00 UTC"]]
     assert not page.all("img")

@@ -400,8 +400,10 @@ def queue_all(engine: Engine) -> dict[str, int]:
 
 
 def queue_all_verbose(engine: Engine) -> Json:
-    """The same by shard, of which there is one; what a worker holds is in no queue."""
-    return {queue: {"a": {"size": size, "uacked": 0}} for queue, size in queue_all(engine).items()}
+    """The same by shard, of which there is one, with those that workers have in progress."""
+    prefix = queue_name("", None, engine.config.owner)
+    ours = (one for one in engine.tasks.queues() if one.queue.startswith(prefix))
+    return {one.queue.removeprefix(prefix): {"a": {"size": one.depth, "uacked": one.in_progress}} for one in ours}
 
 
 def poll_data(engine: Engine, task_type: str) -> list[Json]:
