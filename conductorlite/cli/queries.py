@@ -19,6 +19,7 @@ from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.executions import HistoryEvent, Workflow, in_words
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.streams import progress_in_words
 from conductorlite.model.texts import span_in_words
 
 if TYPE_CHECKING:
@@ -234,6 +235,7 @@ def show(setting: Setting, workflow_id: str, html: str | None) -> None:
     with setting.engine() as engine:
         row = engine.get(workflow_id, masked=True)
         now = engine.clock.now()
+        said = {} if row.status.terminal else progress_in_words(engine.streams.values(workflow_id))
     screen = setting.screen
     if setting.json:
         from conductorlite.model.documents import workflow_to_json
@@ -253,6 +255,7 @@ def show(setting: Setting, workflow_id: str, html: str | None) -> None:
             ("took" if row.ended_at else "runs for", span_in_words(max(0, (row.ended_at or now) - row.created_at))),
             ("input", row.input.shown),
             ("output", row.output.shown if row.status.terminal else None),
+            ("progress", ", ".join(f"{ref}: {words}" for ref, words in said.items()) or None),
         ]
     )
     screen.line("")

@@ -53,6 +53,7 @@ class Pages(Part):
         with self._backend.reading() as view:
             due = sorted(self._due(view, workflow, now), key=lambda one: (one.at, one.kind, one.ref or ""))
             logs = _logs(view, workflow)
+            values = view.streams.values(workflow_id)
             children = {one: _status(view, one) for task in workflow.tasks if (one := task.sub_workflow_id) is not None}
         shown = ExecutionView(
             workflow=workflow,
@@ -66,6 +67,7 @@ class Pages(Part):
             lines=self._lines(workflow),
             within=list(islice(self._within(workflow), _DRAWN)),
             address=address,
+            values=() if workflow.status.terminal else values,
         )
         return execution_page(shown)
 

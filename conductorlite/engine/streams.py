@@ -8,7 +8,7 @@ with its report, in the report's event. What a process has not handed over when 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -20,7 +20,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidInput, NotFound, Parked, PayloadTooLarge, StaleLease, StorageError
 from conductorlite.model.executions import Task
-from conductorlite.model.streams import PROGRESS, STREAM, Dropped, Emission, EmissionState, LatestValue, StreamItem
+from conductorlite.model.streams import STREAM, Dropped, Emission, EmissionState, LatestValue, StreamItem
 from conductorlite.model.texts import printable
 from conductorlite.store.ports import ReadingTransaction
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from conductorlite.engine.reports import Reports
     from conductorlite.engine.turns import Turns
 
-__all__ = ["FLUSH_ITEMS", "FLUSH_MS", "Emitting", "Readers", "Reading", "Streams", "emissions_of", "items_of", "progress_of"]
+__all__ = ["FLUSH_ITEMS", "FLUSH_MS", "Emitting", "Readers", "Reading", "Streams", "emissions_of", "items_of"]
 
 #: A call hands over what it has emitted when the first value has waited so long, ms, or when there are so many.
 FLUSH_MS: Final = 50
@@ -325,8 +325,3 @@ class Streams(Service):
         """
         said = {"name": named(name, "name"), "value": _checked(self._turns, value, "value")}
         self._control.verb(workflow_id, EventKind.SET_VALUE, said)
-
-
-def progress_of(values: Sequence[LatestValue]) -> Mapping[str, Mapping[str, Any]]:
-    """How far steps say that they have come, by their printed references."""
-    return {one.ref: one.value.value for one in values if one.name == PROGRESS and one.ref}

@@ -7,6 +7,7 @@ attempt has emitted is *open* while nothing is decided about it, *kept* from the
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import attrs
 
 from conductorlite.model.canonical import Payload
 
-__all__ = ["PROGRESS", "STREAM", "Chunk", "Dropped", "Emission", "EmissionState", "LatestValue", "StreamItem"]
+__all__ = ["PROGRESS", "STREAM", "Chunk", "Dropped", "Emission", "EmissionState", "LatestValue", "StreamItem", "progress_in_words"]
 
 #: The stream of what is emitted without the name of one.
 STREAM: Final = "values"
@@ -89,6 +90,19 @@ class StreamItem:
     attempt: int
     at: int
     kept: bool
+
+
+def progress_in_words(values: Iterable[LatestValue]) -> dict[str, str]:
+    """How far steps say that they have come, by their printed references: `30 of 100 (30%)`."""
+    found: dict[str, str] = {}
+    for one in values:
+        said = one.value.value
+        if one.name != PROGRESS or not one.ref or not isinstance(said, dict) or "done" not in said:
+            continue
+        done, total = said["done"], said.get("total")
+        share = f" ({done / total:.0%})" if total else ""
+        found[one.ref] = f"{done:,}" if total is None else f"{done:,} of {total:,}{share}"
+    return found
 
 
 @attrs.frozen(kw_only=True, slots=True)

@@ -19,6 +19,7 @@ from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, Workflow, in_words
 from conductorlite.model.schedules import Schedule
 from conductorlite.model.statuses import WorkflowStatus
+from conductorlite.model.streams import LatestValue, progress_in_words
 from conductorlite.model.texts import cut, instant_in_words, span_in_words
 from conductorlite.pages.graph import Graph, attempts_of, took
 from conductorlite.pages.markup import (
@@ -72,6 +73,7 @@ class ExecutionView:
     now: int
     logs: Mapping[str, Sequence[TaskLog]] = attrs.field(factory=dict)
     address: str | None = None
+    values: Sequence[LatestValue] = ()
     #: Where steps are written, by reference: an engine that has the flow knows it.
     lines: Mapping[str, str] = attrs.field(factory=dict)
     #: The executions in which the steps of a `try` or an `attempt` run, which are drawn in place.
@@ -119,6 +121,8 @@ def _summary(view: ExecutionView) -> Html:
             ("Took" if row.ended_at else "Runs for", span_in_words(max(0, (row.ended_at or view.now) - begun))),
             ("Attempts", f"{len(row.tasks):,}"),
             ("Of them", ", ".join(f"{number:,} {status}" for status, number in counts.most_common())),
+            ("Progress", ", ".join(f"{ref}: {words}" for ref, words in progress_in_words(view.values).items()) or None),
+            ("Values emitted", f"{row.item_seq:,}" if row.item_seq else None),
             ("Compensated, then", row.compensating),
             ("Parked", row.parked),
             ("Correlation id", row.correlation_id),

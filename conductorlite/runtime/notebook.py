@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from conductorlite.model.canonical import Payload
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.executions import Explanation, Task, Workflow, in_words
+from conductorlite.model.streams import progress_in_words
 from conductorlite.model.texts import InNotebook, Listing, cut
 from conductorlite.pages.graph import picture
 from conductorlite.pages.markup import Html, badge, element, join
@@ -29,14 +30,17 @@ def html_of(shown: InNotebook) -> str | None:
     """What stands below a notebook's cell; None for what is shown as text."""
     if isinstance(shown, WorkflowDef):
         return picture(shown)
+    said: dict[str, str] = {}
     if isinstance(shown, Run):
+        said = progress_in_words(shown._engine.streams.values(shown.workflow_id))
         shown = shown._engine.get(shown.workflow_id, masked=True)
     if isinstance(shown, Workflow):
         if shown.definition is None:
             return None
         reason = "" if shown.reason is None else element("p", shown.reason)
         head = element("p", element("b", f"{shown.name} v{shown.version}"), " ", badge(str(shown.status)), f" {shown.workflow_id}")
-        return join([head, reason, Html(picture(shown.definition, shown))])
+        steps = element("p", ", ".join(f"{ref}: {words}" for ref, words in said.items())) if said else ""
+        return join([head, reason, steps, Html(picture(shown.definition, shown))])
     if isinstance(shown, Engine):
         rows = shown.executions(limit=_ROWS)
         table = [(row.workflow_id, f"{row.name} v{row.version}", badge(str(row.status)), row.reason or "") for row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,18 @@ import pytest
 from engine_kit import PATIENCE, T0, Bench, NewBench, flow, rounds, simple, wait
 from rerun_kit import s, work
 
-from conductorlite import Engine, EngineConfig, TaskContext, TaskResult, TaskStatus, VirtualClock, Workers, WorkflowTask, validate
+from conductorlite import (
+    AsyncEngine,
+    Engine,
+    EngineConfig,
+    TaskContext,
+    TaskResult,
+    TaskStatus,
+    VirtualClock,
+    Workers,
+    WorkflowTask,
+    validate,
+)
 from conductorlite.errors import (
     ExecutionArchived,
     ExecutionEnded,
@@ -413,3 +425,59 @@ def test_nothing_moves_a_stream_on_a_virtual_clock(bench: Bench) -> None:
     run = bench.start(flow(wait("w")))
     with pytest.raises(ResultTimeout):
         list(run.stream())
+
+
+def test_progress_is_shown(bench: Bench) -> None:
+    """On the page of the execution and in a notebook, as long as it runs."""
+    run = bench.start(flow(*s("a")))
+    task = bench.take("a")
+    said = {"after": 0, "streams": [], "values": {"progress": {"done": 30, "total": 1_200}}}
+    assert bench.engine.core.reports.sign_of_life(task, bench.clock.now(), said)
+    assert "a: 30 of 1,200 (2%)" in run.page()
+    assert "a: 30 of 1,200 (2%)" in (run._repr_html_() or "")
+    said["values"] = {"progress": {"done": 31}}
+    assert bench.engine.core.reports.sign_of_life(task, bench.clock.now(), said)
+    assert "a: 31<" in run.page()
+    bench.report(task)
+    assert "a: 31<" not in run.page()
+
+
+def test_it_is_iterated_with_async_for(new_store: Callable[[], Backend]) -> None:
+    """In AsyncEngine; values that come after a number, to the end."""
+    workers = Workers()
+
+    async def speaks(context: TaskContext) -> None:
+        for number in range(3):
+            context.emit(number)
+            await asyncio.sleep(0)
+
+    workers.add("a", speaks)
+
+    async def main() -> list[Any]:
+        async with AsyncEngine(new_store(), workers=workers) as engine:
+            run = await engine.start(flow(simple("a")))
+            first = [item.value async for item in run.stream() if isinstance(item, StreamItem)]
+            later = [item.value async for item in run.stream(after=2) if isinstance(item, StreamItem)]
+            return [first, later, await run.get_value("none")]
+
+    assert asyncio.run(asyncio.wait_for(main(), PATIENCE)) == [[0, 1, 2], [2], None]
+
+
+def test_another_engine_reads_them(tmp_path: Any) -> None:
+    """It sees what this one has committed, and what comes then."""
+    path = tmp_path / "s.db"
+    with Engine(path, clock=VirtualClock(T0)) as engine, Engine(path, clock=VirtualClock(T0)) as other:
+        run = engine.start(flow(simple("a")), workflow_id="w")
+        (task,) = engine.poll("a")
+        engine.streams.emit(task, 1, 2)
+        readers = other.core.readers
+        reading = readers.reading("w", None, 0, kept_only=False)
+        assert shown(readers.more(reading)) == "1:1? 2:2?"
+        engine.streams.emit(task, 3)
+        assert readers.has_moved(reading)
+        assert shown(readers.more(reading)) == "3:3?"
+        engine.update_task(
+            TaskResult(workflow_id="w", task_id=task.task_id, status=TaskStatus.FAILED_WITH_TERMINAL_ERROR, lease=task.lease)
+        )
+        assert shown([*other.run("w").stream(after=2)]) == "-a#0"
+        assert list(run.stream()) == []
