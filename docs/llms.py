@@ -14,8 +14,8 @@ _DOCS: Final = Path(__file__).resolve().parent
 _LINK: Final = re.compile(r"\[([^\]]+)\]\(([^)#\s]+\.md)\)")
 _SUMMARY: Final = (
     "Durable workflows in plain Python: Netflix Conductor's engine inside your process, without a server or a broker. "
-    "Workflows are typed Python functions or Conductor JSON; every step is one atomic commit to memory, SQLite, PostgreSQL "
-    "or Cassandra."
+    "Workflows are typed Python functions or Conductor JSON; every step is one atomic commit to memory, SQLite or "
+    "PostgreSQL; executions can also be in Cassandra."
 )
 
 
