@@ -339,7 +339,13 @@ class Turns:
                 if found is not None:
                     workflow, decision = found
                     break
-                workflow, decision = self.read_and_decide(workflow_id, events, memo)
+                resident = self.residents.take(workflow_id)
+                known = None if resident is None or memo.started is not None or not events else resident
+                decision = None if known is None else self.decider.on_residents(known, events, memo)
+                if known is None or decision is None:
+                    workflow, decision = self.read_and_decide(workflow_id, events, memo)
+                else:
+                    workflow = known.row
                 if memo.started is not None:
                     refuse_rejected(decision, memo.started)
                 if decision is not None and not decision.empty:
@@ -413,16 +419,11 @@ class Turns:
         self, workflow_id: str, events: Sequence[Event], memo: TurnMemo, *, rehearsed: bool = False
     ) -> tuple[Workflow, Decision | None]:
         """The row that was read and the decision on it; one that may run scripts, or is rehearsed, in no transaction at all."""
-        resident, begun = self.residents.take(workflow_id), memo.started
-        row = begun.workflow if begun is not None else None if resident is None else resident.row
-        if row is not None and events and not rehearsed:
-            decision = (
-                self.decider.on_nothing(row, events, memo)
-                if begun or not resident
-                else self.decider.on_residents(resident, events, memo)
-            )
+        begun = memo.started
+        if begun is not None and events and not rehearsed:
+            decision = self.decider.on_nothing(begun.workflow, events, memo)
             if decision is not None:
-                return row, decision
+                return begun.workflow, decision
         with self.backend.reading() as view:
             workflow, turn = self.decider.prepared(view, workflow_id, events, memo)
             if turn is None or not (turn.plan.foreign or rehearsed):
@@ -442,6 +443,7 @@ class Turns:
             raise FencedOut(f"{workflow_id}: others were first, {_TRIES} times")
         memo.rehearsals += 1
         memo.readings, memo.answers = readings(self.clock), {}
+        self.residents.take(workflow_id)
         self.read_and_decide(workflow_id, events, memo, rehearsed=True)
 
     def announce(self, decision: Decision) -> None:
