@@ -426,5 +426,5 @@ def registered(view: ReadingTransaction, name: str, version: int | None) -> str:
             raise DefinitionNotFound(f"no workflow {name!r} version {version} is registered; there is version {versions}")
         which = f"workflow {name!r}" if version is None else f"workflow {name!r} version {version}"
         said = did_you_mean(name, sorted({one for one, _ in known}))
-        raise DefinitionNotFound(f"no {which} is registered{said or '; register it, or give the engine its flow: workers=[…]'}")
+        raise DefinitionNotFound(f"no {which} is registered{said}")
     return text

@@ -161,6 +161,8 @@ def test_the_scenario_takes_every_way_it_should() -> None:
             +45s  parcels #1 IN_PROGRESS
             +45s  parcels round 1
             +45s  pack__1 #1 SCHEDULED
+            +45s  ship #1 IN_PROGRESS
+            +45s  ship #1 COMPLETED
             +45s  pack__1 #1 IN_PROGRESS
             +45s  pack__1 #1 COMPLETED
             +45s  parcels round 2
@@ -168,8 +170,6 @@ def test_the_scenario_takes_every_way_it_should() -> None:
             +45s  pack__2 #1 IN_PROGRESS
             +45s  pack__2 #1 COMPLETED
             +45s  parcels #1 COMPLETED
-            +45s  ship #1 IN_PROGRESS
-            +45s  ship #1 COMPLETED
             +45s  join #1 COMPLETED
             +45s  thank #1 SCHEDULED
             +45s  thank #1 IN_PROGRESS

@@ -49,10 +49,14 @@ def test_the_reason_of_a_terminate_that_completes(bench: Bench, written: str | N
     bench.do("b")
     bench.engine.settle()
     own = f"Workflow is COMPLETED by TERMINATE task: {bench.task('end').task_id}" if is_oss(bench) else None
-    assert (bench.workflow.status, bench.workflow.reason) == (WorkflowStatus.COMPLETED, reason or own)
+    said = bench.workflow.conductor_reason or bench.workflow.reason
+    assert (bench.workflow.status, said) == (WorkflowStatus.COMPLETED, reason or own)
     below = bench.engine.get(child_id)
     because = f"reason: {reason or own}" if reason or own else "status COMPLETED"
-    assert (below.status, below.reason) == (WorkflowStatus.TERMINATED, f"Parent workflow has been terminated with {because}")
+    assert (below.status, below.conductor_reason or below.reason) == (
+        WorkflowStatus.TERMINATED,
+        f"Parent workflow has been terminated with {because}",
+    )
     assert bench.statuses()["c"] == "CANCELED"
 
 
@@ -61,7 +65,8 @@ def test_a_blank_reason_of_a_terminate_that_fails(bench: Bench, status: str) -> 
     """A blank text is no reason: the sentence that names the task is."""
     bench.start(flow(end(status, terminationReason=" ")))
     bench.engine.settle()
-    assert bench.workflow.reason == f"Workflow is {status} by TERMINATE task: {bench.task('end').task_id}"
+    assert bench.workflow.conductor_reason == f"Workflow is {status} by TERMINATE task: {bench.task('end').task_id}"
+    assert bench.workflow.reason == f"Workflow is {status} by end"
 
 
 @pytest.mark.parametrize("correlation", [None, "", "  ", "own"])

@@ -177,7 +177,7 @@ def test_canceled(bench: Bench) -> None:
     bench.do("t", "CANCELED", reason="gone")
     workflow = bench.workflow
     assert workflow.status is WorkflowStatus.TERMINATED
-    assert "'gone'" in (workflow.reason or "")
+    assert "'gone'" in (workflow.conductor_reason or "")
     assert bench.statuses() == {"t": "CANCELED"}
 
 

@@ -179,8 +179,8 @@ def test_no_retries(bench: Bench) -> None:
     task = bench.do("t", "FAILED", {"half": 1}, reason="no luck")
     workflow = bench.workflow
     assert workflow.status is WorkflowStatus.FAILED
-    assert task.task_id in (workflow.reason or "")
-    assert "'no luck'" in (workflow.reason or "")
+    assert task.task_id in (workflow.conductor_reason or "")
+    assert "'no luck'" in (workflow.conductor_reason or "")
     assert workflow.failed_task_id == task.task_id
     assert (workflow.failed_refs, workflow.failed_task_names) == (("t",), ("t",))
     assert workflow.output_data == {"half": 1}
@@ -286,7 +286,7 @@ def test_permissive_failures_are_all_named(bench: Bench) -> None:
     bench.do("z")
     workflow = bench.workflow
     assert workflow.failed_refs == ("a", "b")
-    assert [part.split(" and ")[-1] for part in (workflow.reason or "").split(". ")] == [
+    assert [part.split(" and ")[-1] for part in (workflow.conductor_reason or "").split(". ")] == [
         "reason: 'one'",
         "reason: 'two'",
     ]

@@ -558,7 +558,7 @@ def test_canceled_permissive_task(bench: Bench) -> None:
     bench.do("a", "CANCELED", reason="gone")
     bench.do("z")
     assert bench.status_of_workflow() is WorkflowStatus.FAILED
-    assert "'gone'" in (bench.workflow.reason or "")
+    assert "'gone'" in (bench.workflow.conductor_reason or "")
     bench.engine.retry(bench.workflow_id)
     bench.do("a")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED

@@ -22,7 +22,7 @@ def test_summaries(store: Backend, index: MemoryIndex | None) -> None:
         one.start(ORDER, {"amount": 7, "city": "y" * 5_000}, workflow_id="long")
         one.advance("5s")
         (row,) = one.search("correlationId = c").results
-        reason = one.get("o").reason
+        reason = one.get("o").conductor_reason
         assert row == WorkflowSummary(
             workflow_id="o", workflow_type="order", version=1, status="FAILED", correlation_id="c", start_time=1_000,
             update_time=1_000, end_time=1_000, execution_time=0, reason_for_incompletion=reason, priority=3, created_by="me",
