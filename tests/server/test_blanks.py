@@ -116,6 +116,10 @@ def test_every_body_has_a_kind() -> None:
         "signal",
         "signal_sync",
         "send_message",
+        "send_to_topic",
+        "set_value",
+        "emit",
+        "fork",
     }
     reports = {"update_task", "update_and_poll"}  # read by `reported`, which is tried above
     for one in OPERATIONS:

@@ -59,6 +59,7 @@ _OTHERWISE: Final[dict[tuple[str, str], dict[str, str]]] = {
         "returnStrategy": "BLOCKING_TASK",
     },
     ("/api/workflow/{workflowId}/tasks", "count"): {"count": "1"},
+    ("/api/workflow/{workflowId}/messages/{topic}", "key"): {"key": "mine"},
     ("/api/tasks/poll/batch/{tasktype}", "count"): {"count": "2"},
     ("/api/admin/task/{tasktype}", "count"): {"count": "1"},
     ("/api/scheduler/search/executions", "query"): {"query": "scheduleName IN (nobody)"},
@@ -76,6 +77,10 @@ _OTHERWISE: Final[dict[tuple[str, str], dict[str, str]]] = {
 _ELSEWHERE: Final = {
     "waitForSeconds": "server/test_rest.py::test_what_an_execution_is_waited_for",
     "timeoutMillis": "server/test_rest.py::test_what_an_execution_is_waited_for",
+    "after": "server/test_server_streams.py::test_events_of_an_ended_execution",
+    "keptOnly": "server/test_server_streams.py::test_only_what_is_kept",
+    "ref": "server/test_server_streams.py::test_latest_values_and_workers_that_emit",
+    "stream": "server/test_server_streams.py::test_events_of_an_ended_execution",
     "timeout": "server/test_rest.py::test_a_long_poll_takes_no_thread",
     "path": "payloads/test_uploads.py::test_the_flow",
     "operation": "payloads/test_uploads.py::test_the_flow",

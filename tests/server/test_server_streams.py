@@ -129,5 +129,44 @@ def test_latest_values_and_workers_that_emit() -> None:
             assert (await ask("GET", "/api/workflow/w/values/mood")).json() == {"at": 0, "value": "good"}
             assert (await ask("GET", "/api/workflow/w/values")).json() == [{"name": "mood", "ref": None, "at": 0, "value": "good"}]
             assert (await ask("PUT", "/api/workflow/w/values/mood", {})).status_code == 400
+            assert (await ask("GET", "/api/workflow/w/values/mood?ref=a")).json() == {}
 
         asking(engine, test)
+
+
+def test_messages_of_any_topic_and_forks() -> None:
+    """A message is sent once for each key; a fork begins at a task; what they do not take is refused."""
+    with Engine(clock=VirtualClock(0)) as engine:
+        started(engine)
+        reported(engine)
+
+        async def test(ask: Ask) -> None:
+            gone = await ask("POST", "/api/workflow/w/messages/news", {"value": 1})
+            assert gone.status_code == 409
+            answer = await ask("POST", "/api/workflow/w/fork", {"at": "a", "newId": "w2", "taskInput": {"x": 1}})
+            assert (answer.status_code, answer.text) == (200, "w2")
+            assert engine.get("w2").task("a").input_data == {"x": 1}
+            for _ in range(2):
+                sent = await ask("POST", "/api/workflow/w2/messages/news?key=k", {"value": {"n": 1}})
+                assert (sent.status_code, sent.text) == (200, "k")
+            assert [(one.topic, one.value.value) for one in engine.messages("w2")] == [("news", {"n": 1})]
+            for path, body in (("fork", {}), ("fork", {"at": "a", "what": 1}), ("messages/news", {})):
+                assert (await ask("POST", f"/api/workflow/w2/{path}", body)).status_code == 400
+            assert (await ask("POST", "/api/workflow/w2/fork", {"at": "none"})).status_code == 404
+
+        asking(engine, test)
+
+
+def test_only_what_is_kept() -> None:
+    """With `keptOnly` nothing of an attempt comes that has failed since."""
+    with Engine(clock=VirtualClock(0)) as engine:
+        started(engine)
+        reported(engine, TaskStatus.FAILED, "lost")
+        engine.settle()
+        reported(engine, TaskStatus.COMPLETED, "kept")
+
+        async def test(ask: Ask) -> None:
+            answer = await ask("GET", "/api/workflow/w/stream?keptOnly=true&after=1")
+            assert [(name, data and data["value"]) for _, name, data in events(answer.text)] == [("", "kept"), ("end", None)]
+
+        asking(engine, test, settle=False)

@@ -159,7 +159,7 @@ def test_every_document(semantics: str) -> None:
     async def test(ask: Ask) -> None:
         tasks = (await ask("GET", "/api/workflow/run0")).json()["tasks"]
         for one in OPERATIONS:
-            if one.method != "GET":
+            if one.method != "GET" or one.path.endswith("/stream"):  # which lasts as long as the execution
                 continue
             for run in ("run0", "run1"):
                 path = one.path

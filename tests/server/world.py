@@ -102,6 +102,7 @@ _PLACES: Final = {
     "status": "COMPLETED",
     "event": "conductor:e",
     "key": "E",
+    "topic": "news",
 }
 
 #: Executions in the status that an operation needs, by the end of its path.
@@ -109,6 +110,7 @@ _NEEDED: Final = {"resume": "paused", "retry": "failed", "rerun": "failed", "res
     "skiptask": "waiting",
     "decide": "waiting",
     "pause": "waiting",
+    "stream": "ended",
 }
 
 _BODIES: Final[dict[str, Any]] = {
@@ -122,6 +124,9 @@ _BODIES: Final[dict[str, Any]] = {
     "/api/metadata/workflow/validate": FLOW,
     "/api/event": {**HANDLER, "name": "other"},
     "/api/scheduler/schedules": {**SCHEDULE, "name": "other"},
+    "/api/workflow/{workflowId}/fork": {"at": "step", "newId": "copy"},
+    "/api/workflow/{workflowId}/messages/{topic}": {"value": {"x": 1}},
+    "/api/workflow/{workflowId}/values/{name}": {"value": {"x": 1}},
 }
 
 
@@ -130,6 +135,8 @@ def request_of(engine: Engine, one: Operation) -> tuple[str, dict[str, Any], Any
     places = dict(_PLACES)
     ids = {run: engine.get(run).tasks[1].task_id for run in ("polled", "blocked")}
     places["taskId"] = engine.get("blocked").tasks[-1].task_id if "/queue/update/" in one.path else ids["blocked"]
+    if one.path.endswith("/emit"):
+        places["taskId"] = ids["polled"]
     parts = one.path.split("/")
     needed = next((_NEEDED[part] for part in parts if part in _NEEDED), "blocked")
     places["workflowId"] = needed
@@ -145,14 +152,16 @@ def request_of(engine: Engine, one: Operation) -> tuple[str, dict[str, Any], Any
     for name in ("waitForSeconds", "timeoutMillis"):  # nothing is waited for
         if any(each.name == name for each in one.parameters):
             query[name] = "-1"
-    return path, query, _body_of(one, needed, ids["polled"])
+    return path, query, _body_of(one, needed, ids["polled"], engine.get("polled").task("step").lease)
 
 
-def _body_of(one: Operation, needed: str, task_id: str) -> Any:
+def _body_of(one: Operation, needed: str, task_id: str, lease: int) -> Any:
     if one.path in ("/api/tasks", "/api/tasks/update-v2"):
         return {**REPORT, "taskId": task_id}
     if "/bulk/" in one.path:
         return ["nightly"] if "scheduler" in one.path else [needed]
+    if one.path == "/api/tasks/{taskId}/emit":
+        return {"lease": lease, "values": [1, 2]}
     body: Any = _BODIES.get(one.path)
     if one.path == "/api/metadata/taskdefs":
         return [{"name": "other"}] if one.method == "POST" else {"name": "step"}

@@ -186,21 +186,21 @@ async def _send_events(send: Send, events: Events, gone: asyncio.Future[None]) -
     """Send parts as they come, until there are no more or the client has gone away."""
     headers = [(b"content-type", KIND.encode()), (b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
-    parts = aiter(events.parts)
+    coming: asyncio.Future[str] | None = None
     try:
         while True:
-            coming = asyncio.ensure_future(anext(parts, ""))
+            coming = asyncio.ensure_future(anext(events.parts, ""))
             first: list[asyncio.Future[Any]] = [gone, coming]
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
             if not coming.done():
-                coming.cancel()
-                await asyncio.wait([coming])
                 return
             part = coming.result()
             await send({"type": "http.response.body", "body": part.encode(), "more_body": bool(part)})
             if not part:
                 return
     finally:
+        if coming is not None and coming.cancel():
+            await asyncio.wait([coming])
         await events.parts.aclose()
 
 

@@ -1,8 +1,8 @@
-"""Operations of ours, that Conductor has not: what an execution emits, and latest values."""
+"""Operations of ours, that Conductor has not: what an execution emits, latest values, messages of any topic, forks."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -12,7 +12,7 @@ from conductorlite.runtime.engine import Engine
 from conductorlite.server.streams import Events, values
 from conductorlite.server.waiting import Waiting
 
-__all__ = ["emit", "set_value", "stream", "value_of", "values_of"]
+__all__ = ["emit", "fork", "send_to_topic", "set_value", "stream", "value_of", "values_of"]
 
 Json = dict[str, Any]
 
@@ -48,6 +48,32 @@ def emit(engine: Engine, task_id: str, body: Json) -> None:
         raise InvalidInput("`values` is a list, and `lease` a whole number")
     task = attrs.evolve(engine.tasks.get(task_id), lease=lease)
     engine.streams.emit(task, *found, stream=body.get("stream", STREAM))
+
+
+def send_to_topic(engine: Engine, workflow_id: str, topic: str, body: Json, key: str | None = None) -> str:
+    """Send an execution the `value` of the body as a message of a topic, once for each key; the message's id."""
+    return engine.send(workflow_id, topic, _given(body, "value"), key=key or None).key
+
+
+#: What a fork takes, by its name in the body.
+_FORKED: Final = {
+    "at": "at",
+    "input": "input",
+    "taskInput": "task_input",
+    "newId": "new_id",
+    "correlationId": "correlation_id",
+    "idempotencyKey": "idempotency_key",
+}
+
+
+def fork(engine: Engine, workflow_id: str, body: Json) -> str:
+    """Start a new execution from the task `at` of this one, which stays as it is; its id."""
+    unknown = sorted(body.keys() - _FORKED.keys())
+    if unknown:
+        raise InvalidInput(f"a fork takes no {unknown[0]!r}")
+    _given(body, "at")
+    given = {_FORKED[name]: value for name, value in body.items() if value is not None}
+    return engine.fork(workflow_id, **given).workflow_id
 
 
 def _given(body: Json, name: str) -> Any:

@@ -153,6 +153,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("GET", "/api/workflow/{workflowId}", executions.execution),
     operation("DELETE", "/api/workflow/{workflowId}", executions.terminate),
     operation("POST", "/api/workflow/{workflowId}/messages", executions.send_message),
+    operation("POST", "/api/workflow/{workflowId}/messages/{topic}", own.send_to_topic),
+    operation("POST", "/api/workflow/{workflowId}/fork", own.fork),
     operation("GET", "/api/workflow/{workflowId}/stream", own.stream),
     operation("GET", "/api/workflow/{workflowId}/values", own.values_of),
     operation("GET", "/api/workflow/{workflowId}/values/{name}", own.value_of),
