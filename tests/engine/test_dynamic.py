@@ -30,6 +30,7 @@ STAND_INS: dict[str, tuple[Json, str]] = {
     "NOOP": ({}, "COMPLETED"),
     "HUMAN": ({}, "IN_PROGRESS"),
     "PULL_WORKFLOW_MESSAGES": ({}, "IN_PROGRESS"),
+    "EMIT": ({"value": 1}, "COMPLETED"),
     "LAMBDA": ({"scriptExpression": "return 1"}, "COMPLETED"),
     "JSON_JQ_TRANSFORM": ({"queryExpression": "."}, "COMPLETED"),
     "EVENT": ({"sink": "conductor:${workflow.input.who}"}, "SCHEDULED"),

@@ -91,6 +91,8 @@ def work_off(engine: Any, me: str, workflow_id: str, status: TaskStatus = TaskSt
         assert engine.tasks.extend_lease(held) is True
         engine.tasks.log(held, f"line of {me}")
         assert [line.text for line in engine.tasks.logs(held.task_id)] == [f"line of {me}"]
+        engine.streams.emit(held, me)
+        assert me in [item.value for item in engine.streams.items(held.workflow_id)]
         assert engine.tasks.get(held.task_id).status is TaskStatus.IN_PROGRESS
     results = [
         TaskResult(workflow_id=held.workflow_id, task_id=held.task_id, status=status, lease=held.lease, output_data={"by": me})
@@ -116,6 +118,10 @@ def use_executions(engine: Any, me: str) -> Counter[str]:
     engine.update_variables(first, {"seen": me})
     assert engine.get(first).variables.value == {"seen": me}
     assert engine.send(first, "news", me) == engine.messages(first)[0]
+    engine.streams.set_value(first, "seen", me)
+    found = engine.streams.value(first, "seen")
+    assert found is not None
+    assert engine.streams.values(first) == [found]
     assert engine.explain(first).reasons
     assert not engine.definitions.migrate_all(name, 7, definition(me, 2))
     assert [row.workflow_id for row in engine.admin.correlated(name, me)] == [first]

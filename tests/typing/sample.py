@@ -84,6 +84,7 @@ from conductorlite.flows import (
     attempt,
     converter,
     each,
+    emit,
     event,
     human,
     inline,
@@ -183,6 +184,7 @@ def stay(rooms: list[int]) -> list[float]:
     sub("other", x=1)
     start("other", x=1)
     event("kafka:orders", id=1)
+    emit({"seen": 1}, "news")
     inline("$.a + 1", a=now(1))
     join(first)
     node(WorkflowTask(name="n", task_reference_name="n", type=TaskType.NOOP))
