@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
@@ -65,6 +66,33 @@ def test_another_connection_of_this_process_is_named(backend: SQLiteBackend, *, 
             connection.execute("BEGIN IMMEDIATE")
             text = refused(backend)
     assert ": another connection of this process holds the database" in text
+    backend.close()
+
+
+@WHERE_LISTED
+def test_who_waits_for_another_file_hides_nobody(backend: SQLiteBackend, tmp_path: Path) -> None:
+    """The system lists those who wait for locks of any file among those who hold them: per processor, the newest first."""
+    import fcntl
+
+    def wait() -> None:
+        with (tmp_path / "other").open("w") as second:
+            fcntl.flock(second, fcntl.LOCK_EX)
+
+    processors = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(processors)})
+    try:
+        with closing(sqlite3.connect(backend.path, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            with (tmp_path / "other").open("w") as first:
+                fcntl.flock(first, fcntl.LOCK_EX)
+                waiting = threading.Thread(target=wait)
+                waiting.start()
+                while " -> " not in Path("/proc/locks").read_text(encoding="ascii"):
+                    threading.Event().wait(0.001)
+                assert ": another connection of this process holds the database" in refused(backend)
+            waiting.join()
+    finally:
+        os.sched_setaffinity(0, processors)
     backend.close()
 
 

@@ -167,6 +167,8 @@ def _holder(path: str) -> str:
             inode = Path(name).stat().st_ino
             for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
                 # 1: POSIX  ADVISORY  WRITE 1234 08:01:5678 120 120
+                if " -> " in line:
+                    continue  # one who waits for the lock above
                 _, kind, _, access, pid, file, first, last = line.split()[:8]
                 writes = name == path or (int(first) <= _WRITE_LOCK and last in (str(_WRITE_LOCK), "EOF"))
                 if kind == "POSIX" and access == "WRITE" and writes and int(file.rpartition(":")[2]) == inode:
