@@ -301,22 +301,9 @@ class Verbs:
         target = workflow_id
         if from_task is not None:
             with self.backend.reading() as view:
-                target, ref = self._meant(view, workflow_id, from_task)
+                target, ref = _meant(view, workflow_id, from_task)
         data = rerun_data(ref, input, task_input, correlation_id, where="rerun")
         self.core.control.verb(target, EventKind.RERUN, data)
-
-    def _meant(self, view: ReadingTransaction, workflow_id: str, wanted: str) -> tuple[str, str]:
-        """The execution and the printed reference that a task id or a reference stands for."""
-        task = view.executions.task_by_id(wanted)
-        if task is None:
-            return workflow_id, wanted
-        above: str | None = task.workflow_id
-        while above is not None and above != workflow_id:
-            row = view.executions.workflow(above)
-            above = None if row is None else row.parent_workflow_id
-        if above is None:
-            raise TaskNotFound(f"neither {workflow_id!r} nor an execution below it has a task {wanted!r}")
-        return task.workflow_id, task.ref
 
     def skip_task(
         self,
@@ -674,3 +661,17 @@ class Verbs:
 
         closing = [one.close for one in (self.core.indexing, self._turns.locking, self.backend, self._own_lock) if one is not None]
         clean_up(None, "closing an engine", end_aside, note, *closing)
+
+
+def _meant(view: ReadingTransaction, workflow_id: str, wanted: str) -> tuple[str, str]:
+    """The execution and the printed reference that a task id or a reference stands for."""
+    task = view.executions.task_by_id(wanted)
+    if task is None:
+        return workflow_id, wanted
+    above: str | None = task.workflow_id
+    while above is not None and above != workflow_id:
+        row = view.executions.workflow(above)
+        above = None if row is None else row.parent_workflow_id
+    if above is None:
+        raise TaskNotFound(f"neither {workflow_id!r} nor an execution below it has a task {wanted!r}")
+    return task.workflow_id, task.ref
