@@ -497,10 +497,10 @@ class _Writer:
         self.ending(indent)
 
     def ending(self, indent: int) -> None:
+        self.loops -= 1
         if self.chance.random() < 0.25:
             self.line("else:", indent)
-            self.block(indent + 1, False)
-        self.loops -= 1
+            self.block(indent + 1, self.loops > 0)  # a `break` there ends the loop around
 
 
 def program(seed: int, size: int = 9) -> Program:

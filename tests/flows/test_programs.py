@@ -16,7 +16,6 @@ from programs import as_flow, as_python, compiled, has_fork, nested_kinds, progr
 #: What the language of flows leaves out, in the words of its errors.
 REFUSED = (
     "which would change with it",
-    "`break` and `continue` in the `else` of a loop",
     "calls no task",
     "may be unassigned here",
     "is gone after its `except`",

@@ -115,6 +115,31 @@ def counted(order: int) -> int:
     return rounds
 
 
+@flow
+def nothing(order: int) -> str | None:
+    """Returns nothing, whatever its steps put out."""
+    express(order)
+    return None
+
+
+@flow
+def leaves_in_else(order: int) -> list[int]:
+    """A `break` in the `else` of a loop ends the loop around it."""
+    seen = []
+    for number in range(order):
+        for other in range(number):
+            if express(other) == "express-1":
+                break
+        else:
+            if number == 1:
+                continue
+            seen.append(number)
+            if number > 1:
+                break
+        seen.append(-number)
+    return seen
+
+
 RIGHT: list[tuple[Flow[..., Any], dict[str, Any], Any]] = [
     (branches, {"order": 1, "vip": True}, "recorded express-1"),
     (branches, {"order": 1, "vip": False}, "recorded recorded 1"),
@@ -124,6 +149,8 @@ RIGHT: list[tuple[Flow[..., Any], dict[str, Any], Any]] = [
     (twice, {"order": 5}, ["express-6", "express-0", "express-1"]),
     (kept, {"order": 1}, True),
     (counted, {"order": 3}, 6),
+    (nothing, {"order": 3}, None),
+    (leaves_in_else, {"order": 4}, leaves_in_else.function(4)),
 ]
 
 

@@ -210,10 +210,6 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     "now of a later value": ("notify(now(order))  #!", ("'order' is known when the flow runs",)),
     "now that raises": ("notify(str(now(1 / 0)))  #!", ("ZeroDivisionError",)),
     "no JSON": ("kept = {1: object}\nif number:\n    kept = {2: order}\nnotify(str(kept))  #!", ("no JSON", "read it in each")),
-    "break in else": (
-        "for item in items:\n    for other in items:\n        notify(other)\n    else:\n        break  #!",
-        ("`else` of a loop", "use a variable"),
-    ),
 }
 
 

@@ -565,11 +565,6 @@ class _Loop:
             after[EXIT] = self._loops._left(self._kept(EXIT, str).tree, self._node)
 
     def _else(self) -> None:
-        for one in self._node.orelse:
-            if any(isinstance(part, ast.Break | ast.Continue) for part in nodes_of(one)):
-                raise self._steps.refuse(
-                    one, "`break` and `continue` in the `else` of a loop are not part of a flow; use a variable"
-                )
         kept = self._kept(EXIT, str).tree
         before = dict(self._of.scope)
         step = self._steps.switch(_in(kept, ("next", "continue")), f"{self._base}_else", self._node.orelse[0])
