@@ -7,6 +7,7 @@ from typing import Final
 from conductorlite.language.expressions.condition import StoredExpression, compile_stored, not_portable, refuse_mismatch
 from conductorlite.model.definitions import PYTHON_KEY, TaskType
 from conductorlite.model.errors import InvalidExpression
+from conductorlite.model.later import pattern
 from conductorlite.plan.findings import Findings, has_input
 from conductorlite.plan.tree import TreePosition, tasks_inside
 
@@ -14,6 +15,9 @@ __all__ = ["check_portable_expression", "check_stored_expression"]
 
 #: Kinds whose text is not the same in Python, in JavaScript and in Java.
 _NO_CASES: Final = frozenset({"dict", "float", "list", "tuple"})
+
+#: A reference to what a task has raised.
+_ERROR: Final = pattern(r"\$\{[^{}.]+\.error\b[^{}]*\}")
 
 
 def check_stored_expression(node: TreePosition, findings: Findings) -> None:
@@ -42,6 +46,16 @@ def check_portable_expression(node: TreePosition, findings: Findings) -> None:
         return
     for said in dict.fromkeys(not_portable(condition)):
         findings.warn(f"{node.path}.inputParameters.{PYTHON_KEY}", said)
+    for name, value in node.task.input_parameters.items():
+        if (
+            isinstance(value, str)
+            and _ERROR.fullmatch(value)
+            and not condition.text.startswith((f"{name} is None or ", "reraise("))
+        ):
+            findings.warn(
+                f"{node.path}.inputParameters.{name}",
+                "reads what a task has raised, which a Conductor server does not keep: only `except Exception` holds there",
+            )
 
 
 def _check_javascript(node: TreePosition, condition: StoredExpression, findings: Findings) -> None:

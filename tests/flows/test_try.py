@@ -13,6 +13,7 @@ import pytest
 from conductorlite import Engine, VirtualClock, WorkflowFailed, flow, task
 from conductorlite.errors import TimedOut
 from conductorlite.flows import Flow, human, receive, wait
+from conductorlite.plan.lint import lint
 
 done: list[str] = []
 
@@ -313,3 +314,11 @@ def test_a_termination_is_not_handled() -> None:
         engine.terminate(str(child.sub_workflow_id), "enough")
         with pytest.raises(WorkflowFailed, match="enough"):
             run.result()
+
+
+def test_what_is_not_portable() -> None:
+    """`lint` for a Conductor server names what reads the type or the text of an exception; `except Exception` is portable."""
+    told = [str(one) for one in lint(by_type.definition, conductor=True) if "only `except Exception` holds" in str(one)]
+    told += [str(one) for one in lint(of_a_flow.definition, conductor=True) if "only `except Exception` holds" in str(one)]
+    assert told != []
+    assert not [one for one in lint(above.definition, conductor=True) if "only `except Exception` holds" in str(one)]
