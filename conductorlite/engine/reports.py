@@ -215,11 +215,6 @@ def _kept(result: TaskResult) -> TaskResult:
     )
 
 
-def _types_said(result: TaskResult) -> dict[str, list[str]]:
-    bases = {"errorBases": list(result.error_bases)} if result.error_bases else {}
-    return {"errorTypes": list(result.error_types), **bases}
-
-
 def cut_result(result: TaskResult) -> TaskResult:
     """A report with its texts cut to their lengths; of a reason the beginning is kept, as in Conductor."""
     said, trace, worker = result.reason or "", result.traceback or "", result.worker_id or ""
@@ -526,7 +521,8 @@ class Reports(Part):
 
 def _why(result: TaskResult) -> dict[str, Any]:
     """Why an attempt ended as it did, as an event says it."""
-    said = {"reason": result.reason, "traceback": result.traceback, "errorTypes": list(result.error_types) or None}
+    types, bases = list(result.error_types) or None, list(result.error_bases) or None
+    said = {"reason": result.reason, "traceback": result.traceback, "errorTypes": types, "errorBases": bases}
     return {name: value for name, value in said.items() if value is not None}
 
 
