@@ -69,7 +69,7 @@ MISTAKES: list[tuple[str, str, str]] = [
     ("trying:_catches", "ast.Or() if names is None else ast.And()", "ast.And() if names is None else ast.Or()"),
     ("trying:Tries.raises_again", "self._again(step, node)", 'self._of.scope[EXIT] = Now("next")'),
     ("changing:Changes._append", "left=_read(name), op=ast.Add(), right=more", "left=more, op=ast.Add(), right=_read(name)"),
-    ("changing:Changes.unshared", "other != name and not", "False and not"),
+    ("changing:Changes.unshared", "other not in (name, EXIT, RESULT) and not", "False and not"),
     ("changing:Changes.augmented", "op=node.op, right=right", "op=ast.Add(), right=right"),
     ("raising:raised", '"repr" if issubclass(kind, KeyError) else "str"', '"str"'),
     ("raising:asserted", "op=ast.Not()", "op=ast.UAdd()"),
