@@ -17,7 +17,7 @@ from conductorlite.model.canonical import EMPTY, attempt_head
 from conductorlite.model.decisions import DEADLINES
 from conductorlite.model.executions import Task, Workflow, own_task
 from conductorlite.model.later import hashlib
-from conductorlite.model.policies import TaskPolicy, jitter, retry_delay
+from conductorlite.model.policies import TaskPolicy, derive_id, jitter, retry_delay
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.plan.compile import Node
 
@@ -44,6 +44,7 @@ __all__ = [
     "retry_attempt",
     "skip_ahead",
     "start_workflow",
+    "started_id",
     "take_attempt",
 ]
 
@@ -56,6 +57,11 @@ def attempt_id(workflow: Workflow, ref: str, attempt: int, generation: int) -> s
     workflow_id = workflow.workflow_id
     identity = f"{workflow.seed}\x1f{workflow_id}\x1f{ref}\x1f{attempt}\x1f{generation}"  # as `derive_id` joins its parts
     return attempt_head(workflow_id) + hashlib.sha256(identity.encode()).hexdigest()[:24]
+
+
+def started_id(workflow: Workflow, task: Task) -> str:
+    """Derive the id of the execution that an attempt of START_WORKFLOW starts."""
+    return derive_id("started", workflow.seed, workflow.workflow_id, task.ref, task.attempt, task.generation)
 
 
 # ---------------------------------------------------------------------- attempts

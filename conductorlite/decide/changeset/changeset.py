@@ -32,6 +32,7 @@ from conductorlite.decide.transitions import (
     reset_workflow,
     retry_attempt,
     start_workflow,
+    started_id,
 )
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome, Outgoing, Renamed, Reply
@@ -39,7 +40,6 @@ from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
 from conductorlite.model.executions import HistoryKind, Task, Workflow, own_workflow, printed_ref
 from conductorlite.model.later import functions
 from conductorlite.model.limits import LimitChange
-from conductorlite.model.policies import derive_id
 from conductorlite.model.statuses import (
     TASK_TRANSITIONS,
     TASK_VERB_TRANSITIONS,
@@ -428,15 +428,10 @@ class Changeset:
         self.change(open=self.workflow.open - 1, task_seq=task.seq - 1)
         self.rows.take_out(task)
 
-    def started_id(self, task: Task) -> str:
-        """Id of the execution that an attempt of START_WORKFLOW starts."""
-        workflow = self.workflow
-        return derive_id("started", workflow.seed, workflow.workflow_id, task.ref, task.attempt, task.generation)
-
     def _end_child(self, task: Task, reason: str) -> None:
         child = task.sub_workflow_id
         if task.task_type == "START_WORKFLOW" and task.due_at > self.moment.clock and task.status is TaskStatus.IN_PROGRESS:
-            child = self.started_id(task)
+            child = started_id(self.workflow, task)
         if child is None:
             return
         self.events.post_to(

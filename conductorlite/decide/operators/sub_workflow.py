@@ -22,6 +22,7 @@ import attrs
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import ExpressionContext, rendered
 from conductorlite.decide.operators.worker import start_deadlines
+from conductorlite.decide.transitions import started_id
 from conductorlite.language.values import to_text
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, EventKind
@@ -98,7 +99,7 @@ def schedule_start_workflow(
         "idempotencyStrategy": request.get("idempotencyStrategy"),
         "answer": {"taskId": task.task_id, "ref": ref, "attempt": task.attempt, "generation": task.generation},
     }
-    changeset.events.post_to(changeset.started_id(task), EventKind.START, EventKind.START, start, due_at=task.due_at)
+    changeset.events.post_to(started_id(changeset.workflow, task), EventKind.START, EventKind.START, start, due_at=task.due_at)
 
 
 def _started_definition(changeset: Changeset, request: dict[str, Any], key: str) -> Embedding:
