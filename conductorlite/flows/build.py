@@ -30,6 +30,7 @@ import attrs
 
 from conductorlite.model.definitions import TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
+from conductorlite.model.syntax import parse_module
 from conductorlite.model.texts import did_you_mean
 from conductorlite.model.threads import carried
 from conductorlite.model.typed import plain
@@ -502,7 +503,7 @@ def _assignments(code: CodeType) -> dict[tuple[int, int], str]:
     try:
         lines, first = inspect.getsourcelines(code)
         source = "".join(lines)
-        tree = ast.parse(textwrap.dedent(source))
+        tree = parse_module(textwrap.dedent(source))
     except (OSError, TypeError, SyntaxError):
         return {}
     indent = len(lines[0]) - len(lines[0].lstrip())

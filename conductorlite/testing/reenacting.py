@@ -340,7 +340,7 @@ _CAUSE: Final[Mapping[str, type]] = {
     **dict.fromkeys(("topic", "key", "ref"), str),
     **dict.fromkeys(("at", "clock", "callback"), int),
     **dict.fromkeys(("same", "resume", "parent", "existing", "delay", "posted"), bool),
-    **dict.fromkeys(("used", "slots", "cut", "errors"), list),
+    **dict.fromkeys(("used", "slots", "cut", "errors", "bases"), list),
 }
 
 

@@ -47,6 +47,9 @@ SEEING: Final = {
     "result",
     "run",
     "status",
+    "streams.items",
+    "streams.value",
+    "streams.values",
     "tasks.logs",
 }
 
@@ -95,6 +98,8 @@ def _ended(bench: Bench) -> dict[str, Any]:
     bench.start(DEFINITION, workflow_id=ONE)
     task = bench.take("a")
     bench.engine.tasks.log(task, "a line")
+    bench.engine.streams.emit(task, 1, 2)
+    bench.engine.streams.set_value(ONE, "x", 3)
     bench.report(task)
     bench.do("b")
     values = {
@@ -107,6 +112,8 @@ def _ended(bench: Bench) -> dict[str, Any]:
         "variables": {"x": 1},
         "at": "a",
         "topic": "news",
+        "name": "x",
+        "value": 4,
     }
     report = TaskResult(workflow_id=ONE, task_id=task.task_id, status=TaskStatus.COMPLETED)
     return {
@@ -166,7 +173,10 @@ def test_a_verb_that_is_awaited_knows_it_too(verb: str) -> None:
 
     async def ask() -> None:
         async with AsyncEngine() as engine:
-            await engine.start(flow(WorkflowTask(name="n", task_reference_name="n", type="NOOP")), workflow_id=ONE)
+            instant = WorkflowTask(name="wait", task_reference_name="n", type="WAIT", input_parameters={})
+            await engine.start(flow(instant), workflow_id=ONE)
+            await engine.streams.set_value(ONE, "x", 3)
+            await engine.signal(ONE)
             values = {
                 "workflow_id": ONE,
                 "workflow_ids": [ONE],
@@ -184,6 +194,8 @@ def test_a_verb_that_is_awaited_knows_it_too(verb: str) -> None:
                 "task_id": "t",
                 "topic": "news",
                 "at": "n",
+                "name": "x",
+                "value": 4,
             }
             await engine.admin.archive(ONE)
             if not {"workflow_id", "execution"} & set(inspect.signature(attrgetter(verb)(engine)).parameters) or verb in OTHERS:
@@ -202,15 +214,18 @@ def test_a_verb_that_is_awaited_knows_it_too(verb: str) -> None:
 def test_a_handle_knows_it(new_bench: NewBench, kind: type) -> None:
     """What a handle tells of an execution it tells of an archived one: the members below are all there are."""
     members = {name for name in vars(kind) if not name.startswith("_")}
-    changing = {"signal", "pause", "resume", "terminate", "retry", "send", "fork"}
+    changing = {"signal", "pause", "resume", "terminate", "retry", "send", "fork", "set_value"}
     reading = {"workflow_id", "workflow", "status", "tasks", "result", "history", "progress", "explain", "page", "events"}
+    reading |= {"stream", "get_value"}
     assert members == reading | changing
     bench = new_bench()
     values = _ended(bench)
     run = bench.engine.run(ONE)
 
     def seen() -> list[object]:
-        return [run.status, run.workflow.status, run.tasks, run.result(), list(run.history()), run.progress(), list(run.events())]
+        emitted = [*run.stream(), run.get_value("x")]
+        whole = [list(run.history()), run.progress(), list(run.events())]
+        return [run.status, run.workflow.status, run.tasks, run.result(), *whole, *emitted]
 
     before = seen()
     bench.engine.admin.archive(ONE)

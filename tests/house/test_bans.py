@@ -34,6 +34,9 @@ IMPORTERS = {
     "sqlite_utils": {"store/index", "store/sqlite"},
 }
 
+#: The only file that makes trees of Python source: one thread at a time.
+PARSER = "conductorlite/model/syntax.py"
+
 #: Calls that read a clock or draw by chance.
 READS_TIME = frozenset({"now", "utcnow", "today"})
 
@@ -255,3 +258,17 @@ def _defined(node: ast.stmt) -> list[str]:
         return [] if any(ast.unparse(one).split("(")[0].split(".")[-1] in faces for one in node.decorator_list) else [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def test_source_is_parsed_by_one_thread_at_a_time() -> None:
+    """`ast.parse` in two threads at once raises SystemError before Python 3.13."""
+    found = {
+        named(path)
+        for path in python_files()
+        for node in nodes_of(path)
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("parse", "literal_eval")
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "ast"
+    }
+    assert found == {PARSER}

@@ -31,6 +31,8 @@ GIVEN: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "poll": (["work"], {}),
     "send": (["news"], {}),
     "fork": ([], {"at": 0}),
+    "get_value": (["x"], {}),
+    "set_value": (["x", 1], {}),
 }
 
 BLOCKS = ("__enter__", "__exit__", "__aenter__", "__aexit__")
@@ -108,7 +110,7 @@ def test_every_verb_is_refused(engine: Engine) -> None:
     """Each method of Engine and of Run, found by looking, without waiting for anything."""
     run = Run(engine, "w")
     nouns = services(engine)
-    assert nouns.keys() == {"definitions", "schedules", "events", "tasks", "limits", "payloads", "admin"}
+    assert nouns.keys() == {"definitions", "schedules", "events", "tasks", "limits", "payloads", "streams", "admin"}
     asked = {"Engine": (engine, verbs(Engine)), "Run": (run, verbs(Run))}
     asked |= {noun: (service, verbs(type(service))) for noun, service in nouns.items()}
     assert {"start", "stop", "close", "__exit__", "settle", "run_forever", "listen"} <= set(asked["Engine"][1])

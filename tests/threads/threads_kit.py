@@ -173,6 +173,7 @@ def use_executions(engine: Any, me: str) -> Counter[str]:
     assert engine.tasks.search_workflows(f"workflowType = '{name}'").total_hits
     assert any(poll.queue_name == f"work-{me}" for poll in engine.tasks.poll_data())
     assert not engine.tasks.queue_sizes().get(f"work-{me}")
+    assert f"work-{me}" not in [depth.queue for depth in engine.tasks.queues()]
     assert [line.n for line in engine.history(first)] == list(range(1, len(engine.history(first)) + 1))
     return ended
 

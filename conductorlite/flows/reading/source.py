@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from conductorlite.model.errors import BuildError
+from conductorlite.model.syntax import parse_module
 
 __all__ = ["FunctionNode", "Source", "source_of"]
 
@@ -76,7 +77,7 @@ _CHANGED: Final = "the file {file!r} changed since import: the flow is read from
 def _functions(text: str, file: str) -> dict[tuple[int, str], tuple[FunctionNode, types.CodeType]] | None:
     """The functions of a file by first line and name, each with the code it is compiled to; None where it is no Python."""
     try:
-        tree = ast.parse(text)
+        tree = parse_module(text)
         whole = compile(text, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return None

@@ -11,8 +11,9 @@ import ast
 from typing import Any, Final
 
 from conductorlite.language.expressions.grammar import ExpressionRefused
+from conductorlite.model.syntax import parse_expression
 
-__all__ = ["parsed", "text_of_node"]
+__all__ = ["text_of_node"]
 
 #: Longest text of an expression.
 _MAX_TEXT: Final = 20_000
@@ -32,7 +33,7 @@ def text_of_node(node: ast.expr) -> str:
             node, f"the expression is longer than {_MAX_TEXT:,} characters", "assign a part of it to a name before"
         )
     try:
-        same = _alike(parsed(text), tree)
+        same = _alike(parse_expression(text), tree)
     except SyntaxError:
         same = False
     if not same:
@@ -40,11 +41,6 @@ def text_of_node(node: ast.expr) -> str:
             node, f"the expression cannot be written as one text: {text[:200]}", "assign a part of it to a name before"
         )
     return text
-
-
-def parsed(text: str) -> ast.expr:
-    """The tree of an expression; raises SyntaxError, ValueError or RecursionError as `ast.parse` does."""
-    return ast.parse(text, mode="eval").body
 
 
 def _copied(node: Any) -> Any:
