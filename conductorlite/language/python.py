@@ -30,6 +30,7 @@ from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted,
 from conductorlite.language.values import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
 from conductorlite.model.later import pattern
+from conductorlite.model.syntax import parse_module
 from conductorlite.model.threads import Mutex
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def compile_python(text: str, limits: PythonLimits = _USUAL) -> PythonScript:
         raise InvalidExpression(f"a script of {len(text)} characters; {_MAX_TEXT} are allowed")
     source = textwrap.dedent(text).strip() or "pass"
     try:
-        tree = ast.parse(source)
+        tree = parse_module(source)
         nodes = list(ast.walk(tree))
     except SyntaxError as error:
         raise InvalidExpression(f"SyntaxError: {error.msg} at line {error.lineno} column {error.offset}") from None

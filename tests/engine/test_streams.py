@@ -292,6 +292,7 @@ def test_a_fork_has_no_values_of_its_origin(bench: Bench) -> None:
     origin = bench.workflow_id
     bench.workflow_id = bench.engine.fork(origin, at="b").workflow_id
     assert there(bench) == ""
+    bench.engine.settle()
     (task,) = [one for one in bench.engine.poll("b", count=2) if one.workflow_id == bench.workflow_id]
     bench.engine.streams.emit(task, "b")
     assert there(bench) == "1:b?"

@@ -36,7 +36,6 @@ def carried_out(*names: str) -> dict[str, dict[str, Any]]:
 
 #: Takes seconds and shows what a shorter one of its family shows too: carried out in the deep run.
 LONG = {
-    "a header of zeros",
     "endless loop, INLINE",
     "10 MB of branches",
     "10,000 branches",

@@ -134,7 +134,7 @@ def explore(cases: int) -> Counter[tuple[str, str]]:
     return verdicts
 
 
-@pytest.mark.parametrize("lives", [6, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", [6, pytest.param(50, marks=pytest.mark.slow)])
 def test_migrated_lives(lives: int) -> None:
     """Random lives: the laws hold in each, safe ones can end, and an append or a rename is never refused."""
     verdicts = explore(lives)

@@ -94,7 +94,7 @@ def explore(cases: int) -> Tally:
 
 
 @pytest.mark.trap("core-33", "core-34", "tasks-4", "tasks-32", "tasks-42")
-@pytest.mark.parametrize("lives", [6, pytest.param(25, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_slices_stores_and_laws_agree(lives: int, shown: list[str]) -> None:
     """Random lives: slice ≡ whole, memory ≡ SQLite, every law after every operation, every execution can end."""
     tally = explore(lives)

@@ -18,7 +18,9 @@ from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision, Event, EventKind, Outgoing
 from conductorlite.model.executions import Task
 from conductorlite.model.statuses import TaskStatus
-from conductorlite.store.memory.backend import MemoryBackend
+from conductorlite.store.memory.decisions import MemoryDecisions
+from conductorlite.store.memory.limits import MemoryOwners
+from conductorlite.store.memory.mailboxes import MemoryInbox, MemoryOutbox
 from conductorlite.testing import Simulated, SimulationFailed, simulate
 from conductorlite.testing.faults import STORES
 
@@ -127,29 +129,27 @@ def generation_check_removed(patch: Patch) -> None:
     lease_check_removed(patch)
 
 
-def _writes() -> Any:
-    with MemoryBackend().writing() as tx:
-        return type(tx)
+def _store_of(tx: Any) -> Any:
+    """The store in memory of a transaction, whatever is watched of it."""
+    return tx.inbox.due_events.__self__._store
 
 
 def queue_write_not_atomic(patch: Patch) -> None:
     """Messages are put in a transaction of their own, after the one of the rows."""
-    kind = _writes()
-    real, announce = kind._carry_out, Turns.announce
+    real, announce = MemoryOutbox.carry_out, Turns.announce
 
     def carry_out(self: Any, outgoing: Outgoing) -> None:
-        vars(self._store).setdefault("late", []).append(Outgoing(put=outgoing.put))
+        vars(self._store).setdefault("late", []).append((self, Outgoing(put=outgoing.put)))
         real(self, attrs.evolve(outgoing, put=()))
 
     def after(self: Turns, decision: Decision) -> None:
         with self.backend.writing() as tx:
             tx.inbox.post(())  # a write that may be the last one
-            inner = getattr(tx, "_inner", tx)
-            for outgoing in vars(inner._store).pop("late", []):
-                real(inner, outgoing)
+            for outbox, outgoing in vars(_store_of(tx)).pop("late", []):
+                real(outbox, outgoing)
         announce(self, decision)
 
-    patch.setattr(kind, "_carry_out", carry_out)
+    patch.setattr(MemoryOutbox, "carry_out", carry_out)
     patch.setattr(Turns, "announce", after)
 
 
@@ -166,8 +166,7 @@ def limit_grant_lost_on_terminate(patch: Patch) -> None:
 
 def payload_stored_after_the_commit(patch: Patch) -> None:
     """Large texts are written in a transaction of their own, after the one of the rows that name them."""
-    kind = _writes()
-    real, announce = kind._rows, Turns.announce
+    real, announce = MemoryDecisions._rows, Turns.announce
 
     def rows(self: Any, decision: Decision, *given: Any) -> None:
         real(self, attrs.evolve(decision, texts=()), *given)
@@ -176,26 +175,24 @@ def payload_stored_after_the_commit(patch: Patch) -> None:
         if decision.texts:
             with self.backend.writing() as tx:
                 tx.inbox.post(())
-                store = getattr(tx, "_inner", tx)._store
+                store = _store_of(tx)
                 for text in decision.texts:
                     store.put(store.execution(decision.workflow.workflow_id).texts, text.digest, text.text)
         announce(self, decision)
 
-    patch.setattr(kind, "_rows", rows)
+    patch.setattr(MemoryDecisions, "_rows", rows)
     patch.setattr(Turns, "announce", after)
 
 
 def due_by_the_clamped_clock(patch: Patch) -> None:
     """Due events are selected by the execution's time, which the machine's clock may be behind."""
-    with MemoryBackend().reading() as view:
-        reads = type(view)
-    real = reads.due_events
+    real = MemoryInbox.due_events
 
     def due_events(self: Any, workflow_id: str, now: int, limit: int) -> Any:
-        row = self.workflow(workflow_id)
+        row = self._store.workflows.get(workflow_id)
         return real(self, workflow_id, max(now, row.updated_at if row else 0), limit)
 
-    patch.setattr(reads, "due_events", due_events)
+    patch.setattr(MemoryInbox, "due_events", due_events)
 
 
 def owner_of_a_poll_not_compared(patch: Patch) -> None:
@@ -207,8 +204,7 @@ def owner_of_a_poll_not_compared(patch: Patch) -> None:
 
 def take_over_without_the_fence(patch: Patch) -> None:
     """What an engine has decided before it was taken over is committed after it."""
-    kind = _writes()
-    real = kind.change_owner
+    real = MemoryOwners.change_owner
 
     def change_owner(self: Any, old: str, new: str, after: str, limit: int) -> Any:
         rows = self._store.workflows
@@ -218,7 +214,7 @@ def take_over_without_the_fence(patch: Patch) -> None:
             self._store.put(rows, one, attrs.evolve(rows[one], fence=before[one]))
         return page
 
-    patch.setattr(kind, "change_owner", change_owner)
+    patch.setattr(MemoryOwners, "change_owner", change_owner)
 
 
 #: Found among engines that keep to themselves.

@@ -75,6 +75,12 @@ _FAULTS: Final = {
     "messages to an execution that is not stored": (
         f"SELECT workflow_id, number FROM mailbox AS t WHERE {_GONE.format('workflow_id', 'workflow_id')}"
     ),
+    "emitted values of an execution that is not stored": (
+        " UNION ALL ".join(
+            f"SELECT '{table}', workflow_id, {key} FROM {table} AS t WHERE {_GONE.format('workflow_id', 'workflow_id')}"
+            for table, key in (("emissions", "task_id"), ("emitted", "last"), ("latest_values", "name"))
+        )
+    ),
     "documents of an execution that is not stored": (
         f"SELECT workflow_id, digest FROM external_payloads AS t WHERE {_GONE.format('workflow_id', 'workflow_id')}"
     ),
