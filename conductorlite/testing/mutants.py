@@ -8,11 +8,13 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import attrs
 
-from conductorlite.model.definitions import WorkflowDef
+from conductorlite.flows.tasks import retry_fields
+from conductorlite.model.definitions import TaskDef, WorkflowDef
 from conductorlite.model.errors import ConductorliteError
 from conductorlite.plan.validate import validate
 
@@ -119,8 +121,8 @@ def _of_task(ref: str, task: Mapping[str, Any], here: _Path) -> Iterator[Mutant]
 
 
 def _of_policy(ref: str, fields: Mapping[str, Any], here: _Path) -> Iterator[Mutant]:
-    many = fields.get("retryCount")
-    if many:
+    many, default = fields.get("retryCount"), _retries_of_a_task()
+    if many and any(fields.get(name) != value for name, value in default.items()):  # a default that nobody wrote is no rule to test
         text = f"let {ref} fail {many} times, then {many + 1} times, and look at what follows"
         yield _mutant(ref, (*here, "retryCount"), "is 0", text, lambda _: 0)
         yield _mutant(ref, (*here, "retryCount"), f"is {many + 1}", text, lambda value: value + 1)
@@ -131,6 +133,13 @@ def _of_policy(ref: str, fields: Mapping[str, Any], here: _Path) -> Iterator[Mut
         if fields.get(name, 0) > 1:
             text = f"let {ref} take nearly {fields[name]} s" + (", without a sign of life" if name.startswith("resp") else "")
             yield _mutant(ref, (*here, name), "is 1 s", text, lambda _: 1)
+
+
+@cache
+def _retries_of_a_task() -> Mapping[str, Any]:
+    """The fields of retries that `@task` gives a definition by itself."""
+    written = TaskDef(name="task", **retry_fields(None)).to_json()
+    return {name: value for name, value in written.items() if name != "name"}
 
 
 def _of_parts(ref: str, task: Mapping[str, Any], here: _Path) -> Iterator[Mutant]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from designs import flow, fork, node, steps, switch, work
 
-from conductorlite import WorkflowDef
+from conductorlite import Engine, VirtualClock, WorkflowDef
+from conductorlite import flow as as_flow
+from conductorlite import task as as_task
 from conductorlite.testing.mutants import mutants_of
 
 pytest_plugins = ["pytester"]
@@ -41,6 +43,34 @@ def test_every_kind_of_mistake() -> None:
     assert None not in made
     assert ALL not in made
     assert all(one.made_of(flow("other", steps("x"))) is None for one in mutants if one.ref != "charge")
+
+
+@as_task
+def usual() -> int:
+    """Try again as often as `@task` has it."""
+    return 1
+
+
+@as_task(retry=5)
+def written() -> int:
+    """Try again as often as somebody has written."""
+    return 2
+
+
+@as_flow
+def both() -> list[int]:
+    """Call one after the other."""
+    return [usual(), written()]
+
+
+def test_retries_that_nobody_wrote_are_left_alone() -> None:
+    """The default of `@task` is no rule of the workflow, which a test would have to look at."""
+    with Engine(workers=[both], clock=VirtualClock(0)) as engine:
+        definition = engine.start(both).workflow.definition
+    assert definition is not None
+    texts = {f"{one.ref} {one.what}" for one in mutants_of(definition)}
+    assert {"written is 0", "written is 6", "written is three times as long"} <= texts
+    assert not {"usual is 0", "usual is 4", "usual is three times as long"} & texts
 
 
 TESTS = """
