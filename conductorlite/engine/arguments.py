@@ -26,7 +26,7 @@ _LARGEST: Final = 2**63 - 1
 
 
 def wrong_argument(method: Callable[..., Any], face: object, given: Sequence[Any], options: Mapping[str, Any]) -> str | None:
-    """Which argument of a call that failed is not of the type of its parameter, as a sentence; None when none is."""
+    """Return a sentence about the argument of a failed call that is not of its parameter's type; None if there is none."""
     try:
         arguments = inspect.signature(method).bind(face, *given, **options).arguments
     except TypeError:
@@ -53,13 +53,13 @@ def _is_of(value: object, names: Sequence[str], known: Mapping[str, object]) -> 
 
 
 def _reads_text(name: str, known: Mapping[str, object]) -> bool:
-    """Whether a text may stand for a value of a type: for a member of an enumeration, and for what is not known here."""
+    """Return True if a text may stand for a value of a type: for a member of an enumeration, and for what is not known here."""
     kind = known.get(name)
     return name not in _WORDS and (not isinstance(kind, type) or issubclass(kind, Enum))
 
 
 def _of_a_flow(value: Any, names: Collection[str]) -> str:
-    """What to write where a flow was given in place of something that it has."""
+    """Return what to write where a flow was given in place of something that it has."""
     value = value[0] if isinstance(value, tuple) and value else value
     if not hasattr(value, "starting"):
         return ""

@@ -34,7 +34,7 @@ _LATER: Final = frozenset({EventKind.REPORT})
 
 
 def may_be_put_aside(events: Sequence[Event]) -> bool:
-    """Whether a turn over these events, and what is due, may be taken by another thread later."""
+    """Return True if a turn over these events, and what is due, may be taken by another thread later."""
     return all(event.kind in _LATER for event in events)
 
 
@@ -133,7 +133,7 @@ class Aside:
             raise
 
     def _next(self, *, tried: bool) -> Job | None:
-        """What a thread takes next; None: nothing, and it ends."""
+        """Return the next job for a thread; None if there is none, and the thread ends."""
         with self._mutex.held():
             # Of several the one that came last: those before it have waited longer than anybody waits for already.
             if not tried and self._untried:

@@ -1,4 +1,4 @@
-"""Whether what is stored is sound, and what is set right of it.
+"""Checks of stored executions, and their repair.
 
 Each execution is read in a view of its own, and set right in a commit of its own, so that others go on meanwhile.
 """
@@ -84,7 +84,10 @@ class Audits(Part):
         return [*found, *self._searching.compared(workflow_id)]
 
     def broken_laws(self) -> list[Finding]:
-        """What of `check` an engine may break that nobody's damage has helped: for a store that only this process has written."""
+        """Return the findings of `check` that an engine may cause without outside damage.
+
+        It is for a store that only this process has written.
+        """
         found: list[Finding] = []
         for one in stored_ids(self._backend):
             with self._backend.reading() as view:
@@ -92,7 +95,7 @@ class Audits(Part):
         return [*found, *self._limits_broken(), *self._searching.compared(None)]
 
     def _limits_broken(self) -> list[Finding]:
-        """What does not hold of limits, and of what is offered."""
+        """Return the findings about limits, and about what is offered."""
         found: list[Finding] = []
         for limit in self._limits():
             with self._backend.reading() as view:
@@ -105,7 +108,7 @@ class Audits(Part):
         return [*found, *(Finding(law="nothing_of_the_ended", workflow_id=one, text=text) for one, text in texts)]
 
     def _execution_findings(self, workflow_id: str) -> list[Finding]:
-        """What is wrong with one execution; that it cannot be read is one thing more."""
+        """Return the findings about one execution; one that cannot be read is a finding too."""
         with self._backend.reading() as view:
             try:
                 if self._unarchived(view, workflow_id):
@@ -138,7 +141,7 @@ class Audits(Part):
         return (limit.key for page in found for limit in page)
 
     def _unarchived(self, view: ReadingTransaction, workflow_id: str) -> bool:
-        """Whether an execution is archived, so that no law is about it; raises StorageCorrupt when it cannot be read."""
+        """Return True if an execution is archived, so that no law is about it; raises StorageCorrupt when it cannot be read."""
         return (
             view.executions.workflow(workflow_id) is None
             and view.archive.archived(workflow_id) is not None
@@ -171,7 +174,7 @@ class Audits(Part):
         )
 
     def repair(self, workflow_id: str | None = None) -> list[Finding]:
-        """What was set right, as `Admin.repair` does it."""
+        """Repair stored executions, and return what was repaired, as `Admin.repair` does."""
         done: list[Finding] = []
         if workflow_id is None:
             done += self._indexes_rebuilt()

@@ -111,7 +111,7 @@ class _Place(Block[None]):
 
 @final
 class Awaited:
-    """Who waits for which execution of one engine. Thread-safe."""
+    """The callers that wait for executions of one engine. Thread-safe."""
 
     def __init__(
         self, backend: Backend, quiet: Quiet, by_execution: dict[str, dict[Awaiting, None]], sleepers: dict[Awaiting, None]

@@ -1,4 +1,4 @@
-"""What many workers say at once: their reports in few commits, their polls in few more, and to each an answer of its own."""
+"""Reports and polls of many workers in few commits, with a separate answer to each worker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOGETHER: Final = 200
 
 @attrs.define(slots=True, kw_only=True, eq=False)
 class Exchange:
-    """What a worker says in one call: a report, or a poll, or a report and after it a poll; and what comes of it."""
+    """The content of one call of a worker, and its result: a report, a poll, or a report followed by a poll."""
 
     result: TaskResult | None = None
     #: Who polls after that, for what; by default for the type and domain of the task that was reported on.
@@ -42,7 +42,7 @@ class Exchange:
 
     @property
     def wants(self) -> int:
-        """How many tasks it is still to be given."""
+        """Number of tasks that it is still to be given."""
         return 0 if self.asker is None or self.error is not None else self.asker.count - len(self.asker.given)
 
 
@@ -83,7 +83,7 @@ def exchange(core: Core, asks: Sequence[Exchange], haste: Haste | None = None) -
 
 
 def report_each(core: Core, results: Iterable[TaskResult]) -> list[Task | ConductorliteError]:
-    """What became of each report; see `Engine.update_tasks`."""
+    """Take the reports, and return the result of each; see `Engine.update_tasks`."""
     asks = [Exchange(result=result) for result in results]
     exchange(core, asks)
     return [_stored(core.reports, ask) for ask in asks]
@@ -99,7 +99,7 @@ def _stored(reports: Reports, ask: Exchange) -> Task | ConductorliteError:
 
 
 def _prepared(reports: Reports, ask: Exchange) -> bool:
-    """Whether a report is ready to be taken."""
+    """Return True if a report is ready to be taken."""
     result = ask.result
     try:
         if result is not None:
@@ -133,12 +133,12 @@ def _with_polls(
 
 
 def _is_late(ask: Exchange) -> bool:
-    """Whether a report will be refused, and nothing is to be polled for after it."""
+    """Return True if a report will be refused, and nothing is to be polled for after it."""
     return ask.task is not None and ask.result is not None and ask.result.lease not in (None, ask.task.lease)
 
 
 def _taking_next(polling: Polling, group: Sequence[Exchange], noted: list[Task]) -> Taking | None:
-    """What gives the worker of the only report of a turn what comes next."""
+    """Return an object that gives the worker of the only report of a turn its next tasks."""
     (ask, *others) = group
     if others or ask.asker is None or not ask.wants:
         return None

@@ -59,7 +59,7 @@ def nulls(workflow: Workflow, task: Task) -> tuple[str, ...]:
 
 
 def output_nulls(workflow: Workflow) -> tuple[str, ...]:
-    """The same for the output of an execution that has ended, whose definition says what it is made of."""
+    """Return the same as `nulls` for the output of an ended execution, whose definition says what it is made of."""
     output, definition = workflow.output, workflow.definition
     if output.absent or output.external is not None or definition is None or not workflow.status.terminal:
         return ()
@@ -105,7 +105,7 @@ def _emptied(written: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[t
 
 
 def _why(workflow: Workflow, text: str, known: Collection[str], before: Sequence[Task], *, sure: bool) -> str | None:
-    """What is missing; None where that is not known. `sure`: also where nothing need be missing, for it may not be null."""
+    """Return what is missing; None where that is not known. `sure`: also where nothing need be missing, for it may not be null."""
     try:
         reads = compile_template(text).reads
     except InvalidExpression:
@@ -156,7 +156,7 @@ _DEEPEST: Final = 100
 def causes_of(
     workflow: Workflow, child: Callable[[str], Workflow | None], line_of: Callable[[str, str], str | None] | None = None
 ) -> tuple[Cause, ...]:
-    """What was to blame, the root cause first and optional failures last; of an open execution what it waits for.
+    """Return the causes of a failure, the root cause first and optional failures last; of an open execution what it waits for.
 
     `child` gives an execution by its id, with its tasks, or None when it is not there; `line_of` where a step of a workflow is
     written. At most 20 are given.
@@ -185,7 +185,7 @@ def causes_of(
 
 
 def _leads_on(task: Task, inner: Workflow) -> bool:
-    """Whether the execution below a task explains the task's end: not if the task ended by a timeout of its own, say."""
+    """Return True if the execution below a task explains the task's end: not if the task ended by a timeout of its own, say."""
     ended_alike = inner.status.terminal == task.status.terminal and inner.status is not WorkflowStatus.COMPLETED
     return ended_alike and task.status is not TaskStatus.TIMED_OUT
 

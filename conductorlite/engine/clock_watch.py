@@ -67,7 +67,7 @@ _LOOKING: Final = Mutex()
 
 
 class ClockWatch:
-    """What one engine knows of its clock. Thread-safe, but for what its driver notes of its own running."""
+    """The knowledge of one engine about its clock. Thread-safe, except for what its driver notes of its own running."""
 
     def __init__(self, turns: Turns, driven: Driven) -> None:
         self._turns = turns

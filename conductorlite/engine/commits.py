@@ -1,4 +1,4 @@
-"""What a decision is committed with: compared, completed and written in one transaction, and then kept in memory.
+"""Commits of decisions: compared, completed and written in one transaction, and then kept in memory.
 
 The transaction is the caller's, which may write several executions' decisions in it.
 """
@@ -56,11 +56,11 @@ class Committer:
         return decision
 
     def stores_apart(self, decision: Decision) -> bool:
-        """Whether documents of a decision are put into a payload storage, which may take long."""
+        """Return True if documents of a decision are put into a payload storage, which may take long."""
         return self._lookups.payload_store.storage is not None and bool(self._lookups.bounds.barriers.past_soft(decision))
 
     def before_apply(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo) -> Decision:
-        """What is to be applied; when this raises, nothing is stored but definitions by their hashes."""
+        """Return the decision to apply; when this raises, nothing is stored but definitions by their hashes."""
         workflow, started = decision.workflow, memo.started
         if decision.created and workflow.idempotency_key is not None:
             asked = start_event(tx, workflow.workflow_id, self._lookups.clock.now()) if started is None else None
@@ -92,7 +92,7 @@ class Committer:
         return decision
 
     def write_extras(self, tx: WritingTransaction, decision: Decision, memo: TurnMemo | Asked) -> None:
-        """What is written in the same commit beside the decision."""
+        """Write what belongs to the same commit beside the decision."""
         if decision.printed:
             tx.history.log(decision.workflow.workflow_id, decision.printed)
         if self._ended is not None and decision.workflow.event is not None and decision.workflow.status.terminal:

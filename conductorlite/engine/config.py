@@ -78,7 +78,7 @@ class _FunctionSource:
         self._poll = poll
 
     def poll(self, limit: int) -> list[EventMessage]:
-        """What the function gives."""
+        """Return the messages that the function gives."""
         return list(self._poll(limit))
 
     def ack(self, message: EventMessage) -> None:
@@ -205,7 +205,7 @@ OF_AN_ENGINE: Final = "open an engine on the same store there (a store in memory
 
 @stays_here(OF_AN_ENGINE)
 class Part:
-    """What every part of an engine has: the turns, and the settings."""
+    """Base class of the parts of an engine: the turns, and the settings."""
 
     def __init__(self, turns: Turns, config: EngineConfig) -> None:
         self._turns = turns
@@ -287,7 +287,7 @@ _INNER: Final = _Inner()
 
 
 def _has_interrupted(frame: FrameType | None, below: FrameType) -> bool:
-    """Whether one of the frames down to `below` is that of a signal handler."""
+    """Return True if one of the frames down to `below` is that of a signal handler."""
     while frame is not None and frame is not below:
         if not _INNER[frame.f_globals.get("__name__")] and _is_handler(frame):
             return True
@@ -296,7 +296,7 @@ def _has_interrupted(frame: FrameType | None, below: FrameType) -> bool:
 
 
 def _is_handler(frame: FrameType) -> bool:
-    """Whether a function was called as signal handlers are: with a number and the frame that it interrupted, the one below it."""
+    """Return True if a function was called as signal handlers are: with a number, and the frame below it, which it interrupted."""
     code = frame.f_code
     if code.co_argcount < 2 and not code.co_flags & _VARARGS:
         return False
@@ -344,7 +344,7 @@ def _set_right(error: BaseException, what: str) -> None:
 
 def _guarded(method: Callable[..., Any], *, ends_block: bool) -> Callable[..., Any]:
     def refused(self: Any, given: tuple[Any, ...]) -> bool:
-        """Whether nothing is to be done; raises for what is refused."""
+        """Return True if nothing is to be done; raise for what is refused."""
         if os.getpid() == self._pid:
             return False
         if not ends_block or not given or given[0] is None:

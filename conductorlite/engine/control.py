@@ -108,7 +108,7 @@ def rerun_data(
     *,
     where: str,
 ) -> dict[str, Any]:
-    """What the event of a rerun says; raises InvalidInput, which names the verb `where` it was given."""
+    """Return the data of the event of a rerun; raises InvalidInput, which names the verb `where` it was given."""
     data = {
         "ref": ref,
         "input": None if input is None else as_map(input, "input"),
@@ -179,7 +179,7 @@ class _Chance:
 
 
 def ascending_ids(clock: Clock) -> Callable[[], str]:
-    """What draws UUIDs of version 7 (RFC 9562): the clock's ms, 30 bits that count on, 44 of chance.
+    """Return a function that draws UUIDs of version 7 (RFC 9562): the clock's ms, 30 bits that count on, 44 of chance.
 
     They ascend, so that new rows stand side by side in a store.
     """
@@ -217,13 +217,13 @@ def _text(definition: WorkflowDef) -> str:
 
 
 class StartDomains(Protocol):
-    """What has the domains of executions that are started, by task type."""
+    """The domains of executions that are started, by task type."""
 
     start_domains: Mapping[str, str]
 
 
 class Control(Part):
-    """What the verbs that start and change executions have in common."""
+    """Base class of the verbs that start and change executions."""
 
     def __init__(self, turns: Turns, starts: Starts, config: EngineConfig) -> None:
         super().__init__(turns, config)

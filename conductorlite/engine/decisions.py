@@ -1,4 +1,7 @@
-"""What comes before a commit: a turn is read and decided, and nothing is changed but the mark of one that may end its process."""
+"""Reading and deciding a turn before its commit.
+
+Nothing is changed but the mark of a turn that may end its process.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ _EVENTS: Final = 200
 
 @attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class Turn:
-    """What one turn is decided on."""
+    """The input of the decision of one turn."""
 
     plan: Plan
     reader: StoreReader
@@ -51,7 +54,7 @@ class Turn:
 
 
 def polls_in_vain(view: ReadingTransaction, asked: Asked) -> bool:
-    """Whether a late turn is over polls for what other engines have taken: it would write nothing but its fence."""
+    """Return True if a late turn is over polls for what other engines have taken: it would write nothing but its fence."""
     return bool(asked.events) and all(
         event.kind is EventKind.POLL and view.queue.message((asked.workflow_id, event.ref or "")) is None for event in asked.events
     )
@@ -115,7 +118,7 @@ class TurnDecider:
         *,
         memo: TurnMemo | None = None,
     ) -> Turn:
-        """What a turn decides on, for as long as the view is open, or beyond that once its reader has left it.
+        """Return the input of a turn's decision, valid while the view is open, or beyond that once its reader has left it.
 
         One that is `started` is about to be created: an event in an inbox of that id belongs to another one. An event in that of
         a parked one waits for its release.
@@ -137,7 +140,7 @@ class TurnDecider:
         return Turn(plan=plan, reader=reader, events=ordered, now=now, taking=memo.taking)
 
     def _only_hands_out(self, workflow_id: str, events: Sequence[Event]) -> bool:
-        """Whether a turn is over polls alone, of an execution that was put aside: what is due waits for the turn that was."""
+        """Return True if a turn is over polls alone of an execution put aside: what is due waits for the turn that was."""
         return workflow_id in self._put_aside and bool(events) and all(event.kind is EventKind.POLL for event in events)
 
     def prepared(

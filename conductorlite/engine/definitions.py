@@ -1,4 +1,4 @@
-"""What is registered, and moving running executions to another definition: one, or all of a version."""
+"""Registration of definitions, and moving running executions to another definition: one, or all of a version."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Driven:
             self.committed_at = None
 
     def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
-        """How much driven time is left of the default deadlines among the events, ms, by execution and event."""
+        """Return the driven time left of the default deadlines among the events, ms, by execution and event."""
         found = {}
         for event in events:
             said = None if self._downtime_counts else counted(event)
@@ -164,7 +164,7 @@ class Driven:
 
 
 def measured(stretches: Sequence[Stretch], begin: int, end: int) -> int:
-    """How much of the time between two instants the stretches cover, ms; what overlaps counts once."""
+    """Return how much of the time between two instants the stretches cover, ms; what overlaps counts once."""
     covered, reached = 0, begin
     for since, until in sorted(stretches):
         first, last = max(since, reached), min(until, end)

@@ -157,7 +157,7 @@ class Events(Service):
         return done
 
     def _handled(self, handler: EventHandler, message: EventMessage, written: list[str]) -> list[EventExecution]:
-        """What became of a handler's actions for a message; `written` gets the executions that were written to."""
+        """Return the results of a handler's actions for a message; `written` gets the executions that were written to."""
         identity = (handler.name, message.event, message.message_id)
         numbers = range(len(handler.actions))
         with self._backend.reading() as view:
@@ -504,7 +504,7 @@ def _set_variables(tx: WritingTransaction, acting: Acting, wanted: UpdateWorkflo
 
 
 def _open(view: ReadingTransaction, workflow_id: str | None) -> tuple[dict[str, Any], bool]:
-    """What a record says of an execution, and whether it can still be written to."""
+    """Return what a record says of an execution, and whether it can still be written to."""
     row = None if workflow_id is None else view.executions.workflow(workflow_id)
     said = {} if workflow_id is None else {"workflowId": workflow_id}
     if row is None:

@@ -107,7 +107,7 @@ class Absence:
         return ""
 
     def _instead(self, row: Task) -> str:
-        """What holds the execution up behind a task that has ended."""
+        """Return what holds the execution up behind a task that has ended."""
         if self._facts.workflow.status.terminal:
             return f"{because(row)}, and the execution is {self._facts.workflow.status}"
         if not row.status.terminal:
@@ -116,7 +116,10 @@ class Absence:
         return f"{because(row)}; still open: {listed(held)}" if held else because(row)
 
     def _other_case(self, place: TreePosition) -> str | None:
-        """That the SWITCH around a task took another case; None when it took this one, or there is none, or it has not run."""
+        """Return a note that the SWITCH around a task took another case.
+
+        None when it took this one, or there is none, or it has not run.
+        """
         switch = None if place.parent is None or place.previous is not None else place.parent.task
         if switch is None or switch.type not in CHOOSES:
             return None
@@ -138,7 +141,7 @@ class Absence:
 
 @attrs.define(slots=True, kw_only=True)
 class Case:
-    """What can be said of one execution; `former` are definitions that it was on before."""
+    """The facts that can be stated about one execution; `former` are definitions that it was on before."""
 
     facts: Facts
     former: Sequence[WorkflowDef] = ()
@@ -186,7 +189,7 @@ class Case:
         yield from self._timers()
 
     def _messages(self) -> Iterator[Reason]:
-        """What was sent to it and no task has received, and which actions of event handlers could not be carried out."""
+        """Yield the messages that no task has received, and the actions of event handlers that could not be carried out."""
         kept = [message for message in self.messages if message.receiver is None]
         if kept:
             topics: dict[str, int] = {}
@@ -202,7 +205,7 @@ class Case:
             yield self.facts.say("EVENT_HANDLER", text, at=done.created)
 
     def _turned(self) -> Iterator[Reason]:
-        """That the execution was run again, or moved to another definition: the last time of each."""
+        """Yield that the execution was run again, or moved to another definition: the last time of each."""
         again = next((line for line in reversed(self.facts.history) if is_taken_back(line)), None)
         if again is not None:
             where = f" from {again.ref}" if again.ref else " from the start" if again.status == "RERUN" else ""
@@ -216,7 +219,7 @@ class Case:
             yield self.facts.say("CLOCK", f"{self.facts.ago(clock.at).capitalize()}, {of}{clock.reason}", task, at=clock.at)
 
     def _undoing(self) -> Iterator[Reason]:
-        """What is undone by now, and what is left to undo, in that order."""
+        """Yield what is undone by now, and what is left to undo, in that order."""
         rows = [task for task in self.facts.last.values() if task.status in _DONE]
         rows.sort(key=lambda task: (task.ended_at, task.seq), reverse=True)
         by = {row.ref: self._compensation_of(row) for row in rows}
@@ -228,7 +231,7 @@ class Case:
                 yield self.facts.say("COMPENSATING", f"{text}: {listed(refs)}")
 
     def _compensation_of(self, task: Task) -> tuple[bool, Task | None]:
-        """Whether something undoes a task, and its row if it has begun."""
+        """Return whether something undoes a task, and its row if it has begun."""
         place = self.facts.places.get(task.base_ref)
         undo = None if place is None else place.task.compensation
         if undo is None:

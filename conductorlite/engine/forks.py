@@ -43,7 +43,7 @@ _OWN: Final = frozenset(
 
 @attrs.frozen(kw_only=True, slots=True)
 class ForkPlan:
-    """What a fork of an execution does. `str()` says it in lines. References are printed ones, in order of scheduling."""
+    """The steps of a fork of an execution. `str()` says it in lines. References are printed ones, in order of scheduling."""
 
     #: The execution that is copied.
     workflow_id: str
@@ -171,7 +171,7 @@ class Forks(Part):
         return [event, new_event(row.workflow_id, EventKind.RERUN, row.created_at, verb)]
 
     def _decided(self, origin: Workflow, events: list[Event], begins: Start) -> Decision:
-        """What the first turn will decide; raises Conflict and TaskNotFound."""
+        """Return the decision of the first turn; raises Conflict and TaskNotFound."""
         decision = self._starts.decided(events, begins)
         raise_refusal(origin.workflow_id, decision.replies[events[-1].event_id])
         return decision

@@ -126,7 +126,10 @@ class Groups:
     def _applied(
         self, tx: WritingTransaction, ready: Iterable[Ready]
     ) -> tuple[list[Ready], list[tuple[Asked, TurnMemo, Decision | None]]]:
-        """Those that are written together, and those to be applied one by one; without a decision what is known to be late."""
+        """Return the turns that are written together, and those to be applied one by one.
+
+        One without a decision is known to be late.
+        """
         whole: list[Ready] = []
         late: list[tuple[Asked, TurnMemo, Decision | None]] = []
         for one, memo, decision in ready:
@@ -167,7 +170,7 @@ class Groups:
         return self._or_alone(applied, memo)
 
     def _decided_each(self, asked: Iterable[Asked], results: Results) -> list[Ready]:
-        """Those that can share a write, with their decisions; what becomes of polls that come too late.
+        """Return the turns that can share a write, with their decisions; what becomes of polls that come too late.
 
         Where somebody else has written to the store, what is kept of executions is read again.
         """
@@ -212,7 +215,7 @@ class Groups:
             self._turns.deaths.leaving(memo)
 
     def _stored_apart(self, found: Iterable[Ready]) -> list[Ready]:
-        """The same, when what is put elsewhere of their documents is there; without those for which it could not be put."""
+        """Return the turns whose documents are stored in the payload storage; without those for which that failed."""
         ready: list[Ready] = []
         for one, memo, decision in found:
             try:

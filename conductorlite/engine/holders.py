@@ -1,4 +1,4 @@
-"""What an engine's own workers hold, and what engines held that have ended.
+"""The tasks held by an engine's own workers, and by engines that have ended.
 
 An engine that hands tasks to its own workers is a *holder*: registered in the store before it hands out the first one, and
 present as long as it is open (`Presence`). An engine that opens or drives the store looks for holders that have ended, and gives
@@ -122,7 +122,7 @@ class Holding:
         return own if 2 * len(own) >= wanted and own[0].priority == offered[0].priority else offered
 
     def offers(self, message: Message) -> bool:
-        """Whether an execution is known that offers a message; one with which another engine has gone on since is forgotten."""
+        """Return True if an execution is known that offers a message; one that another engine has continued is forgotten."""
         residents = self._turns.residents
         resident = residents.peek(message.workflow_id)
         if resident is None:

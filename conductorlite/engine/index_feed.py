@@ -70,7 +70,7 @@ Documents = Callable[[ReadingTransaction, Change], Sequence[Document]]
 
 @attrs.frozen(kw_only=True, slots=True)
 class IndexHealth:
-    """How an index is. `complete`: it knows everything that is stored, except for the `behind` last changes.
+    """The state of an index. `complete`: it knows everything that is stored, except for the `behind` last changes.
 
     `behind` counts executions, up to 1,000. `error` is what went wrong last, `failures` how often
     in a row, and `retry_at` (epoch ms) when it is tried again.
@@ -294,7 +294,7 @@ class Feeder:
         return True
 
     def answers(self) -> int | None:
-        """How far the searched index is behind, counted up to 1,000; None when it does not know everything but that.
+        """Return how far the searched index is behind, counted up to 1,000; None when it does not know everything but that.
 
         Raises what the index raises.
         """
@@ -306,7 +306,7 @@ class Feeder:
             return view.feeds.behind(kind, COUNTED) if kind is not None and feeds[kind].complete else None
 
     def is_out_of_reach(self) -> bool:
-        """Whether the index could not be reached, and is left alone for a while."""
+        """Return True if the index could not be reached, and is left alone for a while."""
         return isinstance(self._raised, StorageUnavailable) and self._rests()
 
     def _rests(self) -> bool:
@@ -360,7 +360,7 @@ class Feeder:
 
     @property
     def trouble(self) -> Exception | None:
-        """What went wrong last; None when the index was fed since, or knows everything."""
+        """The last error; None when the index was fed since, or knows everything."""
         return self._raised
 
     def check(self) -> None:
@@ -369,7 +369,7 @@ class Feeder:
             raise self._raised
 
     def health(self) -> IndexHealth:
-        """How the index is that is searched, as far as the store knows."""
+        """Return the state of the index that is searched, as far as the store knows."""
         with self._backend.reading() as view:
             feeds = external_feeds(view)
             kind = next((kind for kind, feed in feeds.items() if feed.reader == self._identity), FeedKind.EXTERNAL)
@@ -384,7 +384,10 @@ class Feeder:
 
 
 def _entry(view: ReadingTransaction, change: Change, documents: Sequence[Document]) -> IndexEntry:
-    """What the index takes of a change. One that is new takes the place of nothing, unless one of its id is archived."""
+    """Return the index's entry for a change.
+
+    A new one takes the place of nothing, unless one of its id is archived.
+    """
     new = change.since is None and not change.pending
     replaced = not documents or bool(change.pending) or (new and view.archive.archived(change.workflow_id) is not None)
     return IndexEntry(workflow_id=change.workflow_id, version=change.version, documents=documents, whole=replaced)

@@ -69,7 +69,7 @@ class ExecutionAudit:
 
     @cached_property
     def journal(self) -> _Journal:
-        """What the journal says."""
+        """The content of the journal."""
         return _Journal(self.history)
 
     @cached_property
@@ -304,13 +304,13 @@ def messages_are_received_once(audit: ExecutionAudit) -> Iterator[str]:
 
 
 def _is_a_task(audit: ExecutionAudit, ref: str) -> bool:
-    """Whether a printed reference is that of a task; the rows of an old round may have been dropped."""
+    """Return True if a printed reference is that of a task; the rows of an old round may have been dropped."""
     plans = (audit.plan, *audit.extended.values())
     return ref in audit.last or any(split_ref(plan, ref)[0] in plan.nodes for plan in plans)
 
 
 def _receives(task: Task, message: WorkflowMessage) -> bool:
-    """Whether a task waits for a message; False for one whose input is not read."""
+    """Return True if a task waits for a message; False for one whose input is not read."""
     if task.status is not TaskStatus.IN_PROGRESS or message.signal_to is not None:
         return task.status is TaskStatus.IN_PROGRESS and message.signal_to in (task.ref, task.base_ref)
     pulls = task.task_type == TaskType.PULL_WORKFLOW_MESSAGES and not task.input.absent
@@ -348,7 +348,7 @@ def transitions_are_in_the_table(audit: ExecutionAudit) -> Iterator[str]:
 
 
 class _Journal:
-    """What the journal says last of each attempt, of the workflow, and of each loop's round; changes that no table allows."""
+    """The last line of the journal for each attempt, the workflow, and each loop's round; changes that no table allows."""
 
     def __init__(self, history: Sequence[HistoryEvent]) -> None:
         self.attempts: dict[tuple[str | None, int | None], tuple[TaskStatus, HistoryEvent]] = {}
@@ -404,7 +404,7 @@ _NEVER_SAID: Final[tuple[TaskStatus | None, HistoryEvent | None]] = (None, None)
 
 
 def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
-    """What the journal says last of each attempt is what its row says."""
+    """Check that the journal's last line for each attempt agrees with its row."""
     journal = audit.journal
     statuses, rounds = journal.attempts, journal.rounds
     if {(task.ref, task.attempt) for task in audit.attempts} != set(statuses):
@@ -425,7 +425,7 @@ def the_journal_replays_to_the_rows(audit: ExecutionAudit) -> Iterator[str]:
 
 
 def compensations_undo_what_completed(audit: ExecutionAudit) -> Iterator[str]:
-    """What is undone had completed, once per row, last ended first, with nothing left out; nothing else runs meanwhile."""
+    """Check that what is undone had completed, once per row, last ended first, with nothing left out, and nothing else runs."""
     workflow, last = audit.workflow, audit.last
     undoing = [task for task in last.values() if _compensates(audit, task) is not None]
     if not undoing and workflow.compensating is None:
@@ -454,7 +454,7 @@ _DONE: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.COMPLETED_WITH_ERRORS
 
 
 def _nameless(audit: ExecutionAudit, task: Task, last: Mapping[str, Task]) -> bool:
-    """Whether the name of a task's compensation belongs to something else, so that it could not be undone."""
+    """Return True if the name of a task's compensation belongs to something else, so that it could not be undone."""
     by = last.get(printed_ref(str(getattr(audit.placed(task), "compensation", None)), task.iterations))
     return by is not None and (_compensates(audit, by) is None or _undone_by(audit, by) != task.ref)
 
@@ -469,7 +469,7 @@ def _compensates(audit: ExecutionAudit, task: Task) -> str | None:
 
 
 def slots_are_those_of_the_rows(audit: ExecutionAudit) -> Iterator[str]:
-    """What is PENDING in a line waits there, what has a slot is counted there, and nothing that has ended is."""
+    """Check that PENDING tasks wait in their line, slots are counted where they are held, and nothing that has ended has one."""
     workflow = audit.workflow
     coming = {event.data.value["holder"] for event in audit.inbox if event.kind is EventKind.GRANTED}
     behind = audit.undelivered or any(event.kind is EventKind.CONTINUE for event in audit.inbox)
@@ -519,7 +519,7 @@ def limit_findings(limit: Limit, members: Sequence[Member]) -> list[Finding]:
 
 
 def slots_taken(members: Sequence[Member]) -> tuple[int, int]:
-    """How many slots members use, and how many are reserved for them."""
+    """Return how many slots members use, and how many are reserved for them."""
     in_use = sum(member.state is not MemberState.WAITING and member.concurrent > 0 for member in members)
     return in_use, sum(member.state is MemberState.RESERVED for member in members)
 

@@ -109,7 +109,7 @@ def refuse_event(tx: WritingTransaction, event: Event, row: Workflow, now: int, 
 
 
 def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str, object]:
-    """How the execution that holds a key has ended, in the words of CHILD_ENDED; an `error` while it has not."""
+    """Return how the execution that holds a key has ended, in the words of CHILD_ENDED; an `error` while it has not."""
     row = view.executions.workflow(taken.workflow_id)
     if row is None or not row.status.terminal:
         return {"error": f"{taken}; only its result could be taken over, for an execution has one parent"}
@@ -187,7 +187,7 @@ class Polls:
         self.answered = False
 
     def noted(self, poll: PollData) -> Sequence[PollData]:
-        """What is to be written now that this poll was made: nothing, or it and all that has waited meanwhile."""
+        """Return the polls to write now that this poll was made: none, or it and all that have waited meanwhile."""
         key = (poll.queue_name, poll.domain, poll.worker_id)
         last = self._written.get(key)
         self._waiting[key] = poll
@@ -197,7 +197,7 @@ class Polls:
         return tuple(self._waiting.values())
 
     def write(self, polls: Iterable[PollData]) -> PollWrite | None:
-        """What writes that these polls were made, if anything is to be written."""
+        """Return the write that records these polls, if anything is to be written."""
         due: Sequence[PollData] = ()
         for poll in polls:
             due = self.noted(poll) or due  # each time all that waits

@@ -40,7 +40,7 @@ __all__ = ["LoadFinding", "LoadReport", "LoadSeverity", "load_folder"]
 
 
 class LoadSeverity(StrEnum):
-    """How much a finding of a load matters, the least first."""
+    """The severity of a finding of a load, the least first."""
 
     #: Something to know; here and on a Conductor server the same happens.
     NOTE = "note"
@@ -65,7 +65,7 @@ class LoadFinding:
 
 @attrs.frozen(kw_only=True, slots=True)
 class LoadReport:
-    """What a load has registered, and what it found."""
+    """The definitions that a load has registered, and its findings."""
 
     workflows: tuple[tuple[str, int], ...] = ()
     tasks: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What is reported to `logging`: after a commit, never inside, one record for one thing. Nothing is configured here.
+"""Reports to `logging`: after a commit, never inside, one record for one thing. Nothing is configured here.
 
 Records go to the logger `conductorlite` and its children, named by what they are about. Texts come from rows, so secrets were
 taken out of them before they were stored.
@@ -189,7 +189,7 @@ def _line(text: str) -> str:
 
 
 def _is_heard(log: Any) -> bool:
-    """Whether a record is looked at: not where every handler is one that does nothing. Without any, Python prints it."""
+    """Return True if a record is looked at: not where every handler is one that does nothing. Without any, Python prints it."""
     logger: logging.Logger | None = log.isEnabledFor.__self__  # itself: what is read of `log` is kept
     silent, nothing = False, logging.NullHandler
     while logger is not None:
@@ -204,7 +204,7 @@ def _is_heard(log: Any) -> bool:
 
 
 def _follows(row: Task, logged: set[str]) -> bool:
-    """Whether an attempt of a container failed only because something that was logged has."""
+    """Return True if an attempt of a container failed only because something that was logged has."""
     return bool(logged) or (row.sub_workflow_id is not None and row.status is not TaskStatus.TIMED_OUT)
 
 

@@ -1,4 +1,4 @@
-"""What the turns of one engine are decided on besides rows, and what is remembered of it from one to the next.
+"""The inputs of the turns of one engine besides rows, and what is remembered of them from one turn to the next.
 
 When a record is replayed (`Record`), some of it is what the record says.
 """
@@ -32,7 +32,7 @@ _CACHED_TEXT: Final = 32 * 1024 * 1024
 
 
 class Record(Protocol):
-    """What a record that is replayed says of the turn to come, instead of the store and of what else would be asked."""
+    """The inputs of a turn that is replayed from a record, used instead of the store and of other sources."""
 
     @property
     def events(self) -> Sequence[Event]:
@@ -40,21 +40,21 @@ class Record(Protocol):
 
     @property
     def admissions(self) -> tuple[Admission, ...]:
-        """What limits answered, except where nothing came of it."""
+        """The answers of limits, except where nothing came of them."""
 
     @property
     def cut(self) -> tuple[Cut, ...]:
         """The scripts that a bound ended."""
 
     def left(self, events: Iterable[Event]) -> Mapping[tuple[str, str], int]:
-        """How much driven time is left of default deadlines, ms; others are not in it."""
+        """Return the driven time left of default deadlines, ms; others are not in it."""
 
     def begun(self, row: Workflow) -> Workflow:
         """The row of an execution that a START event has begun, as it was in the record."""
 
 
 class Lookups:
-    """What turns are decided on besides rows: plans, definitions, large payloads, driven time."""
+    """The inputs of turns besides rows: plans, definitions, large payloads, driven time."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Lookups:
         self.large: Cache[str, Payload] = Cache(256, weigh=lambda held: len(held.text or ""), budget=_CACHED_TEXT)
 
     def left(self, view: ReadingTransaction, events: Iterable[Event], now: int) -> Mapping[tuple[str, str], int]:
-        """How much driven time is left of default deadlines, ms; others are not in it."""
+        """Return the driven time left of default deadlines, ms; others are not in it."""
         if self.record is not None:
             return self.record.left(events)
         return {} if self.driven is None else self.driven.left(view, events, now)

@@ -1,4 +1,4 @@
-"""What an engine is made of, and the verbs that stand by noun; what few programs need is imported when it is used."""
+"""The parts of an engine, and the verbs grouped by noun; what few programs need is imported when it is used."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["Core", "Payloads", "Tasks", "wake_schedule"]
 
 @attrs.frozen(kw_only=True, slots=False, eq=False, repr=False)
 class Core:
-    """What an engine is made of, for its driver and the test kit; programs need none of it."""
+    """The parts of an engine, for its driver and the test kit; programs need none of it."""
 
     turns: Turns
     groups: Groups
@@ -61,42 +61,42 @@ class Core:
 
     @cached_property
     def forks(self) -> Forks:
-        """What begins executions with the rows of others."""
+        """The service that begins executions with the rows of others."""
         from conductorlite.engine.forks import Forks
 
         return Forks(self.turns, self.starts, self.config, self.control, self.queries)
 
     @cached_property
     def readers(self) -> Readers:
-        """What gives readers the values that executions emit."""
+        """The service that gives readers the values that executions emit."""
         from conductorlite.engine.streams import Readers
 
         return Readers(self.turns, self.config, self.queries)
 
     @cached_property
     def timetable(self) -> Timetable:
-        """What fires schedules."""
+        """The service that fires schedules."""
         from conductorlite.engine.schedules import Timetable
 
         return Timetable(self.turns, self.config, self.control)
 
     @cached_property
     def searching(self) -> Search:
-        """What answers searches, and keeps the indexes."""
+        """The service that answers searches, and keeps the indexes."""
         from conductorlite.engine.search import Search
 
         return Search(self.turns, self.config, self.index)
 
     @cached_property
     def audits(self) -> Audits:
-        """What looks for damage, and sets it right."""
+        """The service that looks for damage, and repairs it."""
         from conductorlite.engine.audits import Audits
 
         return Audits(self.turns, self.config, self.queries, self.searching, documents_beside=self.documents_beside)
 
     @property
     def indexing(self) -> Search | None:
-        """The same, where something may be indexed: for an external index, and once there was a search."""
+        """The search service if something may be indexed: for an external index, or after a search; otherwise None."""
         return self.searching if self.index is not None or "searching" in self.__dict__ else None
 
 

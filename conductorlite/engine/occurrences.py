@@ -1,4 +1,4 @@
-"""What a schedule does next: one step at a time, each about one instant, so that work in a turn is bounded.
+"""The next step of a schedule: one step at a time, each about one instant, so that work in a turn is bounded.
 
 Pure: the service of schedules says which executions are still running, carries out the start, and commits the result with it.
 
@@ -57,8 +57,11 @@ _BUFFER: Final = 1000
 
 @attrs.frozen(kw_only=True, slots=True)
 class ScheduleStep:
-    """Where the schedule stands afterwards; the instant to start for (None: none), what is to be terminated before, and
-    whether what is started has to be looked at later."""
+    """The state of the schedule after a step.
+
+    It names the instant to start for (None: none), what is to be terminated before, and whether what is started has to be looked
+    at later.
+    """
 
     progress: Progress
     start: int | None = None
@@ -101,7 +104,7 @@ def _due(schedule: WorkflowSchedule, progress: Progress, first: int, now: int) -
 
 
 def _accepted(policy: OverlapPolicy, progress: Progress, instant: int, now: int) -> ScheduleStep:
-    """What the overlap policy makes of an instant."""
+    """Apply the overlap policy to an instant."""
     if policy is OverlapPolicy.ALLOW_ALL:
         return ScheduleStep(progress=progress, start=instant)
     if policy is OverlapPolicy.TERMINATE_OTHER:
@@ -130,13 +133,13 @@ def _policy(schedule: WorkflowSchedule, backfill: Backfill) -> OverlapPolicy:
 
 
 def _held(schedule: WorkflowSchedule, progress: Progress) -> bool:
-    """Whether the first backfill waits for its turn: its instants are their own buffer."""
+    """Return True if the first backfill waits for its turn: its instants are their own buffer."""
     policy = _policy(schedule, progress.backfills[0])
     return policy is OverlapPolicy.BUFFER_ALL and bool(progress.running or progress.buffered)
 
 
 def wakes_at(schedule: WorkflowSchedule, progress: Progress, now: int) -> int | None:
-    """When a schedule is to be looked at again by itself; None: when another turn writes to it."""
+    """Return when a schedule is to be looked at again by itself; None: when another turn writes to it."""
     goes_on = progress.buffered and not progress.paused and not progress.running
     if goes_on or (progress.backfills and not _held(schedule, progress)):
         return now
@@ -144,7 +147,7 @@ def wakes_at(schedule: WorkflowSchedule, progress: Progress, now: int) -> int | 
 
 
 def waits_for_an_end(progress: Progress) -> bool:
-    """Whether the end of an execution may let the schedule go on."""
+    """Return True if the end of an execution may let the schedule go on."""
     return bool(progress.running and (progress.buffered or progress.backfills))
 
 

@@ -118,7 +118,7 @@ class Pages(Part):
                 yield from self._within(inner)
 
     def _lines(self, workflow: Workflow) -> Mapping[str, str]:
-        """Where the steps are written that have begun, by reference."""
+        """Return where the steps that have begun are written, by reference."""
         of = self._turns.lookups.failures.line_of
         found = ((ref, of(workflow.name, ref)) for ref in dict.fromkeys(task.base_ref for task in workflow.tasks))
         return {ref: line for ref, line in found if line is not None}

@@ -25,7 +25,7 @@ BROKEN_TURNS: Final = 3
 
 
 class Parking:
-    """What becomes of what one engine cannot take a turn over now."""
+    """The handling of executions over which one engine cannot take a turn now."""
 
     def __init__(self, backend: Backend, lookups: Lookups, decider: TurnDecider, deaths: DeathMarks, committed: Commits) -> None:
         self._backend, self._lookups, self._decider, self._deaths = backend, lookups, decider, deaths

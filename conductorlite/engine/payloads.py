@@ -1,5 +1,6 @@
-"""What of an engine's executions is stored outside the store: put there before a commit, fetched between reading and deciding,
-swept.
+"""The documents of an engine's executions that are stored outside the store.
+
+They are put there before a commit, fetched between reading and deciding, and swept.
 
 No object is lost and none stays for ever, whichever process dies at whichever moment: before an object is put, a write of its own
 notes it as *loose* for its execution, at the engine's time; the commit that refers to it takes the note back. An object is deleted
@@ -62,7 +63,7 @@ _NAME: Final = pattern(r"[0-9a-f]{32}\.json")
 
 @attrs.frozen(kw_only=True, slots=True)
 class PayloadSweep:
-    """What a sweep has done: objects deleted, objects found that nothing knew of (they are deleted once they are old enough)."""
+    """The result of a sweep: objects deleted, objects found that nothing knew of (they are deleted once they are old enough)."""
 
     deleted: int = 0
     found: int = 0
@@ -81,8 +82,10 @@ _NONE: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class TurnMemo:
-    """What a turn keeps however often it begins again: what was asked for beside its events (see `Turns.run_turn`), documents of
-    the payload storage, why others cannot be read, by hash, and what scripts have answered.
+    """The state that a turn keeps however often it begins again.
+
+    It is what was asked for beside its events (see `Turns.run_turn`), documents of the payload storage, why others cannot be
+    read, by hash, and what scripts have answered.
 
     `put` are keys of what it has put there already: a turn that is fenced out need not put it again.
     """
@@ -302,7 +305,7 @@ def _pages(found: Iterator[StoredPayload]) -> Iterator[list[StoredPayload]]:
 
 
 def location(payload_store: PayloadStore, path: str, operation: str, payload_type: str | None, now: int) -> ExternalStorageLocation:
-    """Where a document can be read or uploaded; see `Payloads.location`."""
+    """Return the location from which a document can be read, or to which it can be uploaded; see `Payloads.location`."""
     storage = _storage(payload_store)
     if payload_type is not None and payload_type not in _FOLDERS:
         raise InvalidInput(f"payload type {printable(payload_type, 80)!r} is none of {', '.join(_FOLDERS)}")

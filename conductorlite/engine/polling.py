@@ -148,7 +148,10 @@ class Polling(Part):
         hand: Hand | None = None,
         noted: list[Task] | None = None,
     ) -> None:
-        """The same for several workers that poll one queue: what is first in it for the first of them, in few writes for all."""
+        """Take tasks for several workers that poll one queue.
+
+        The first of them gets what is first in it; few writes serve all.
+        """
         queue, poll_write = queue_name(task_type, domain or None, self._owner), self.poll_write(askers, task_type, domain)
         if not self._owed and self._turns.quiet.offers_nothing(queue, self._clock.now()):
             self._record(poll_write)
@@ -222,7 +225,7 @@ class Polling(Part):
         return True
 
     def poll_write(self, askers: Iterable[Asker], task_type: str, domain: str | None) -> PollWrite:
-        """What is to be recorded of polls that are made now."""
+        """Return the write that records polls that are made now."""
         now = self._clock.now()
         due: Sequence[PollData] = ()
         for asker in askers:
@@ -375,7 +378,10 @@ class Polling(Part):
         return None
 
     def terms_of(self, task: Task) -> Terms:
-        """What the definition of a task that was handed out allows; nothing is limited where the execution was removed since."""
+        """Return the terms that the definition of a handed-out task sets.
+
+        Nothing is limited where the execution was removed since.
+        """
         with self._backend.reading() as view:
             row = view.executions.workflow(task.workflow_id)
             node = None if row is None else self._turns.lookups.plans.extended(view, row, task.grafts).nodes.get(task.base_ref)
@@ -456,7 +462,10 @@ class Polling(Part):
     # ------------------------------------------------------------------ handed over
 
     def taking_next(self, asker: Asker, task_type: str, domain: str | None, noted: list[Task]) -> Taking:
-        """What has the turn of a worker's report give it the next tasks of a queue, as far as its execution is first there."""
+        """Return an object that has the turn of a worker's report hand out its next tasks of a queue.
+
+        It does so as far as its execution is first there.
+        """
         queue = queue_name(task_type, domain or None, self._owner)
         return Taking(
             data=said(asker.worker_id, None),
@@ -470,7 +479,10 @@ class Polling(Part):
         )
 
     def received(self, taking: Taking) -> list[tuple[Task, Workflow]]:
-        """What a turn has handed over, with documents and secrets, in the order of a poll: for the caller to carry out."""
+        """Return the tasks that a turn has handed over, with documents and secrets, in the order of a poll.
+
+        The caller carries them out.
+        """
         if isinstance(taking.write, PollWrite) and taking.write.written:
             self.polls.wrote(taking.write.polls)
         if taking.in_order and len(taking.taken) > 1:
@@ -491,7 +503,7 @@ class Polling(Part):
 
 
 def said(worker_id: str | None, hand: Hand | None) -> Payload:
-    """What a poll says."""
+    """Return the content of a poll."""
     return _words(worker_id, None if hand is None else hand.holding.begin(), hand is not None and hand.alone)
 
 
@@ -504,6 +516,6 @@ def _words(worker_id: str | None, holder: str | None, alone: bool) -> Payload:
 
 
 def _same_hand(stored: Task, task: Task) -> bool:
-    """Whether a stored task is still in the hand that took it, and not, after a commit that came to nothing, in another one."""
+    """Return True if a stored task is still held by who took it, and not, after a commit that came to nothing, by another."""
     taken = (task.lease, task.worker_id, task.holder, task.updated_at)
     return (stored.lease, stored.worker_id, stored.holder, stored.updated_at) == taken

@@ -1,4 +1,4 @@
-"""What is read: executions, whole, their journals and why they wait; and limits as they stand.
+"""Reading of executions, whole, their journals and why they wait; and of limits as they stand.
 
 `maskedFields`: what a workflow's definition has hidden wherever its values are shown to people.
 
@@ -113,7 +113,10 @@ class Queries(Part):
             return frozen_workflow(_whole(row, self.texts(view, workflow_id, _payloads(row))))
 
     def ending(self, workflow_id: str, rows: list[Workflow]) -> Callable[[], bool]:
-        """Whether an execution has ended: then its row is one of the `rows`, its documents unread, unless it is archived."""
+        """Return a function that tells whether an execution has ended.
+
+        Then its row is one of the `rows`, its documents unread, unless it is archived.
+        """
 
         def look() -> bool:
             known = self._turns.quiet.ended(workflow_id)
@@ -129,7 +132,7 @@ class Queries(Part):
         return self._turns.quiet.watching(self._turns.residents, workflow_id, look)
 
     def texts(self, view: ReadingTransaction, workflow_id: str, payloads: Iterable[Payload | None]) -> Mapping[str, Payload]:
-        """Those of some payloads that were not read with their rows, by hash, with their texts."""
+        """Return the texts of those of some payloads that were not read with their rows, by hash."""
         absent = {payload.digest for payload in payloads if payload is not None and payload.absent}
         return self._turns.lookups.texts(view, workflow_id, absent) if absent else {}
 
@@ -203,7 +206,7 @@ class Queries(Part):
         return [(tasks[line.task_id], line) for line in sorted(found, key=lambda line: line.at) if line.task_id in tasks]
 
     def more(self, workflow_id: str, after: int) -> bool:
-        """Whether the journal has a line after the one of a number, or the execution is not stored any more."""
+        """Return True if the journal has a line after the one of a number, or the execution is not stored any more."""
         with self._backend.reading() as view:
             row = view.executions.workflow(workflow_id)
         return row is None or row.history_seq > after

@@ -20,7 +20,7 @@ __all__ = ["QueueDepth", "depths"]
 
 @attrs.frozen(kw_only=True, slots=True)
 class QueueDepth:
-    """How many tasks of a queue are in which state.
+    """Numbers of tasks of a queue by state.
 
     `offered` can be taken by the next poll, `waiting` wait in line for a slot of their limit, `delayed` are not due yet (a retry, a
     start delay), `in_progress` are with workers. `oldest_at` is since when the oldest of those that are offered or wait in line
@@ -38,7 +38,7 @@ class QueueDepth:
 
     @property
     def depth(self) -> int:
-        """How many wait for a worker, as `queue_sizes` counts them: all but those in progress."""
+        """Number of tasks that wait for a worker, as `queue_sizes` counts them: all but those in progress."""
         return self.offered + self.waiting + self.delayed
 
 

@@ -1,4 +1,4 @@
-"""What a turn reads out of a store: a `Reader` of one execution at one fence.
+"""Reading of a store during a turn: a `Reader` of one execution at one fence.
 
 While the view is open in which the turn began, it answers from that. A turn that may run scripts is decided without it, so that
 no other process waits for the store meanwhile: then each batch has a view of its own, in which the fence must be the one that was
@@ -143,7 +143,7 @@ class StoreReader:
                 raise FencedOut(f"{self._id}: limit {key!r} was changed while the turn was decided")
 
     def _ask(self, read: Callable[[ReadingTransaction], V]) -> V:
-        """What is read in the batch that is under way, or in one of its own."""
+        """Return what is read in the batch that is under way, or in one of its own."""
         return self._read(read) if self._batch is None else read(self._batch)
 
     def _once(self, asked: tuple[Any, ...], read: Callable[[ReadingTransaction], V]) -> V:
@@ -374,7 +374,10 @@ class StoreReader:
         return self._once(("polls", task_type), lambda view: last_polls(view, task_type))
 
     def first_offered(self, queue: str, limit: int) -> Sequence[Message] | None:
-        """What a poll of a queue would find first; None for one that has rate limits go on, and finds more than is there yet."""
+        """Return what a poll of a queue would find first.
+
+        None for one that has rate limits go on, and finds more than is there yet.
+        """
         quiet = self._lookups.quiet
         if self.now < quiet.offered_at(queue):
             self._memo.unoffered = quiet.version
@@ -438,7 +441,7 @@ class StoreReader:
             raise
 
     def _answered(self, seed: str, values: Mapping[str, Json], now: int, ask: Callable[[], Json]) -> Json:
-        """What a script answers, kept when the turn is rehearsed."""
+        """Return the answer of a script, kept when the turn is rehearsed."""
         answer: Any = None
         lines: list[str] = []
         try:

@@ -49,7 +49,7 @@ _MOST: Final = 1 << 50
 
 @attrs.define(kw_only=True, slots=True)
 class _Attempt:
-    """What the journal says of one attempt."""
+    """The content of the journal for one attempt."""
 
     last: HistoryEvent
     began: HistoryEvent | None = None
@@ -73,7 +73,7 @@ class _Attempt:
 
 
 class _Journal:
-    """What the journal says of attempts and of the execution, and which definitions it has had."""
+    """The content of the journal for attempts and the execution, and the definitions it has had."""
 
     def __init__(self, audit: ExecutionAudit) -> None:
         self.attempts: dict[tuple[str | None, int | None], _Attempt] = {}
@@ -247,7 +247,7 @@ def counts_are_those_of_the_rows(audit: ExecutionAudit, _: _Journal) -> Iterator
 
 
 def the_execution_is_that_of_the_journal(audit: ExecutionAudit, journal: _Journal) -> Iterator[str]:
-    """What the row of the execution says of its beginning and its end is what the journal and the definition say."""
+    """Check that the row of the execution agrees with the journal and the definition about its beginning and its end."""
     workflow, begun, last = audit.workflow, journal.begun, journal.status
     definition, ended = audit.plan.definition, audit.workflow.status.terminal
     known, said = (workflow.name, workflow.version), (definition.name, definition.version)
@@ -360,7 +360,7 @@ def messages_are_those_of_the_rows(audit: ExecutionAudit, _: _Journal) -> Iterat
 
 
 def members_are_those_of_the_rows(audit: ExecutionAudit, _: _Journal) -> Iterator[str]:
-    """What a limit knows of a member is what its row says."""
+    """Check that what a limit knows of a member agrees with the member's row."""
     rows: Mapping[str, Task] = {task.task_id: task for task in audit.attempts}
     workflow = audit.workflow
     for member in audit.members:

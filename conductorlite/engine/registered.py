@@ -57,7 +57,7 @@ def registered_findings(view: ReadingTransaction) -> list[Finding]:
 
 
 def archived_findings(view: ReadingTransaction, workflow_id: str) -> list[Finding]:
-    """What of an archived execution is not what its document says."""
+    """Return where an archived execution differs from its document."""
     from conductorlite.model.documents import unpacked
 
     row = view.archive.archived(workflow_id)

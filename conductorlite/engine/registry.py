@@ -111,7 +111,7 @@ class Plans:
         return plan
 
     def kept(self, workflow: Workflow, chain: tuple[str, ...]) -> Plan | None:
-        """The same without a look into the store, if it was asked for before, or all that it is made of."""
+        """Return the plan without a look into the store, if it was asked for before, or all that it is made of."""
         if not chain:
             return self._plans.get((workflow.definition_hash, workflow.semantics))
         plan = self._extended.get((workflow.definition_hash, workflow.semantics, chain))
@@ -313,7 +313,7 @@ class Registry:
         return Embedded(name=whole.name, version=whole.version, digest=hashed, texts=texts, plan=plan)
 
     def _with_task_defs(self, into: _Embedding, tasks: Sequence[WorkflowTask]) -> Sequence[WorkflowTask]:
-        """The same tree with a task definition in every task that has one: these very tasks if none has.
+        """Return the tree with a task definition in every task that has one: these very tasks if none has.
 
         Depth is bounded by the validator.
         """
@@ -376,7 +376,7 @@ class Registry:
 
 @attrs.frozen(slots=True, repr=False)
 class _Embedding:
-    """What is known while a definition and those below it are embedded."""
+    """The state of the embedding of a definition and those below it."""
 
     view: ReadingTransaction
     semantics: Semantics

@@ -1,4 +1,4 @@
-"""What can be set right in a stored execution without guessing: what follows from its rows.
+"""Repairs of a stored execution without guessing: everything that follows from its rows.
 
 The rows of tasks and the journal are the truth; nothing here changes a status, an output or a line of the journal. Counters,
 timers, messages and slots follow from rows, and are made to. What is left after that, `Engine.admin.check` still reports.
@@ -23,7 +23,7 @@ __all__ = ["Mended", "limit_repaired", "repaired"]
 
 @attrs.frozen(kw_only=True, slots=True)
 class Mended:
-    """What is to be committed, under the fences that were read, and what it sets right, in words."""
+    """The changes to commit, under the fences that were read, and what they repair, in words."""
 
     decision: Decision
     done: tuple[Finding, ...]
@@ -52,7 +52,7 @@ class _Mending:
         return {task.ref: task for task in sorted(self.rows.values(), key=lambda task: task.attempt)}
 
     def put_off(self, task: Task) -> bool:
-        """Whether it is the retry of an operator, which is offered to no worker."""
+        """Return True if it is the retry of an operator, which is offered to no worker."""
         node = self.audit.placed(task) if task.status is TaskStatus.SCHEDULED else None
         return node is not None and node.operator
 
@@ -106,7 +106,7 @@ def repaired(audit: ExecutionAudit, now: int) -> Mended | None:
 
 
 def _ended(repair: _Mending) -> None:
-    """What has ended holds no lease and no deadline."""
+    """Take back the lease and the deadlines of attempts that have ended."""
     for task in repair.audit.attempts:
         held = {name: None for name in DEADLINES if getattr(task, name) is not None}
         if task.status.terminal and (held or task.lease or task.holder):

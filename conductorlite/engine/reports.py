@@ -58,7 +58,7 @@ class _Unavailable(Exception):
 
 
 class Secrecy:
-    """What an engine knows of secrets: where to ask, and what it has handed out to attempts that are not over."""
+    """The knowledge of an engine about secrets: where to ask, and what it has handed out to attempts that are not over."""
 
     def __init__(self, provider: SecretProvider, environment: Mapping[str, str]) -> None:
         self._provider = provider
@@ -108,7 +108,7 @@ class Secrecy:
         return text
 
     def scrubber(self, task: Task, node: Callable[[], Node | None]) -> Scrubber | None:
-        """What takes the secrets of a task out of what its worker says; None when it has none.
+        """Return a scrubber that removes the secrets of a task from what its worker says; None when it has none.
 
         What was handed out by another process is looked up again. Raises SecretsUnavailable: nothing is stored then.
         """
@@ -262,7 +262,7 @@ class Report:
 
 
 class Reports(Part):
-    """What is reported on a task by those who carry it out."""
+    """Reports on a task by those who carry it out."""
 
     def __init__(self, turns: Turns, groups: Groups, config: EngineConfig, secrecy: Secrecy | None) -> None:
         super().__init__(turns, config)
@@ -272,7 +272,10 @@ class Reports(Part):
         self.check_answer: Callable[[Workflow, str, Mapping[str, Any], Mapping[str, Any]], str | None] | None = None
 
     def _scrubber(self, task: Task) -> Scrubber | None:
-        """What takes the secrets of a task out of what is said about it; None when it has none, or the engine has none."""
+        """Return a scrubber that removes the secrets of a task from what is said about it.
+
+        None when it has none, or the engine has none.
+        """
         if self._secrecy is None:
             return None
 
@@ -358,7 +361,7 @@ class Reports(Part):
         run: RunGroup | None = None,
         haste: Haste | None = None,
     ) -> list[TurnResult | ConductorliteError]:
-        """The same for several executions, in one write if there is nothing against it: what became of each turn."""
+        """Take the reports of several executions in one write if nothing prevents it, and return the result of each turn."""
         asked = [_asked(reports, taking, haste) for reports, taking in zip(groups, chain(takings, repeat(None)), strict=False)]
         results = (run or self._groups.run)(asked)
         for one, taken in zip(asked, results, strict=True):
@@ -367,7 +370,10 @@ class Reports(Part):
         return results
 
     def answered(self, report: Report, taken: TurnResult) -> TurnResult:
-        """What became of one of the reports that a turn has taken; raises StaleLease, Conflict, and what keeping its lines does."""
+        """Return the result of a report that a turn has taken.
+
+        Raises StaleLease, Conflict, and what keeping its lines does.
+        """
         task = report.task
         reply = taken.replies.get(report.event.event_id)
         if reply is not None and reply.outcome is Outcome.STALE:
@@ -478,7 +484,7 @@ class Reports(Part):
         return (emitted is not None and taken.posted) or (reply is not None and reply.outcome is Outcome.DONE)
 
     def scrubbed(self, task: Task, emitted: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a call has emitted, without the secrets of its task."""
+        """Return what a call has emitted, without the secrets of its task."""
         scrubber = self._scrubber(task)
         found: Mapping[str, Any] = emitted if scrubber is None else scrubber.document(emitted, where="a value")
         return found

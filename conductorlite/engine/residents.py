@@ -43,7 +43,7 @@ _CHARACTER: Final = 4
 
 
 class Known(Protocol):
-    """What a turn was decided on."""
+    """The input of a turn's decision."""
 
     workflow: Workflow
 
@@ -52,11 +52,14 @@ class Known(Protocol):
         """The last attempts at printed references."""
 
     def latest_known(self) -> dict[str, str]:
-        """Which reference was scheduled last of a reference of the definition."""
+        """Return the reference that was scheduled last, by reference of the definition."""
 
 
 class Memo(Protocol):
-    """Whether a turn was decided on resident rows, of which version; and that of the store in which a queue was known empty."""
+    """The version of the resident rows that a turn was decided on, if any.
+
+    Also the version of the store in which a queue was known empty.
+    """
 
     resident: bool
     version: int
@@ -79,7 +82,7 @@ class Resident:
 
 
 class Residents:
-    """What one engine keeps in at most so many bytes. Thread-safe."""
+    """The state that one engine keeps in memory, up to a number of bytes. Thread-safe."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
@@ -100,7 +103,7 @@ class Residents:
         return resident
 
     def peek(self, workflow_id: str) -> Resident | None:
-        """What is known of an execution that has not ended, and of which no turn is under way."""
+        """Return what is known of an execution that has not ended, and of which no turn is under way."""
         return self._held.get(workflow_id)
 
     def refused(self, known: Known | None) -> None:
@@ -173,7 +176,7 @@ _DUE: Final = 8
 
 
 class Quiet:
-    """What an engine knows of a store beside executions: before when nothing of its owner comes due, and queues without a message.
+    """The knowledge of an engine about a store beside executions: the time before which nothing is due, and empty queues.
 
     It holds from one of its own writes to the next one of anybody: of this process by the number of commits, of others by the
     `data_version`, which is compared in the write. What a write adds is noted before it is committed, what it takes away is not: so
@@ -213,7 +216,7 @@ class Quiet:
         self._commits = self._next = -1
 
     def nothing_due(self, now: int) -> bool:
-        """Whether no event is due, as far as this process knows."""
+        """Return True if no event is due, as far as this process knows."""
         found, at = self._next_due
         if now >= (at if found == self._commits else self.due_at):
             return False
@@ -247,7 +250,7 @@ class Quiet:
         return self._backend.data_version() if version is None else version
 
     def next_event(self) -> tuple[int, str] | None:
-        """When an event may come due, not before that; where is not said."""
+        """Return the earliest time at which an event may come due; the execution is not named."""
         found, at = self._next_due
         at = at if found == self._commits else self.due_at
         return None if at == inf else (int(at), "")
@@ -264,11 +267,11 @@ class Quiet:
         return at if filled <= found or at < due else due
 
     def offers_nothing(self, queue: str, now: int) -> bool:
-        """Whether a queue has nothing that is due, also where others write to the store."""
+        """Return True if a queue has nothing that is due, also where others write to the store."""
         return now < self.offered_at(queue) and (self._alone or self._backend.data_version() == self.version)
 
     def _holds(self, commits: int) -> bool:
-        """Whether it does after so many commits: during a write that has been entered, as long as that is not committed."""
+        """Return True if all this holds after so many commits; during a write that has been entered, until it is committed."""
         return (self._commits == commits or self._next == commits + 1) and self._joined.decisions is None
 
     @property
@@ -277,7 +280,7 @@ class Quiet:
         return self._commits if self._joined.decisions is None else -1
 
     def watching(self, residents: Residents, workflow_id: str, look: Callable[[], bool]) -> Callable[[], bool]:
-        """Whether an execution has ended, by a `look` at it unless it is known that it has not.
+        """Return a function that tells whether an execution has ended, by a `look` unless it is known that it has not.
 
         Nobody has written but this engine, by turns: since it was kept by another one's, or since the last look by none that has
         ended an execution.
@@ -303,25 +306,25 @@ class Quiet:
         return self._backend.commits()
 
     def is_same_since(self, commits: int) -> bool:
-        """Whether nobody has written since so many commits but this engine, by turns.
+        """Return True if nobody has written since so many commits but this engine, by turns.
 
         What others write through a connection of their own is not counted: it may have come after `_since` commits of this one.
         """
         return commits > self._since and self.is_unchanged()
 
     def is_unchanged(self) -> bool:
-        """Whether all this holds of the store as it is, also where others write to it."""
+        """Return True if all this holds of the store as it is, also where others write to it."""
         return self._holds(self._backend.commits()) and (self._alone or self._backend.data_version() == self.version)
 
     def is_idle(self, now: int) -> bool:
-        """Whether no event is due, also where others write to the store."""
+        """Return True if no event is due, also where others write to the store."""
         found, at = self._next_due
         if now >= (at if found == self._commits else self.due_at) or self._joined.decisions is not None:
             return False
         return self._commits == self._backend.commits() and (self._alone or self._backend.data_version() == self.version)
 
     def is_due(self, tx: WritingTransaction, workflow: Workflow, now: int) -> bool:
-        """Whether an event has come due to an execution of any owner; in a write that has been entered."""
+        """Return True if an event has come due to an execution of any owner; in a write that has been entered."""
         if now < self.due_at and workflow.owner == self.owner and self._joined.decisions is None:
             return False
         return bool(tx.inbox.due_events(workflow.workflow_id, now, 1))
@@ -336,7 +339,7 @@ class Quiet:
         return found
 
     def look_offered(self, queue: str, now: int, limit: int) -> Sequence[Message] | None:
-        """The same in a view of its own: what is offered is nobody's row, so no fence is compared."""
+        """Look for offered messages in a view of its own: what is offered is nobody's row, so no fence is compared."""
         commits = self._backend.commits()
         with self._backend.reading() as view:
             return self.first_offered(view, commits, queue, now, limit)
@@ -350,7 +353,7 @@ class Quiet:
             self._found[queue] = (commits, inf if at is None else at)
 
     def has_none_due(self, workflow: Workflow, now: int) -> bool:
-        """Whether an execution has no event that is due, in a view of a store that nobody else writes to meanwhile."""
+        """Return True if an execution has no event that is due, in a view of a store that nobody else writes to meanwhile."""
         return now < self.due_at and workflow.owner == self.owner and self._holds(self._backend.commits())
 
     def found_next(self, commits: int, at: int | None) -> None:
@@ -380,7 +383,7 @@ class Quiet:
         return due if len(due) < _DUE else None
 
     def look_alone(self, workflow: Workflow, at: int, queue: str, queues: Collection[str]) -> Sequence[str] | None:
-        """The same in a view of its own."""
+        """Look in a view of its own for what is due."""
         with self._backend.reading() as view:
             return self.alone_until(view, workflow, at, queue, queues)
 

@@ -45,7 +45,7 @@ _FAILED: Final = frozenset({WorkflowStatus.FAILED, WorkflowStatus.TIMED_OUT})
 
 @attrs.frozen(kw_only=True, slots=True)
 class PruneReport:
-    """What became of the executions that were old enough: ids, in the order in which they were taken.
+    """The result of a prune of executions that were old enough: ids, in the order in which they were taken.
 
     `removed` are deleted, `archived` ones are in the archive; `kept` are children of executions that have not ended; `failed` says
     what was raised for each of the others, which are as they were.
@@ -58,7 +58,7 @@ class PruneReport:
 
 
 class Retention(Part):
-    """What becomes of executions that have ended."""
+    """The removal and archiving of executions that have ended."""
 
     def __init__(self, turns: Turns, config: EngineConfig, queries: Queries) -> None:
         super().__init__(turns, config)
@@ -241,7 +241,7 @@ def _refuse_open(row: Workflow, verb: str) -> None:
 
 
 def _needed(view: ReadingTransaction, row: Workflow) -> bool:
-    """Whether the execution above has not ended: a retry or rerun of it would look for this one."""
+    """Return True if the execution above has not ended: a retry or rerun of it would look for this one."""
     parent = None if row.parent_workflow_id is None else view.executions.workflow(row.parent_workflow_id)
     return parent is not None and not parent.status.terminal
 

@@ -1,4 +1,4 @@
-"""What became of each instant of a schedule, kept for good: after ten more, and after the schedule was removed.
+"""The records of the instants of a schedule, kept for good: after ten more, and after the schedule was removed.
 
 An instant is a message of the clock's, so its record stands among those of messages (`EventExecution`), under the schedule's
 address and a message id of its own. It is written in the commit that decided, and removed by age
@@ -53,7 +53,7 @@ def is_record(row: EventExecution) -> bool:
 
 
 def _place_of(one: ScheduleExecution) -> EventPlace:
-    """Where a record stands in listings."""
+    """Return the place of a record in listings."""
     return (one.executed_time, address_of(one.schedule_name), str(one.scheduled_time), RECORDS, one.number)
 
 

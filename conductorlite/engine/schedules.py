@@ -89,7 +89,7 @@ class Timetable(Part):
         self._read: Cache[str, WorkflowSchedule] = Cache(256)
 
     def definition(self, row: ScheduleRow) -> WorkflowSchedule:
-        """What a row says, read once."""
+        """Return the schedule in a row, read once."""
         schedule = self._read.get(row.text)
         if schedule is None:
             schedule = WorkflowSchedule.from_json(row.text)

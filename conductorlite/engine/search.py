@@ -228,7 +228,7 @@ class Comparison:
             raise _Hidden(error) from error
 
     def _stands_alone(self) -> bool:
-        """Whether there is no index, here or elsewhere."""
+        """Return True if there is no index, here or elsewhere."""
         if self.index is not None:
             return False
         with self.backend.reading() as view:
@@ -250,7 +250,7 @@ class Comparison:
             raise _Hidden(error) from error
 
     def _differences(self, index: IndexDAO, workflow_id: str) -> list[str] | None:
-        """How the index differs on one execution; None when it is not to be compared at all."""
+        """Return how the index differs on one execution; None when it is not to be compared at all."""
         for _ in range(_TRIES):
             standing = self._asked(index.standing)
             known = self._asked(lambda: index.documents(workflow_id))
@@ -385,7 +385,7 @@ class Search(Part):
         return done
 
     def health(self) -> IndexHealth | None:
-        """How the index is that is searched; see `Admin.index_health`."""
+        """Return the state of the index that is searched; see `Admin.index_health`."""
         if self.feeder is not None:
             return self.feeder.health()
         with self._backend.reading() as view:
@@ -417,7 +417,7 @@ class Search(Part):
                 yield kind, Comparison(backend=self._backend, index=index, library=self._library)
 
     def compared(self, workflow_id: str | None) -> Iterable[Finding]:
-        """How the indexes differ from the store, on one execution or on all."""
+        """Yield how the indexes differ from the store, on one execution or on all."""
         return chain.from_iterable(comparison.findings(workflow_id) for _, comparison in self._comparisons())
 
     def repaired(self, workflow_id: str | None) -> list[Finding]:

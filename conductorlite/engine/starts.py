@@ -155,7 +155,7 @@ class Starts:
             self._turns.follow_up(first.event.workflow_id, [first.event], taken)
 
     def decided(self, events: Sequence[Event], started: Start) -> Decision:
-        """What the first turn of an execution would decide over events; nothing is stored.
+        """Return the decision that the first turn of an execution would make over events; nothing is stored.
 
         Raises LimitReached, InvariantBroken and StorageErrors.
         """

@@ -65,7 +65,7 @@ def _checked(turns: Turns, value: object, where: str) -> Any:
 
 
 class Emitting:
-    """What one call of a worker function has emitted and not handed over yet. Any thread may call it.
+    """The values that one call of a worker function has emitted and not handed over yet. Any thread may call it.
 
     `alone` says that the call's transaction is the only one that may write: then all goes with the report.
     """
@@ -135,7 +135,7 @@ class Emitting:
                 self.due_at = now + FLUSH_MS
 
     def take(self) -> dict[str, Any] | None:
-        """What waits, for the report; nothing more is handed over."""
+        """Return what waits, for the report; nothing more is handed over."""
         with self._lock:
             self._closed, self.due_at = True, None
             return self._said(len(self._waiting)) if self._waiting or self._values else None
@@ -151,7 +151,7 @@ class Emitting:
 
 
 def emissions_of(view: ReadingTransaction, workflow_id: str) -> list[Emission]:
-    """What each call of a stored execution has emitted, with its chunks."""
+    """Return the values that each call of a stored execution has emitted, with its chunks."""
     streams = view.streams
     chunks: dict[tuple[str, int], list[Any]] = {}
     for page in pages(lambda after, limit: streams.chunks(workflow_id, None, after, limit), 0, lambda one: one.chunks[0].last):
@@ -174,7 +174,10 @@ def items_of(one: Emission, after: int = 0) -> Iterator[StreamItem]:
 
 @attrs.define(slots=True, eq=False, kw_only=True)
 class Reading:
-    """How far a reader has come in what an execution emits: `after` is the last number, `fence` that of the row it has seen."""
+    """The position of a reader in what an execution emits.
+
+    `after` is the last number, `fence` that of the row it has seen.
+    """
 
     workflow_id: str
     stream: str | None
@@ -202,7 +205,7 @@ class Readers(Part):
         return Reading(workflow_id=workflow_id, stream=stream, after=after, kept_only=kept_only)
 
     def follow(self, reading: Reading, until: Callable[[str, Callable[[], bool]], object]) -> Iterator[StreamItem | Dropped]:
-        """What is there after that number and what is added, until the execution has ended; `until` waits for something of it."""
+        """Yield the values after a number, and those added until the execution has ended; `until` waits for something of it."""
         while not reading.over:
             before = reading.after
             yield from self.more(reading)
@@ -210,13 +213,16 @@ class Readers(Part):
                 until(reading.workflow_id, lambda: self.has_moved(reading))
 
     def has_moved(self, reading: Reading) -> bool:
-        """Whether a turn was committed on the execution since a reader has looked, or it is not stored any more."""
+        """Return True if a turn was committed on the execution since a reader has looked, or it is not stored any more."""
         with self._backend.reading() as view:
             row = view.executions.workflow(reading.workflow_id)
         return row is None or row.fence != reading.fence
 
     def more(self, reading: Reading, *, masked: bool = False) -> list[StreamItem | Dropped]:
-        """What there is for a reader at this moment, a page of it; `reading` says how far that is. Raises ExecutionNotFound."""
+        """Return a page of what there is for a reader at this moment.
+
+        `reading` says how far that is. Raises ExecutionNotFound.
+        """
         with self._backend.reading() as view:
             row = view.executions.workflow(reading.workflow_id)
             if row is None:

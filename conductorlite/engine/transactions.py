@@ -26,7 +26,7 @@ __all__ = ["OwnTransaction", "joined"]
 
 @stays_here("it is one block of one thread; send the values to be written")
 class OwnTransaction:
-    """What an application writes with a transaction; see `Engine.transaction`."""
+    """The writes of an application within a transaction; see `Engine.transaction`."""
 
     __slots__ = ("_turns", "_within")
 

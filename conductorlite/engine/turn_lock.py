@@ -154,7 +154,7 @@ class TurnLock:
             log_driver("the lock can be used again")
 
     def _answers(self) -> bool:
-        """Whether the lock answers; then what is owed is given back."""
+        """Return True if the lock answers; then what is owed is given back."""
         lock, now = self._lock, self._clock.now()
         try:
             probe = f"conductorlite probe {os.urandom(6).hex()}"

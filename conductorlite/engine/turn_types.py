@@ -1,4 +1,4 @@
-"""What is asked of a turn and what comes of it: an event handed in, a new execution's row, the answer; and who is notified.
+"""The inputs and results of turns: an event handed in, a new execution's row, the answer; and who is notified.
 
 What turns and verbs have in common. Reading what is stored page by page, each in a transaction of its own; what is archived.
 
@@ -128,7 +128,7 @@ class Start:
 
 @attrs.frozen(kw_only=True, slots=True, eq=False, repr=False)
 class TurnResult:
-    """What became of a turn: the decision (None when there was nothing to do), and the answers to the events handed in."""
+    """The result of a turn: the decision (None when there was nothing to do), and the answers to the events handed in."""
 
     decision: Decision | None
     replies: Mapping[str, Reply]
@@ -177,7 +177,7 @@ _POLL, _IN_PROGRESS, _DONE = EventKind.POLL, TaskStatus.IN_PROGRESS, Outcome.DON
 
 @attrs.define(slots=True, kw_only=True, eq=False, repr=False)
 class Taking:
-    """What one turn hands to workers: noted in the commit that hands it out, before any caller has it.
+    """The tasks that one turn hands to workers: noted in the commit that hands them out, before any caller has them.
 
     Either the turn's own events are the polls, or workers that are `free` take what it offers (`hand_out`): what a poll at that
     instant would give them, or less.
@@ -371,7 +371,7 @@ class Caller:
 
 
 class Joined(threading.local):
-    """Whether a thread is in a transaction of the application, in which nothing is final before its end."""
+    """The mark of a thread that is in a transaction of the application, in which nothing is final before its end."""
 
     #: The decisions that are to be announced then; None outside.
     decisions: list[Decision] | None = None
@@ -450,7 +450,7 @@ def missing(view: ReadingTransaction, workflow_id: str) -> ExecutionNotFound:
 
 
 def status_of(view: ReadingTransaction, workflow_id: str) -> WorkflowStatus:
-    """Where an execution stands, stored or archived, without reading more of it; raises ExecutionNotFound."""
+    """Return the status of an execution, stored or archived, without reading more of it; raises ExecutionNotFound."""
     row = view.executions.workflow(workflow_id)
     if row is not None:
         return row.status
@@ -461,7 +461,10 @@ def status_of(view: ReadingTransaction, workflow_id: str) -> WorkflowStatus:
 
 
 def unarchived(view: ReadingTransaction, workflow_id: str) -> Unpacked:
-    """What is archived of an execution; raises ExecutionNotFound, and StorageCorrupt when it cannot be read."""
+    """Return the archived content of an execution.
+
+    Raises ExecutionNotFound, and StorageCorrupt when it cannot be read.
+    """
     found = view.archive.archived(workflow_id)
     if found is None:
         raise ExecutionNotFound(f"no execution has the id {workflow_id!r}")
@@ -500,7 +503,7 @@ class Observer(Protocol):
         """Around the function that carries out a task, in its thread or coroutine."""
 
     def headers(self) -> Mapping[str, str]:
-        """What a request carries that the calling function makes."""
+        """Return the headers of a request that the calling function makes."""
 
 
 def notify_acted(execution: EventExecution, observers: Sequence[Observer], failures: FailureLog) -> None:

@@ -153,7 +153,7 @@ class Turns:
 
     @cached_property
     def parking(self) -> Parking:
-        """What becomes of what no turn is taken over."""
+        """The handling of executions over which no turn is taken."""
         from conductorlite.engine.parking import Parking  # most programs need none of it
 
         return Parking(self.backend, self.lookups, self.decider, self.deaths, self.committed)
@@ -258,7 +258,7 @@ class Turns:
                 return
 
     def _is_left(self, error: StorageError) -> bool:
-        """Whether turns that follow from a committed one are left to the driver: the caller's own is done, and must not fail."""
+        """Return True if turns after a committed one are left to the driver: the caller's own is done, and must not fail."""
         if isinstance(error, LASTING) or self.joined.decisions is not None:
             return False
         log_store("the turns that follow from a committed one are left to the driver", error)

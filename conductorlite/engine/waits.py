@@ -1,4 +1,4 @@
-"""What the open tasks of an execution wait for: workers, slots, timers, other tasks, other executions; and how that is said."""
+"""The reasons why open tasks of an execution wait, and their wording: workers, slots, timers, tasks, executions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ _NAMED: Final = 50
 
 @attrs.frozen(kw_only=True, slots=True)
 class Standing:
-    """How an execution or a task stands to a limit: the limit, itself, how many come before it in the line, and the line's head."""
+    """The position of an execution or a task before a limit.
+
+    It gives the limit, itself, how many come before it in the line, and the line's head.
+    """
 
     limit: Limit
     member: Member
@@ -63,7 +66,7 @@ class Standing:
 
 
 def standings(view: ReadingTransaction, workflows: Iterable[Workflow], ref: str | None) -> dict[str, Standing]:
-    """How executions, and the first of their PENDING tasks (or those at `ref`), stand to the limits they wait for; by id."""
+    """Return how executions, and the first of their PENDING tasks (or those at `ref`), stand to the limits they wait for; by id."""
     found: dict[str, Standing] = {}
     for row in workflows:
         waiting = [(row.rate_limit_key, row.workflow_id)] if row.rate_limited else []
@@ -79,7 +82,7 @@ def standings(view: ReadingTransaction, workflows: Iterable[Workflow], ref: str 
 
 
 def _why_it_waits(standing: Standing | None, key: str | None, now: int) -> str:
-    """What is in the way of a slot, and the place in the line; what is not known is not said."""
+    """Return what is in the way of a slot, and the place in the line; what is not known is not said."""
     if standing is None:
         return f"it waits for a slot of {key}"
     limit, member = standing.limit, standing.member
@@ -107,7 +110,7 @@ def _in_the_way(standing: Standing, now: int) -> str:
 
 
 def _moving(standing: Standing, now: int) -> str:
-    """When the first in the line may go, if that is known."""
+    """Return when the first in the line may go, if that is known."""
     if standing.head is None:
         return ""
     at = admission(standing.limit, standing.head.terms, now)
@@ -150,7 +153,7 @@ _GIVEN_BACK: Final = "given back: "
 
 
 def is_taken_back(line: HistoryEvent) -> bool:
-    """Whether a line records that a verb has taken back what was done."""
+    """Return True if a line records that a verb has taken back what was done."""
     return line.kind is HistoryKind.VERB and line.status in TAKEN_BACK
 
 
@@ -167,7 +170,7 @@ def _in_domain(domain: str | None) -> str:
 
 
 def _given_back(task: Task, history: Sequence[HistoryEvent]) -> str:
-    """That an offered attempt was given back, who gave it back and why, and what follows from deaths."""
+    """Return a note that an offered attempt was given back, by whom and why, and what follows from deaths."""
     of_it = (line for line in reversed(history) if line.kind is HistoryKind.TASK and line.ref == task.ref)
     line = next((line for line in of_it if line.attempt == task.attempt), None)
     why = "" if line is None or not (line.reason or "").startswith(_GIVEN_BACK) else f", {line.reason}"
@@ -175,7 +178,7 @@ def _given_back(task: Task, history: Sequence[HistoryEvent]) -> str:
 
 
 def _deaths(task: Task) -> str:
-    """How often the process of its worker has died while it held an attempt, and whether it is therefore alone."""
+    """Return how often the worker's process has died while it held an attempt, and whether the attempt is therefore alone."""
     if not task.deaths:
         return ""
     alone = "alone, " if task.deaths >= ALONE_AFTER else ""
@@ -255,7 +258,7 @@ class Facts:
         return Reason(kind=kind, workflow_id=self.workflow.workflow_id, ref=ref, at=at, text=text, further=further)
 
     def ago(self, at: int) -> str:
-        """How long ago an instant was."""
+        """Return how long ago an instant was."""
         return f"{span_in_words(self.now - at)} ago" if at < self.now else "just now"
 
     def since(self, at: int) -> str:
@@ -273,7 +276,7 @@ class Facts:
         return f"{task.ref} ({', '.join(more)})" if more else task.ref
 
     def attempt(self, task: Task) -> str:
-        """Which attempt it is of how many."""
+        """Return the number of the attempt, and of how many."""
         number = task.attempt - task.first_attempt + 1
         place = self.places.get(task.base_ref)
         if place is None:
@@ -283,13 +286,13 @@ class Facts:
 
 
 class Waits:
-    """What the open tasks of an execution wait for."""
+    """The things that the open tasks of an execution wait for."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
 
     def open_tasks(self) -> Iterator[Reason]:
-        """What the first open tasks wait for, or when the first one is scheduled."""
+        """Yield what the first open tasks wait for, or when the first one is scheduled."""
         waiting = [task for task in self._facts.workflow.tasks if not task.retried and not task.status.terminal]
         # A loop is explained by what is open in it, a JOIN by what it waits for: workers and timers come first.
         waiting.sort(key=lambda task: task.task_type in (TaskType.JOIN, TaskType.EXCLUSIVE_JOIN, TaskType.DO_WHILE))
@@ -305,7 +308,7 @@ class Waits:
             )
 
     def limited(self) -> str:
-        """That the execution waits for a slot of its own."""
+        """Return a note that the execution waits for a slot of its own."""
         row = self._facts.workflow
         if row.rate_limit_key is None:
             return "asks for its slot when it is resumed"
@@ -316,7 +319,7 @@ class Waits:
     # ------------------------------------------------------------------ one task
 
     def of_task(self, task: Task) -> Iterator[Reason]:
-        """What an open task waits for, its next deadline, and what is waited for below it."""
+        """Yield what an open task waits for, its next deadline, and what is waited for below it."""
         kind, text, at = self._wait(task)
         yield self._facts.say(kind, f"{self._facts.named(task)} {text}", task, at)
         deadline = (
@@ -376,7 +379,7 @@ class Waits:
         return "DELAY", f"is offered to workers of {queue} {self._facts.ahead(task.due_at)}, {self._delayed(task)}", task.due_at
 
     def _unpolled(self, task: Task) -> str:
-        """That no worker has asked for tasks of a domain lately."""
+        """Return a note that no worker has asked for tasks of a domain lately."""
         if not task.domain or self._facts.polls is None:
             return ""
         asked = [
@@ -387,7 +390,7 @@ class Waits:
         return f"{said}{self._other_versions(task)}" if late else ""
 
     def _other_versions(self, task: Task) -> str:
-        """Which versions of workers poll, where the one that a task keeps to does not."""
+        """Return the versions of workers that poll, where the one that a task keeps to does not."""
         if version_of(task.domain) is None or self._facts.polls is None:
             return ""
         polled = (
@@ -452,7 +455,7 @@ class Waits:
         return "SUB_WORKFLOW", text, task.started_at
 
     def _there(self, workflow_id: str) -> Iterator[Reason]:
-        """What a sub-workflow waits for itself, down to what nothing below explains."""
+        """Yield what a sub-workflow waits for itself, down to what nothing below explains."""
         if workflow_id not in self._facts.below:
             return
         workflow, inbox = self._facts.below[workflow_id]
