@@ -42,7 +42,10 @@ class Beginnings:
         self.rests = False
 
     def beginning(self, awaited: bool) -> Callable[[_Turn], None]:
-        """What takes such a turn; `awaited`: for a caller who will drive, or wait for who does, until the execution has ended."""
+        """Return a function that takes such a turn.
+
+        `awaited`: for a caller who will drive, or wait for who does, until the execution has ended.
+        """
         return partial(self._begin, awaited=awaited)
 
     def _begin(self, turn: _Turn, *, awaited: bool) -> None:

@@ -198,7 +198,7 @@ class Bridge:
             del error  # or this frame and the exception would keep one another
 
     async def poll(self, timeout: Span, take: Callable[[], list[T]], give_back: Callable[[list[T]], None]) -> list[T]:
-        """What `take` takes, tried again after each commit until it is something or the time is over.
+        """Return what `take` takes, trying again after each commit until it is something or the time is over.
 
         Canceled, it has taken nothing: what it had taken is given back.
         """
@@ -219,7 +219,7 @@ class Bridge:
                 self._polling.discard(changed)
 
     async def each(self, found: Iterable[T]) -> AsyncIterator[T]:
-        """What an iterator yields, fetched page by page."""
+        """Yield the values of an iterator, fetched page by page."""
         iterator = iter(found)
         while page := await self.call(lambda: list(islice(iterator, _PAGE))):
             for one in page:
@@ -271,7 +271,7 @@ class Bridge:
     # ------------------------------------------------------------------ awaiting results
 
     async def result(self, workflow_id: str, timeout: Span | None) -> dict[str, Any]:
-        """What `Engine.result` returns and raises, without a thread that waits for it."""
+        """Return what `Engine.result` returns, and raise what it raises, without a thread that waits for it."""
         engine = self.engine
         inside = caller_of(engine.core.turns)
         if inside is not None:
@@ -297,7 +297,7 @@ class Bridge:
         return await self.call(self._outcome, workflow_id)
 
     def events(self, workflow_id: str, after: int) -> AsyncIterator[HistoryEvent]:
-        """What `Run.events` yields, without a thread that waits for it."""
+        """Yield what `Run.events` yields, without a thread that waits for it."""
         refuse_forked(self.engine._pid)
         return self._events(workflow_id, after)
 
@@ -313,7 +313,7 @@ class Bridge:
             await self._more(workflow_id, partial(queries.more, workflow_id, after))
 
     def stream(self, workflow_id: str, stream: str | None, after: int, kept_only: bool) -> AsyncIterator[StreamItem | Dropped]:
-        """What `Run.stream` yields, without a thread that waits for it."""
+        """Yield what `Run.stream` yields, without a thread that waits for it."""
         refuse_forked(self.engine._pid)
         return self._stream(self.engine.core.readers.reading(workflow_id, stream, after, kept_only=kept_only))
 

@@ -1,4 +1,4 @@
-"""How often functions under a rate limit are called: counted at the call, where a service feels it.
+"""Rates of calls of functions under a rate limit: counted at the call, where a service feels it.
 
 The decider counts hand-outs: a task takes its place in the window of its limit at the commit that hands it to a worker. Its
 function is called later, by some 100 ms in a process that is busy. Tasks of one window could so be called together with those of

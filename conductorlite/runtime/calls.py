@@ -93,7 +93,7 @@ def _observed(context: TaskContext) -> Iterator[None]:
 
 
 def carried_headers() -> dict[str, str]:
-    """What a request carries that the calling worker function makes, so that its trace goes on elsewhere."""
+    """Return the headers for a request of the calling worker function, so that its trace goes on elsewhere."""
     context = current_context()
     observers = () if context is None else context.observers
     return {name: value for observer in tuple(observers) for name, value in observer.headers().items()}
@@ -203,7 +203,7 @@ async def call_async(worker: Worker, context: TaskContext) -> TaskResult | Defer
 
 
 def _with_rest(context: TaskContext, result: TaskResult | Deferred) -> TaskResult | Deferred:
-    """What is reported, with what was emitted and logged last; that of a call that takes virtual time is stored at once."""
+    """Return the result with what was emitted and logged last; that of a call that takes virtual time is stored at once."""
     if context.emitting is not None:
         result = _with_emitted(context.emitting, result)
     if not context.notes:
@@ -353,7 +353,7 @@ def raised(task: Task, error: BaseException) -> TaskResult:
 
 
 def _is_single(error: BaseException) -> bool:
-    """Whether an error is no group, and was raised from no other one, nor while one was handled."""
+    """Return True if an error is no group, and was raised from no other one, nor while one was handled."""
     cause, context = _CAUSE.__get__(error), _CONTEXT.__get__(error)
     return cause is None and context is None and not isinstance(error, BaseExceptionGroup)
 
@@ -404,7 +404,7 @@ def _bases(kind: type) -> tuple[str, ...]:
 
 
 def _names(kind: type) -> tuple[str, str]:
-    """How error types name a class, and how reasons do."""
+    """Return the names of a class in error types, and in reasons."""
     return _name(kind), class_name(kind)
 
 
@@ -412,7 +412,7 @@ _names_known: Final = lru_cache(maxsize=256)(_names)
 
 
 def _is_terminal(error: BaseException) -> bool:
-    """Whether a function has said that there is no use in trying again: by itself, or by one of a group."""
+    """Return True if a function has said that there is no use in trying again: by itself, or by one of a group."""
     pending, seen = [error], 0
     while pending and seen < _GROUPED:
         one, seen = pending.pop(), seen + 1

@@ -1,4 +1,4 @@
-"""What a worker function may know and do while it runs."""
+"""The information and operations that a worker function has while it runs."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Run(InNotebook, Generic[R]):
         return self._engine.send(self.workflow_id, topic, value, key=key)
 
     def stream(self, stream: str | None = None, *, after: int = 0, kept_only: bool = False) -> Iterator[StreamItem | Dropped]:
-        """What it emits into a stream (None: all), in order: what is there after number `after`, then what comes, to its end.
+        """Yield what it emits into a stream (None: all), in order: what is there after number `after`, then what comes, to its end.
 
         Give the last item's number to go on after it, in another process too. Meanwhile it is driven as by `result`. Items are
         given as they come; when an attempt fails or is lost whose items were given, or may have been before `after`, a `Dropped`
@@ -613,7 +613,7 @@ class Engine(Verbs, InNotebook):
             self.driver.run(forever=True)
 
     def _alone(self, verb: str) -> AbstractContextManager[bool]:
-        """What only one thread has at a time; raises WouldDeadlock inside what the driver itself has called."""
+        """Hold what only one thread has at a time; raises WouldDeadlock inside what the driver itself has called."""
         refuse_callers(self._turns, verb)
         self._turns.joined.refuse(verb)
         return self.driver.drive()

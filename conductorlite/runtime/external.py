@@ -1,4 +1,4 @@
-"""What of an engine's work is about the world outside the store: an external index that is fed, sources of messages that are asked.
+"""The driver's work outside the store: feeding an external index, and asking sources for messages.
 
 An external index beside a driver on real time is fed in a thread of its own. So a search server that is slow, or hangs, makes no
 turn late, and the path of a turn has no statement of it. There is one thread for each driver, begun when there may be something to
@@ -80,7 +80,7 @@ class Feeding:
         return False
 
     def is_done(self) -> bool:
-        """Whether no thread is about to index what has changed; if one is, the driver is woken when it has, or could not.
+        """Return True if no thread is about to index what has changed; if one is, the driver is woken when it has, or could not.
 
         Raises what has broken an invariant since the last look.
         """

@@ -1,4 +1,4 @@
-"""Which offered tasks a driver takes for its workers: as many as may run, every type in its turn, and some alone.
+"""The choice of offered tasks that a driver takes for its workers: as many as may run, every type in its turn, and some alone.
 
 What functions returned, kept until it is stored; its report may have the next task taken in the same commit.
 """
@@ -83,7 +83,7 @@ class HandOut:
 
     @property
     def worker_id(self) -> str:
-        """What tasks show of who has them."""
+        """The worker id that tasks show of their holder."""
         return self._workers.worker_id or self._engine.core.holding.worker_id
 
     def take(self, most: int, *, threads: bool = False) -> list[tuple[Worker, Task]]:
@@ -145,7 +145,7 @@ class HandOut:
         return found
 
     def _room(self) -> dict[bool, int]:
-        """How many more functions may run in threads, coroutines or not; one that the driver runs itself takes no room."""
+        """Return how many more functions may run in threads, coroutines or not; one that the driver runs itself takes no room."""
         return {kind: self._workshop.room(is_async=kind) for kind in (False, True)}
 
     # ------------------------------------------------------------------ handed over
@@ -191,7 +191,9 @@ class HandOut:
         return None
 
     def taking(self, reports: Iterable[Report], ended: Sequence[Worker] = ()) -> Taking | None:
-        """What has a turn over reports hand other tasks of their execution to workers that are free after it, `ended` included.
+        """Return an object that has a turn over reports hand other tasks of their execution to workers that are free after it.
+
+        The workers `ended` are among them.
 
         None when nothing is to be handed over: then, and after so many tasks in a row if a queue may offer something, every worker
         is asked for in its turn.
@@ -259,7 +261,7 @@ class HandOut:
         return self._by_queue
 
     def _polled(self, at: int) -> PollWrite | None:
-        """What is written of the poll that workers make which are free at an instant: as often as one is written."""
+        """Return the write for the poll of workers that are free at an instant: as often as one is written."""
         if 0 <= at - self._noted_at < POLLS_MS:
             return None
         self._noted_at = at
@@ -440,7 +442,7 @@ class Reports:
                 _dropped(one.task, error, lost=lost)
 
     def _is_stored(self, one: Report) -> bool:
-        """Whether an attempt has ended by this report: it was committed, and the answer did not come, so it was made again."""
+        """Return True if this report ended an attempt: it was committed, and the answer did not come, so it was made again."""
         with self._engine.backend.reading() as view:
             stored = view.executions.task_by_id(one.task.task_id)
             if stored is None:  # the report has ended its round, which is not kept; one of a removed execution is reported as such

@@ -45,7 +45,7 @@ _LOOK_MS: Final = 1_000
 
 
 class Rest:
-    """What a driver knows of the store while it rests. Costs a driver that always has something to do nothing."""
+    """The driver's knowledge of the store while it rests. Costs a driver that always has something to do nothing."""
 
     def __init__(self, engine: Verbs, *, asked: bool) -> None:
         self._engine = engine
@@ -64,7 +64,7 @@ class Rest:
         self._seen, self._worked_at, self._in_order = None, now, False
 
     def span(self, now: int) -> int:
-        """How long to sleep before the next look, ms. A while after the last work, puts the store in order first."""
+        """Return how long to sleep before the next look, ms. A while after the last work, put the store in order first."""
         if self._notified is None:
             self._notified = self._watches()
         if self._notified:
@@ -89,7 +89,7 @@ class Rest:
         return True
 
     def over(self, now: int) -> bool:
-        """Whether everything is to be looked at: a process has committed since that was done last, or it was a while ago."""
+        """Return True if everything is to be looked at: a process has committed since that was done last, or it was a while ago."""
         backend = self._engine.backend
         state = (backend.data_version(), backend.commits())
         if state == self._seen and 0 <= now - self._looked_at < self._look_ms:
@@ -110,7 +110,7 @@ _FAMILY: Final = 100
 
 
 class WaitGraph:
-    """Who waits for what; refuses a caller that would wait for itself. Thread-safe."""
+    """The waiting callers and what they wait for; refuses a caller that would wait for itself. Thread-safe."""
 
     def __init__(self, engine: Verbs, workers: Workers, workshop: Workshop) -> None:
         self._engine = engine
@@ -153,7 +153,7 @@ class WaitGraph:
         return frozenset(found)
 
     def _reached(self, workflow_id: str) -> frozenset[str]:
-        """What an execution waits for by way of functions that wait."""
+        """Return what an execution waits for by way of functions that wait."""
         reached = {workflow_id}
         while True:
             further = {awaited for own, awaited in self._waiting.values() if own & reached} - reached
@@ -176,7 +176,7 @@ class WaitGraph:
         )
 
     def _full(self) -> bool:
-        """Whether some bound is reached by functions that all wait."""
+        """Return True if some bound is reached by functions that all wait."""
         return bool(self._waiting) and any(self._has_no_room(worker) for worker in self._workers)
 
     def _has_no_room(self, worker: Worker) -> bool:
@@ -248,7 +248,7 @@ def _later_event(view: ReadingTransaction, owner: str, now: int) -> tuple[int, s
 
 
 def _only_schedules(view: ReadingTransaction, owner: str) -> bool:
-    """Whether all events that are not held are schedules' own."""
+    """Return True if all events that are not held are schedules' own."""
     limit = 16
     while True:
         events = view.inbox.upcoming_events(limit, owner)
@@ -286,7 +286,7 @@ class Standby:
 
     @property
     def busy(self) -> bool:
-        """Whether the driver's thread carries out a function."""
+        """True if the driver's thread carries out a function."""
         return self._current is not None
 
     def run(self, function: Callable[[], T]) -> T:

@@ -467,7 +467,7 @@ class Driver:
         return found
 
     def _runs_here(self, *, next_one: bool = False) -> bool:
-        """Whether this thread may carry out the next task itself: one that is alone and quick, or that takes next to no time.
+        """Return True if this thread may carry out the next task: one that is alone and quick, or takes next to no time.
 
         Only while nothing is under way, as after one it has carried out (`next_one`), and for no caller that goes on at an instant.
         """
@@ -521,7 +521,7 @@ class Driver:
 
     @contextmanager
     def _waiting_for_a_thread(self) -> Iterator[None]:
-        """What waits for a thread counts among the calls, and keeps its lease, until there is one."""
+        """Count a task that waits for a thread among the calls, and keep its lease, until there is one."""
         try:
             yield
         except NoThread as error:
@@ -627,7 +627,7 @@ class _Driving(Block[bool]):
 
 
 def next_group(size: int, took_ms: int) -> int:
-    """How many executions' turns share the next write, after so many have taken so long: others wait for all of them."""
+    """Return how many executions' turns share the next write, after so many took so long: others wait for all of them."""
     if took_ms > _LONG_MS:
         return max(1, size // 4)
     return min(GROUP, 2 * size) if took_ms < _LONG_MS // 4 else size

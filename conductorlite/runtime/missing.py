@@ -143,7 +143,7 @@ class _Stillness:
 
 
 class MissingWorkers:
-    """What one engine knows of tasks that are offered and that no worker here carries out. Thread-safe."""
+    """The tasks that one engine knows are offered and that no worker here carries out. Thread-safe."""
 
     def __init__(self, engine: Verbs, workers: Workers, handing: HandOut) -> None:
         self._engine = engine
@@ -190,7 +190,7 @@ class MissingWorkers:
             stillness.others.add(workflow_id)
 
     def _still(self) -> _Stillness | None:
-        """What is known since the last commit; None while it is not long ago, or where others may carry out tasks."""
+        """Return what is known since the last commit; None while it is not long ago, or where others may carry out tasks."""
         if self._memory is None or self._memory.engines != 1 or self._polls.answered or self._engine.clock.virtual:
             return None
         commits, now, known = self._engine.core.turns.committed.number, self._elapsed(), self._stillness
@@ -264,7 +264,7 @@ class MissingWorkers:
 
 
 def _none_comes(events: Iterable[Event]) -> bool:
-    """Whether events are only timeouts of polls that no definition sets, and schedules'."""
+    """Return True if events are only timeouts of polls that no definition sets, and schedules'."""
     return all(
         event.workflow_id.startswith(ADDRESS) or (event.kind is EventKind.POLL_TIMEOUT and counted(event) is not None)
         for event in events
@@ -286,7 +286,7 @@ class WaitNews:
         return self._elapsed()
 
     def left(self, since: int) -> int:
-        """How long a caller that has begun to wait at an instant has yet to wait before anything is logged, ms."""
+        """Return how long a caller that has begun to wait at an instant has yet to wait before anything is logged, ms."""
         return max(0, since + _NEWS_MS - self._elapsed())
 
     def look(self, since: int, workflow_id: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""What a notebook shows of a definition, an execution, an engine, a search: pictures and tables instead of texts."""
+"""Notebook views of a definition, an execution, an engine and a search: pictures and tables instead of texts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLUMNS = ("workflow_id", "workflow_type", "version", "task_type", "status", "s
 
 
 def html_of(shown: InNotebook) -> str | None:
-    """What stands below a notebook's cell; None for what is shown as text."""
+    """Return the HTML below a notebook's cell; None for what is shown as text."""
     if isinstance(shown, WorkflowDef):
         return picture(shown)
     said: dict[str, str] = {}

@@ -93,7 +93,7 @@ class Job(Generic[T]):
 
     @property
     def over(self) -> bool:
-        """Whether nothing will come of it any more."""
+        """True if nothing will come of it any more."""
         return self.done
 
 
@@ -137,7 +137,7 @@ class Pool(Generic[T]):
         self._staff()
 
     def start_row(self, jobs: Sequence[Job[T]]) -> None:
-        """The same for jobs that one free thread is to run, one after another; `finished` is called after the last of them.
+        """Start jobs that one free thread is to run, one after another; `finished` is called after the last of them.
 
         What of them is not begun, `start` gives to other threads. Raises NoThread as that does.
         """
@@ -179,7 +179,7 @@ class Pool(Generic[T]):
                     raise
 
     def _present(self) -> int:
-        """How many threads there are that run and take jobs."""
+        """Return how many threads there are that run and take jobs."""
         return len([1 for taker in self._workers.copy() if taker.begun and not taker.abandoned and taker() is not None])
 
     def _gone(self, taker: _Taker) -> None:
@@ -270,7 +270,7 @@ class CoroutineJob(Job[T]):
 
     @property
     def over(self) -> bool:
-        """Whether nothing will come of it any more: it has ended, or its loop has."""
+        """True if nothing will come of it any more: it has ended, or its loop has."""
         return self.done or self.loop.is_closed()
 
 
@@ -423,11 +423,11 @@ class Call:
 
     @property
     def sign(self) -> str:
-        """Where its signs of life are counted as one piece of work."""
+        """The name under which its signs of life are counted as one piece of work."""
         return f"heartbeat:{self.task.task_id}"
 
     def result(self) -> TaskResult:
-        """What its function has returned."""
+        """Return what its function has returned."""
         result = None if self.job is None else self.job.result
         if isinstance(result, Deferred):
             result = ClockError(f"worker {self.worker.task_type!r} takes virtual time, but the engine's clock is real")

@@ -1,4 +1,4 @@
-"""Which function carries out which task. No global registry: a `Workers` is an object, given to an engine.
+"""The functions that carry out tasks. No global registry: a `Workers` is an object, given to an engine.
 
 What a worker function takes, read once when it is registered.
 
@@ -80,15 +80,15 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class HasStart(Protocol[P, R_co]):
-    """What an engine starts: a flow, or a task alone."""
+    """Something that an engine starts: a flow, or a task alone."""
 
     @property
     def workers(self) -> Workers:
-        """Those who carry out its tasks."""
+        """The workers that carry out its tasks."""
 
     @property
     def definitions(self) -> Sequence[WorkflowDef]:
-        """What is to be registered before it starts."""
+        """The definitions to register before it starts."""
 
     def starting(self, *args: P.args, **kwargs: P.kwargs) -> Mapping[str, Any]:
         """The arguments with which `Engine.start` starts its definition; raises BuildError for wrong ones."""
@@ -102,7 +102,7 @@ class Startable(HasStart[P, R_co], Protocol[P, R_co]):
 
     @property
     def definition(self) -> WorkflowDef:
-        """What is carried out."""
+        """The definition that is carried out."""
 
     def check(self, given: Mapping[str, Any]) -> None:
         """Raise InvalidInput for an input that its parameters do not take."""
@@ -226,7 +226,10 @@ def signature(function: Callable[..., Any]) -> Signature:
 
 
 def _parameters(function: Any) -> Iterator[tuple[str, str, bool, Any]]:
-    """What a function takes: name, kind as `inspect` calls it, whether it must be given, its type as far as that is known."""
+    """Yield the parameters of a function.
+
+    Each is a name, kind as `inspect` calls it, whether it must be given, its type as far as that is known.
+    """
     hints = annotations_of(function)
     if _is_plain(function):
         yield from _plain_parameters(function, hints)
@@ -324,7 +327,7 @@ def _of_function(function: Any, name: str) -> str:
 
 
 def _is_plain(function: object) -> bool:
-    """Whether a function shows all about itself, and `inspect` need not be imported, which takes as long as fifty other modules."""
+    """Return True if a function shows all about itself, and `inspect` need not be imported (as slow as fifty other modules)."""
     return type(function) is FunctionType and not vars(function)
 
 
@@ -341,7 +344,7 @@ def _plain_parameters(function: FunctionType, hints: Mapping[str, Any]) -> Itera
 
 
 def _is(flag: int, function: Any) -> bool:
-    """Whether what is called is a coroutine function, or a generator."""
+    """Return True if what is called is a coroutine function, or a generator."""
     if _is_plain(function):
         return bool(function.__code__.co_flags & flag)
     tests = (inspect.iscoroutinefunction,) if flag == _COROUTINE else (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
@@ -357,7 +360,7 @@ def own_name(function: Callable[..., Any]) -> str:
 
 
 def _inner(function: Any) -> Any:
-    """What is called in the end: below partials and a staticmethod."""
+    """Return what is called in the end: below partials and a staticmethod."""
     while isinstance(function, partial | staticmethod):
         function = function.func if isinstance(function, partial) else function.__func__
     return function
@@ -368,7 +371,7 @@ def _called(function: Any) -> Any:
 
 
 def _checked(function: Any) -> Any:
-    """What is called in the end, if that is a function that an input can be given to."""
+    """Return what is called in the end, if that is a function that an input can be given to."""
     inner = _inner(function)
     if isinstance(inner, type):
         raise InvalidInput(f"{_shown(inner)} is a class: register a function, or a method of an object of it")
@@ -383,7 +386,7 @@ def _checked(function: Any) -> Any:
 
 
 def _is_method(function: Any) -> bool:
-    """Whether a function is one of a class that is called with an object: by its qualified name and first parameter."""
+    """Return True if a function is one of a class that is called with an object: by its qualified name and first parameter."""
     within = function.__qualname__.rpartition(".")[0]
     names = function.__code__.co_varnames[: function.__code__.co_argcount]
     return bool(within) and not within.endswith("<locals>") and names[:1] in (("self",), ("cls",))
@@ -707,7 +710,7 @@ class Workers:
         return None if problem is None else problem(before, output)
 
     def line_of(self, workflow: str, ref: str) -> str | None:
-        """Where a step of a flow is written, `pay.py:41`, for an item of a list its `each`; None where that is not known."""
+        """Return where a step of a flow is written, `pay.py:41`, for an item of a list its `each`; None where that is not known."""
         written = self.written
         if self._lines[0] != len(written):
             self._lines = (len(written), {key: line for find in written for key, line in find().items()})
@@ -770,7 +773,7 @@ def all_workers(given: HasWorkers | Iterable[HasWorkers] | None) -> Workers:
 
 
 def defined_at(function: Callable[..., Any]) -> str:
-    """Where a function is defined, for people: its module and name, its file and line."""
+    """Return where a function is defined, for people: its module and name, its file and line."""
     function = inspect.unwrap(function)
     name = f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', repr(function))}"
     code = getattr(function, "__code__", None)
@@ -778,7 +781,7 @@ def defined_at(function: Callable[..., Any]) -> str:
 
 
 def _no_workers(given: object) -> str:
-    """What to say of something that is given as workers and has none."""
+    """Return what to say of something that is given as workers and has none."""
     if isinstance(given, FunctionType):
         return f"{given.__name__!r} is a plain function ({defined_at(given)}); decorate it with @task or @flow"
     itself = ": give the function itself, not its name" if isinstance(given, str) else ""
@@ -793,7 +796,7 @@ def refuse_decorated(function: Any, decorator: str) -> None:
 
 
 def not_startable(given: object) -> str:
-    """What to say of something that `start` is given and that cannot be started."""
+    """Return what to say of something that `start` is given and that cannot be started."""
     if hasattr(given, "alone"):
         return f"{given!r:.80}: run_task() starts a task alone"
     if isinstance(given, FunctionType):

@@ -1,4 +1,4 @@
-"""What ends a driver or makes it rest: signals, and outages.
+"""Signals and outages, which end a driver or make it rest.
 
 Signals that end the process: what it holds is left as by a process that ends by itself.
 
@@ -95,13 +95,13 @@ _EVERYWHERE: Final = (StorageBusy, StorageFull, StorageReadOnly, StorageUnavaila
 
 
 def passes(error: BaseException) -> bool:
-    """Whether an error of the store or the system may pass by itself: all but a damaged file, and one of a newer schema."""
+    """Return True if an error of the store or the system may pass by itself: all but a damaged file, and one of a newer schema."""
     return isinstance(error, StorageError | NoThread) and not isinstance(error, LASTING)
 
 
 @attrs.define(slots=True, eq=False, repr=False)
 class _Rest:
-    """How long a piece of work has been waiting, and until when it is left alone."""
+    """The time for which a piece of work has been waiting, and until when it is left alone."""
 
     since: int
     failures: int = 0
@@ -109,7 +109,7 @@ class _Rest:
 
 
 class Outages:
-    """What of one driver's work waits; used by its thread alone."""
+    """The work of one driver that waits; used by its thread alone."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -137,17 +137,17 @@ class Outages:
         return True
 
     def known(self, address: str) -> bool:
-        """Whether a piece of work has failed and not been done since."""
+        """Return True if a piece of work has failed and not been done since."""
         return address in self.resting
 
     def rests(self, address: str) -> bool:
-        """Whether a piece of work is left alone for now."""
+        """Return True if a piece of work is left alone for now."""
         rest = self.resting.get(address)
         # A clock that was set back must not keep it waiting.
         return rest is not None and 0 < rest.again_at - self._clock.now() <= _LONGEST_MS
 
     def again_at(self) -> int | None:
-        """When the next piece of work that rests is to be tried again."""
+        """Return when the next piece of work that rests is to be tried again."""
         now = self._clock.now()
         return min((rest.again_at for rest in self.resting.values() if rest.again_at > now), default=None)
 

@@ -117,11 +117,14 @@ class DueTurns:
         return taken
 
     def _rests(self, address: str) -> bool:
-        """Whether an execution rests after a failure, or was put aside until its foreign code has ended."""
+        """Return True if an execution rests after a failure, or was put aside until its foreign code has ended."""
         return self._outages.rests(address) or address in self._engine.core.turns.put_aside
 
     def _turn(self, address: str) -> bool:
-        """Whether a turn was taken: not while another turn has the lock of the execution, nor while it rests."""
+        """Take a turn, and return whether it was taken.
+
+        It is not while another turn has the lock of the execution, nor while it rests.
+        """
         if self._rests(address):
             return False
         try:
@@ -166,7 +169,7 @@ class SignsOfLife:
             self._over.append(workflow.workflow_id)
 
     def next_beat(self, worker: Worker, task: Task, now: int) -> int | None:
-        """When to give a sign of life, or at least to look whether the task is still held; None when it has no deadline.
+        """Return when to give a sign of life, or at least to look whether the task is still held; None when it has no deadline.
 
         A third of the response timeout from `now`, so that two signs may be missed; and at the deadlines themselves, because
         a function that never returns must give up its slot when its task has ended without it.
@@ -368,7 +371,7 @@ class Results:
 
 
 class Instants:
-    """When there will be something to do."""
+    """The instants at which there will be something to do."""
 
     def __init__(
         self, engine: Verbs, handing: HandOut, workshop: Workshop, outages: Outages, timeline: Timeline, due: DueTurns
@@ -389,7 +392,7 @@ class Instants:
         self.held_since = self.held_since + by if self.held_since >= 0 else -1
 
     def next(self, *, idle: bool = False) -> int | None:
-        """When something will be ready that is not ready now; None when nothing will by itself.
+        """Return when something will be ready that is not ready now; None when nothing will by itself.
 
         With `idle` schedules alone are nothing: they never come to an end.
         """

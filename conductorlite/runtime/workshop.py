@@ -1,4 +1,4 @@
-"""Where worker functions run: plain ones in threads, coroutines on an event loop."""
+"""Execution of worker functions: plain ones in threads, coroutines on an event loop."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ class Workshop:
         self._loop.use(loop)
 
     def room(self, *, is_async: bool) -> int:
-        """How many more functions of a kind may run."""
+        """Return how many more functions of a kind may run."""
         bound = self._workers.concurrency
         if is_async:
             return (bound or COROUTINES) - self._coroutines_busy
         return (bound or THREADS) - (len(self._calls) - self._coroutines_busy)
 
     def lends(self) -> bool:
-        """Whether a worker may be handed a task by a turn of another thread: there is room for one less."""
+        """Return True if a worker may be handed a task by a turn of another thread: there is room for one less."""
         return self.lent is not None and self.lent.live
 
     def room_for(self, worker: Worker) -> int | None:
-        """How many more tasks a worker may take, by its own bound; None when it has none."""
+        """Return how many more tasks a worker may take, by its own bound; None when it has none."""
         return None if worker.concurrency is None else worker.concurrency - self._busy[worker.queue]
 
     def run(self, running: Call) -> TaskResult | Deferred:
@@ -111,12 +111,12 @@ class Workshop:
             raise
 
     def is_quick(self, worker: Worker, *, alone: bool) -> bool:
-        """Whether a function took little the last time, or, not `alone`, next to nothing; coroutines then go on beside others."""
+        """Return True if a function took little last time, or, not `alone`, next to nothing; coroutines go on beside others."""
         most = QUICK_MS if alone else _NOTHING_MS
         return self._spans.get(worker.queue, most + 1) <= most and (alone or not worker.is_async)
 
     def is_only_quick(self, worker: Worker) -> bool:
-        """Whether a function, and each that was called and has not been reported, took little the last time."""
+        """Return True if a function, and each that was called and has not been reported, took little the last time."""
         return all(self.is_quick(one, alone=True) for one in (worker, *[running.worker for running in self._calls]))
 
     def _took(self, worker: Worker, span: int) -> None:
@@ -125,11 +125,11 @@ class Workshop:
         self._spans[worker.queue] = span if span > 1 else (7 * (before if before < 1 else 1) + span) / 8
 
     def is_only(self, running: Call) -> bool:
-        """Whether a call that has returned is the only one there is, and is to be reported."""
+        """Return True if a call that has returned is the only one there is, and is to be reported."""
         return len(self._calls) == 1 and running in self._calls and not running.reported
 
     def under_way(self) -> bool:
-        """Whether a function has been called and has not returned."""
+        """Return True if a function has been called and has not returned."""
         for running in self._calls:
             job = running.job
             if job is None or not (job.done or job.over):
@@ -220,7 +220,7 @@ class Workshop:
         return CallRates(self._engine.clock)
 
     def _early(self, running: Call) -> Iterator[Deadline]:
-        """When a call may begin under its rate limit, again and again until it may; it is counted then."""
+        """Yield when a call may begin under its rate limit, again and again until it may; it is counted then."""
         task = running.task
         try:
             terms = self._engine.core.polling.terms_of(task)
