@@ -278,7 +278,7 @@ _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
 
 
 def cause_of(changeset: Changeset, event: Event) -> str | None:
-    """What the next line says of an event, beyond what it records itself, as canonical JSON.
+    """Return what the next line says of an event, beyond what it records itself, as canonical JSON.
 
     None when the execution sent it, or it leaves no line. With it, and with the lines, everything that ever came from outside can
     be done again: see `Engine.export`. Timers and the rest of cut turns come by themselves, and signs of life lead to no line.

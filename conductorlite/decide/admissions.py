@@ -88,7 +88,7 @@ def _ask(changeset: Changeset, key: str, *, wait: bool | None = None) -> bool:
 
 
 def reopens(changeset: Changeset, event: Event) -> bool:
-    """Whether an ended execution may go on; if it has to wait for a slot, its verb waits in the inbox."""
+    """Return True if an ended execution may go on; if it has to wait for a slot, its verb waits in the inbox."""
     if not changeset.workflow.status.terminal:
         return True
     if changeset.workflow.rate_limit_key is not None and not changeset.workflow.rate_limited:

@@ -1,4 +1,4 @@
-"""How a workflow ends: completed, failed, timed out, terminated; and what it undoes before.
+"""Endings of a workflow: completed, failed, timed out, terminated; and what it undoes before.
 
 The only place that looks at every live row; it happens once per end. Sources of the rules: Conductor's `completeWorkflow`,
 `terminateWorkflow` and `updateWorkflowOutput`.
@@ -67,12 +67,12 @@ def complete_workflow(changeset: Changeset) -> None:
 
 
 def failed_with(task: Task) -> str:
-    """What an execution says of the failure that ended it, in Conductor's words."""
+    """Return what an execution says of the failure that ended it, in Conductor's words."""
     return f"Task {task.task_id} failed with status: {task.status} and reason: '{'null' if task.reason is None else task.reason}'"
 
 
 def out_of_time(changeset: Changeset, task: Task) -> str:
-    """The same of a failure after which attempts were left, but no time in which to make them."""
+    """Return what an execution says of a failure after which attempts were left, but no time in which to make them."""
     limit, elapsed = changeset.rows.node(task).policy.total_timeout_ms, changeset.moment.now - task.first_scheduled_at
     return (
         f"Task {task.task_id}/{task.name} exceeded total timeout of {in_seconds(limit)} seconds "
@@ -87,7 +87,7 @@ def in_seconds(span_ms: int) -> str:
 
 
 def _refused(changeset: Changeset, output: Payload) -> bool:
-    """Whether the output breaks the outputSchema; the workflow has failed then, instead of being completed."""
+    """Return True if the output breaks the outputSchema; the workflow has failed then, instead of being completed."""
     check = changeset.plan.output_check
     broken = None if check is None else check.violation(changeset.documents.value(output))
     if broken is None:
@@ -354,7 +354,7 @@ def _nameless(changeset: Changeset, order: Iterable[Task]) -> dict[str, str]:
 
 
 def is_last_compensation(changeset: Changeset, task: Task) -> bool:
-    """Whether nothing is left to undo behind this compensation."""
+    """Return True if nothing is left to undo behind this compensation."""
     return _undone(changeset, task).compensation_next is None
 
 
@@ -380,6 +380,6 @@ def _is_undone(changeset: Changeset, task: Task) -> bool:
 
 
 def was_compensated(changeset: Changeset, rows: Iterable[Task]) -> bool:
-    """Whether anything of an execution was undone, or tried to be."""
+    """Return True if anything of an execution was undone, or tried to be."""
     placed = (changeset.rows.placed(task) for task in rows)
     return any(node is not None and node.compensates is not None for node in placed)

@@ -64,7 +64,7 @@ def on_send(changeset: Changeset, event: Event) -> None:
 
 
 def _is_taken(changeset: Changeset, event: Event, topic: str, ref: str | None) -> bool:
-    """Whether a message can be kept; if it cannot, the event is answered."""
+    """Return True if a message can be kept; if it cannot, the event is answered."""
     row = changeset.workflow
     if row.status.terminal:
         changeset.reply(event, Outcome.ENDED, f"a {row.status} workflow takes no message")
@@ -165,7 +165,7 @@ def _pull(changeset: Changeset, task: Task, *, ended: bool) -> None:
 
 
 def _batch_size(value: object) -> int:
-    """How many messages a task receives at most: of a number what is nearest to it, of anything else one."""
+    """Return how many messages a task receives at most: for a number the nearest allowed one, for anything else one."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else 1
     return int(min(max(number, 1), MAX_BATCH))
 
@@ -201,7 +201,7 @@ def rename_receivers(changeset: Changeset, renamed: Mapping[str, str], refs: Map
 
 
 def _is_to_come(node: Node, wanted: tuple[int, ...], rounds: tuple[int, ...] | None, begun: Mapping[str, Task]) -> bool:
-    """Whether a task that the flow may come to, in these rounds or (None) in later ones, is the wanted one, and has not begun."""
+    """Return True if a task the flow may come to, in these rounds or (None) later ones, is the wanted one and has not begun."""
     if rounds is not None:
         return wanted in ((), rounds) and printed_ref(node.ref, rounds) not in begun
     loop = begun.get(printed_ref(node.loops[-1], wanted[:-1])) if wanted and len(wanted) == len(node.loops) else None

@@ -1,4 +1,4 @@
-"""What a turn will read, as far as its events show: asked for in one batch, so that a slow reader is asked once.
+"""Reads of a turn, as far as its events show: asked for in one batch, so that a slow reader is asked once.
 
 A wrong guess costs a read, here or later; nothing is decided by it.
 """
@@ -82,7 +82,7 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
 
 
 def _prefetch_grown(reader: Reader, events: Sequence[Event]) -> None:
-    """The same for tasks made at run time: only their rows say which definition they have."""
+    """Load what is needed for tasks made at run time: only their rows say which definition they have."""
     workflow = reader.workflow
     wanted = _Wanted()
     for event in events:
@@ -95,7 +95,7 @@ def _prefetch_grown(reader: Reader, events: Sequence[Event]) -> None:
 
 
 class _Wanted:
-    """What is to be loaded."""
+    """References and other keys that are to be loaded."""
 
     def __init__(self) -> None:
         self.refs: set[str] = set()
@@ -153,7 +153,7 @@ def _add_task(wanted: _Wanted, plan: Plan, workflow: Workflow, event: Event, bas
 
 
 def _add_counting(refs: set[str], plan: Plan, node: Node, iterations: tuple[int, ...]) -> None:
-    """What counts a task while it is live, and the JOINs it arrives at."""
+    """Add what counts a task while it is live, and the JOINs it arrives at."""
     for scope, depth in node.scopes[-1:]:
         refs.add(printed_ref(scope, iterations[:depth]))
     for join in node.joins:
@@ -208,7 +208,7 @@ def prefetch_rest(changeset: Changeset) -> None:
 
 
 def _prefetch_counting(changeset: Changeset, refs: Iterable[str]) -> None:
-    """What counts tasks that were made at run time."""
+    """Load what counts tasks that were made at run time."""
     tasks = [task for task in changeset.rows.known_tasks(refs) if task is not None and task.live and task.grafts]
     # Most of them are counted in the same places.
     places = {

@@ -138,7 +138,7 @@ def _retry(changeset: Changeset, node: Node, task: Task) -> None:
 
 
 def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
-    """Whether the workflow goes on in spite of a task that failed for good; if not, it is failed here."""
+    """Return True if the workflow goes on in spite of a task that failed for good; if not, fail it here."""
     if node.task.optional:
         if task.status is not TaskStatus.COMPLETED_WITH_ERRORS:
             changeset.put(task, status=TaskStatus.COMPLETED_WITH_ERRORS)

@@ -117,7 +117,7 @@ def on_poll(changeset: Changeset, event: Event) -> None:
 
 
 def _may_begin(changeset: Changeset, node: Node, task: Task) -> bool:
-    """Whether the window of its limit has a place for a task that is polled: the one it was offered with, or another one.
+    """Return True if the window of its limit has a place for a polled task: the one it was offered with, or another one.
 
     It has none when it was let in by a release that dated admissions, or has moved to another definition since. Then it asks, and
     is PENDING if it has to wait.
@@ -184,7 +184,7 @@ def take_report(changeset: Changeset, task: Task, result: Mapping[str, Any]) -> 
 
 
 def _completes_later(node: Node, result: Mapping[str, Any]) -> bool:
-    """Whether the worker only sets something going that another caller will report on (`asyncComplete`).
+    """Return True if the worker only starts something that another caller will report on (`asyncComplete`).
 
     As in Conductor it has no meaning for SIMPLE tasks; the report that completes the task carries no lease.
     """
@@ -362,7 +362,7 @@ def on_poll_timeout(changeset: Changeset, event: Event) -> None:
 
 
 def _waits_for_its_limit(changeset: Changeset, task: Task) -> bool:
-    """Whether a task that no worker took when it was offered is in its line again, because its queue was polled since."""
+    """Return True if a task that no worker took when it was offered is in its line again, because its queue was polled since."""
     key = task.limit_key
     return task.status is TaskStatus.PENDING and (
         key is None or not changeset.limits.is_unpolled(key, lane_of(changeset, task), of=task.ref)
@@ -432,7 +432,7 @@ def _timed_out(changeset: Changeset, task: Task, deadline: str, limit_ms: int, w
 
 
 def _default(changeset: Changeset) -> str:
-    """Whose rule a timeout is that no definition sets."""
+    """Return the words that say whose default applies, for a timeout that no definition sets."""
     return f"the default of {changeset.workflow.semantics} semantics, as no definition sets it"
 
 

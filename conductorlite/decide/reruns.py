@@ -73,7 +73,7 @@ def on_rerun(changeset: Changeset, event: Event) -> None:
 
 
 def _is_held(changeset: Changeset, target: Task) -> bool:
-    """Whether the loops and forks around a task are still there: of a round that is dropped the branches made at run time stay."""
+    """Return True if the loops and forks around a task remain: of a round that is dropped the branches made at run time stay."""
     scopes = changeset.rows.node(target).scopes
     return all(changeset.rows.task(printed_ref(scope, target.iterations[:depth])) is not None for scope, depth in scopes)
 
@@ -139,7 +139,7 @@ def _record_verb(changeset: Changeset, verb: str, said: dict[str, Any], dropped:
 
 
 class _Place(Enum):
-    """Where a task stands as seen from another."""
+    """Position of a task as seen from another."""
 
     BEFORE = auto()
     AFTER = auto()
@@ -195,7 +195,7 @@ def _run_from(changeset: Changeset, target: Task, said: dict[str, Any]) -> None:
 
 
 def _tried_again(task: Task, place: _Place) -> bool:
-    """Whether a task that is not run again by itself is tried again: it failed the execution, or was canceled with it."""
+    """Return True if a task that is not run again by itself is tried again: it failed the execution, or was canceled with it."""
     if place is _Place.BESIDE and task.failed:
         return True
     canceled = task.failed or task.status is TaskStatus.CANCELED
@@ -229,7 +229,7 @@ def _innermost_first(changeset: Changeset, tasks: list[Task]) -> list[Task]:
 
 
 def _place(changeset: Changeset, target: Task, task: Task) -> _Place:
-    """Where a task stands in the flow as seen from `target`."""
+    """Return the position of a task in the flow as seen from `target`."""
     placed = changeset.rows.placed(task)
     if placed is None or placed.unreachable:
         return _Place.BESIDE

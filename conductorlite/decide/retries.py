@@ -103,7 +103,7 @@ def _failed(changeset: Changeset) -> list[Task]:
 
 
 def _left_behind(changeset: Changeset, task: Task) -> bool:
-    """Whether a loop, or the JOIN of a dynamic fork, around a task ended well without it: then the task stays canceled."""
+    """Return True if a loop, or the JOIN of a dynamic fork, around a task ended well without it: then the task stays canceled."""
     scopes = changeset.rows.node(task).scopes
     return any(changeset.rows.known(printed_ref(scope, task.iterations[:depth])).status.successful for scope, depth in scopes)
 

@@ -1,4 +1,4 @@
-"""What an execution puts out while it runs: numbered in the turn that keeps it, kept or dropped with the attempt that emitted it.
+"""Output of an execution while it runs: numbered in the turn that keeps it, kept or dropped with the attempt that emitted it.
 
 A call of a worker function says what it has emitted with its signs of life, and the rest with its report. How much the attempt has
 of each call stands in its row (`Task.emitted`), so that what is said twice is kept once. What is emitted is kept when the attempt

@@ -70,7 +70,7 @@ def notify_parent(changeset: Changeset) -> None:
 
 
 def _raised(changeset: Changeset) -> dict[str, Any]:
-    """What this execution has raised, to the `try` around the task that started it: what the task did that failed it."""
+    """Return what this execution raises to the `try` around the task that started it: what the task did that failed it."""
     row = changeset.workflow
     if row.status is WorkflowStatus.COMPLETED:
         return {}
@@ -199,9 +199,9 @@ def start_failure_workflow(changeset: Changeset, status: WorkflowStatus, output:
 
 
 def _lightened(changeset: Changeset, values: dict[str, Any]) -> str | None:
-    """What a failure workflow is given: without the tasks' inputs and outputs, then the definition, if it would be too large.
+    """Make the input of a failure workflow smaller if it is too large: drop the tasks' inputs and outputs, then the definition.
 
-    Returns why it is too large even so. What cannot be read is left out: it is not what the failure workflow is there for.
+    Return why it is too large even so, or None. What cannot be read is left out: it is not what the failure workflow is there for.
     """
     changeset.documents.lost = None
     barriers = changeset.bounds.barriers

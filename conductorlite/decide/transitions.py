@@ -1,4 +1,4 @@
-"""What happens to the row of an attempt, and of an execution, stated once.
+"""Transitions of the row of an attempt, and of an execution, stated once.
 
 Each function writes the fields of one transition into a row that the turn owns, and nothing else. The caller opens the row with
 `Changeset.opened` and settles it with `Changeset.settle`, which checks the transition, writes the journal's line and counts what is

@@ -1,4 +1,4 @@
-"""What a person, or a program in their place, asks of a workflow: start, pause, resume, terminate, skip, set variables; and the
+"""Requests of a person, or a program, to a workflow: start, pause, resume, terminate, skip, set variables; and the
 rest of a cut turn. The verbs that reopen an execution are in `retries` and `reruns`.
 
 A verb that does not fit the status is refused with a reply, never with an exception. Source of the rules: Conductor's

@@ -1,4 +1,4 @@
-"""What a turn does with limits: ask for a slot, give one back, and choose the next member."""
+"""Operations of a turn on limits: ask for a slot, give one back, and choose the next member."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HEADS: Final = 4
 
 
 class _Books:
-    """What a turn that has asked of limits knows of them."""
+    """Data that a turn which has asked limits for something knows of them."""
 
     def __init__(self) -> None:
         #: Members as this turn leaves them; None: removed.
@@ -42,7 +42,7 @@ class _Books:
 
 
 class Admissions:
-    """What a turn asks of limits. A slot that becomes free goes to the head of the line before anything else is looked at."""
+    """Requests of a turn to limits. A slot that becomes free goes to the head of the line before anything else is looked at."""
 
     #: What limits have answered when a recorded turn is replayed; None: they are asked.
     recorded: list[Admission] | None = None
@@ -188,7 +188,7 @@ class Admissions:
         return True
 
     def is_unpolled(self, key: str, lane: str, *, of: str) -> bool:
-        """Whether no worker has polled a lane since an offer in it was not taken."""
+        """Return True if no worker has polled a lane since an offer in it was not taken."""
         act = f"unpolled {of}"
         if self.recorded is not None:
             return self._lived(act)
@@ -215,7 +215,7 @@ class Admissions:
         self._record("ask ", True, ())
 
     def stands(self, key: str, holder: str, number: int, asker: str, *, of: str = "") -> bool:
-        """Whether a slot this execution has given to itself is its `asker`'s still: much may happen between, even a pause.
+        """Return True if a slot this execution has given to itself is its `asker`'s still: much may happen between, even a pause.
 
         `of` names its holder in the journal.
         """
@@ -363,7 +363,7 @@ class Admissions:
             self._journal.append("slots", [act, int(admitted), *(ref or "" for ref in own)])
 
     def _lived(self, act: str) -> bool:
-        """What came of an act when this turn was taken first; what the journal does not record led to nothing."""
+        """Return the result of an act when this turn was taken first; an act the journal does not record led to nothing."""
         recorded = self.recorded or []
         found = next((answer for answer in recorded if answer[0] == act), None)
         if found is None:
@@ -375,7 +375,7 @@ class Admissions:
         return bool(admitted)
 
     def changes(self) -> tuple[LimitChange, ...]:
-        """What the turn does to limits, under the fences that were read."""
+        """Return the changes that the turn makes to limits, under the fences that were read."""
         members: dict[str, dict[str, Member | None]] = {key: {} for key in self.limits}
         for (key, holder), member in self._books.members.items():
             members.setdefault(key, {})[holder] = member

@@ -124,7 +124,7 @@ class Changeset:
 
     @property
     def limits(self) -> Admissions:
-        """What the turn asks of limits."""
+        """Requests of the turn to limits."""
         if self._limits is None:
             self._limits = Admissions(self.workflow, self.reader, self.journal, self.events, self.work)
         return self._limits
@@ -516,7 +516,7 @@ class Changeset:
         self.replies[event.event_id] = Reply(outcome=outcome, message=message) if message else REPLIES[outcome]
 
     def is_done_until(self, at: int, due: Iterable[str]) -> bool:
-        """Whether nothing is left to do about the execution until an instant, that included, but what it has put into queues.
+        """Return True if nothing but what it put into queues is left to do about the execution until an instant, inclusive.
 
         `due` are the events of its inbox that come due until then.
         """

@@ -32,7 +32,7 @@ class LostInput(InvalidInput):
 
 
 class Documents:
-    """What a turn reads of documents, and what it makes of them. That a document cannot be read is noted in `lost`."""
+    """Documents that a turn reads, and those it makes. A document that cannot be read is noted in `lost`."""
 
     #: What scripts have printed, for the logs of their tasks.
     printed: tuple[TaskLog, ...] = ()
@@ -115,7 +115,7 @@ class Documents:
         return digest
 
     def answer(self, condition: Condition, values: Mapping[str, Json], seed: str) -> Json:
-        """What a condition answers: worked out here where that follows from its values alone, else asked as `evaluated` does."""
+        """Return the answer of a condition: worked out here where its values alone decide it, else asked as `evaluated` does."""
         at_once = condition.at_once
         if at_once is not None:
             try:
@@ -125,7 +125,7 @@ class Documents:
         return self.evaluated(seed, values, lambda: condition.evaluate(values, now=self._journal.moment.now, seed=seed))
 
     def evaluated(self, seed: str, values: Mapping[str, Json], ask: Callable[[], Json]) -> Json:
-        """What a script answers that is seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when
+        """Return the answer of a script seeded with `seed`. That a bound ended it is recorded in the journal, and is so again when
         a record is replayed, on a machine of any speed; whatever else it raises goes on.
         """
         lines: list[str] = []

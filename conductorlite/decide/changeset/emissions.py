@@ -1,4 +1,4 @@
-"""What attempts have emitted, and what has become of it, as a turn leaves it; latest values."""
+"""Values that attempts have emitted, and what has become of them, as a turn leaves them; latest values."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["Emissions", "cell_of", "counts_of"]
 
 
 def counts_of(task: Task) -> dict[int, int]:
-    """How much an attempt has of each call, by its lease."""
+    """Return how much an attempt has of each call, by its lease."""
     return dict(zip(task.emitted[::2], task.emitted[1::2], strict=True))
 
 
 def cell_of(counts: Mapping[int, int]) -> tuple[int, ...]:
-    """The same as a row has it."""
+    """Return the counts by lease as a row holds them."""
     return tuple(number for pair in counts.items() for number in pair)
 
 
 class Emissions:
-    """What the turn notes of emitted values: they are decided about with the attempt that has emitted them."""
+    """Notes of a turn on emitted values: they are decided about with the attempt that has emitted them."""
 
     def __init__(self, workflow: Workflow, moment: Moment) -> None:
         self._row: Any = workflow

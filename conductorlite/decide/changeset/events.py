@@ -30,7 +30,7 @@ REPLIES: Final = {outcome: Reply(outcome=outcome) for outcome in Outcome}
 
 
 class Events:
-    """What a turn puts into inboxes, and takes out of them."""
+    """Events that a turn puts into inboxes, and takes out of them."""
 
     #: Whether every held event is to be dated.
     releases_held = False
@@ -139,7 +139,7 @@ class Events:
         )
 
     def replaced(self, event: Event) -> bool:
-        """Whether this turn has given an event that it read a new date: a deadline after a sign of life that was read before it."""
+        """Return True if this turn gave an event it read a new date: a deadline after a sign of life that was read before it."""
         if event.event_id in self.timers:
             return True
         row = self._rows.last.get(event.ref or "")

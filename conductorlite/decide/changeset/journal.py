@@ -83,7 +83,7 @@ class Journal:
             self.append("used", digest)
 
     def _so_far(self, name: str) -> Sequence[Any]:
-        """What the last line of this turn, or the next one if there is none yet, records under a name of its cause."""
+        """Return what the last line of this turn, or the next one if there is none yet, records under a name of its cause."""
         cause = self.noted if not self.lines else parse(self.lines[-1].cause or "{}")
         found: Sequence[Any] = cause.get(name, ())
         return found

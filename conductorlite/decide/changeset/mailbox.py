@@ -17,7 +17,7 @@ _number: Final = attrgetter("number")
 
 
 class Mailbox:
-    """What the reader answers of messages, with the turn's own changes on top of it."""
+    """Messages as the reader answers them, with the turn's own changes on top."""
 
     def __init__(self, workflow: Workflow, reader: Reader) -> None:
         self._workflow = workflow

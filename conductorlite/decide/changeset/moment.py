@@ -1,4 +1,4 @@
-"""When a turn takes place."""
+"""Time at which a turn takes place."""
 
 from __future__ import annotations
 

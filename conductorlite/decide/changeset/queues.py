@@ -1,4 +1,4 @@
-"""What a turn puts into the queues of workers, and takes out of them."""
+"""Messages that a turn puts into the queues of workers, and takes out of them."""
 
 from __future__ import annotations
 
@@ -47,5 +47,5 @@ class QueueChanges:
         self.removed[(self._workflow.workflow_id, ref)] = None
 
     def offered(self) -> tuple[Message, ...]:
-        """What the turn has put into queues so far."""
+        """Return the messages that the turn has put into queues so far."""
         return tuple(self.put.values())

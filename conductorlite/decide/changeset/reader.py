@@ -1,4 +1,4 @@
-"""What `decide` may ask of an execution while it decides: read-only, and answered from one fence.
+"""Questions `decide` may ask of an execution while it decides: read-only, and answered from one fence.
 
 Absent is not unknown: a reader answers None only for what is known never to have been scheduled; one that does not know raises. An
 answer is never changed, and is the same however often it is asked for in one turn. What a store raises goes through `decide` as it
@@ -161,7 +161,7 @@ class Reader(Protocol):
 
     @property
     def at_hand(self) -> bool:
-        """Whether nothing is saved by asking for what an event needs beforehand."""
+        """True if nothing is saved by asking for what an event needs beforehand."""
 
     def prefetch(
         self,
@@ -183,7 +183,7 @@ class Reader(Protocol):
         """The last attempt at a printed reference; None when it was never scheduled."""
 
     def tasks(self, refs: Sequence[str]) -> Sequence[Task | None]:
-        """The same for many references, in their order."""
+        """Return the tasks of many references, in their order; None for one that was never scheduled."""
 
     def latest(self, base_ref: str) -> Task | None:
         """The row of a definition reference that was scheduled last, of any round; None when none was."""
@@ -216,7 +216,7 @@ class Reader(Protocol):
         """Every message to the execution, in order."""
 
     def left(self, event: Event) -> int:
-        """How much driven time is left of a default timeout that is due, ms; 0 for what counts by the clock."""
+        """Return how much driven time is left of a default timeout that is due, ms; 0 for one that counts by the clock."""
 
     def limit(self, key: str, heads: int) -> Line:
         """A limit with at least so many heads of each lane of its wait queue, if there are as many."""
@@ -231,13 +231,13 @@ class Reader(Protocol):
         """Hash of a registered definition (version None: the highest) as executions keep it; None when none can be started."""
 
     def embedding(self, name: str, definition: object) -> Embedding:
-        """What becomes of a definition made in this turn (a WorkflowDef, or JSON that may be one), by a name of the turn's own."""
+        """Return the embedding of a definition (a WorkflowDef, or JSON that may be one) made in this turn, by the turn's name for it."""
 
     def plan(self, definition_hash: str, grafts: tuple[str, ...] = ()) -> Plan:
         """The compiled plan of an embedded definition, with the definitions of these hashes, made at run time, grown into it."""
 
     def script(self, seed: str, values: Mapping[str, Json], now: int, ask: Callable[[], Json]) -> Json:
-        """What a script answers, known in this turn by its seed, to values at an instant (epoch ms); `ask` has it carried out.
+        """Return what a script, known in this turn by its seed, answers to values at an instant (epoch ms); `ask` runs it.
 
         Raises what `ask` raises, ExpressionFailed above all: that is an answer too.
         """

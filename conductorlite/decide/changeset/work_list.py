@@ -1,4 +1,4 @@
-"""What is left to do in a turn."""
+"""Work that is left to do in a turn."""
 
 from __future__ import annotations
 

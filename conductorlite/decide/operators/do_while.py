@@ -44,7 +44,7 @@ def next_round(changeset: Changeset, ref: str) -> None:
 
 
 def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
-    """The same for the row of a loop."""
+    """Enter the next round of the loop that a row stands for, or end the loop."""
     if loop.status.terminal or loop.open:
         return
     if loop.failed_child is not None:
@@ -91,7 +91,7 @@ def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
 
 
 def round_output(number: int) -> Payload:
-    """What a loop without a list shows of itself in a round."""
+    """Return what a loop without a list shows of itself in a round."""
     kept = Payload(f'{{"iteration":{number}}}')
     kept.value, kept.flat = {"iteration": number}, True
     return kept
@@ -173,7 +173,7 @@ def _again(changeset: Changeset, node: Node, loop: Task, items: list[Json] | Non
 
 
 def _values(changeset: Changeset, node: Node, loop: Task, items: list[Json] | None) -> dict[str, Any]:
-    """What the condition sees: fresh inputParameters, the loop's output under its own name, each task's under its."""
+    """Return what the condition sees: fresh inputParameters, the loop's output under its own name, each task's under its."""
     condition = node.condition
     values: dict[str, Any] = {}
     if node.task.input_parameters or node.task.task_definition is not None:

@@ -1,4 +1,4 @@
-"""What `${…}` expressions see of an execution: one root per task reference, and `workflow`.
+"""Document that `${…}` expressions read of an execution: one root per task reference, and `workflow`.
 
 Source of the rule: Conductor's `ParametersUtils.getTaskInputV2`. A reference inside loops stands for the row scheduled last.
 """
@@ -280,7 +280,7 @@ def loop_payload(changeset: Changeset, loop: Task) -> Payload:
 
 
 def joined_payload(changeset: Changeset, tasks: Sequence[Task]) -> Payload:
-    """What tasks have put out, by their references; raises InvalidInput. Mostly made of texts, as a loop's is."""
+    """Return what tasks have put out, by their references; raises InvalidInput. Mostly made of texts, as a loop's is."""
     parts: list[str] = []
     for task in tasks:
         text = task.output.text
@@ -297,6 +297,6 @@ def joined_payload(changeset: Changeset, tasks: Sequence[Task]) -> Payload:
 
 
 def joined_output(changeset: Changeset, tasks: Sequence[Task]) -> dict[str, Json]:
-    """The same as a document."""
+    """Return what tasks have put out, by their references, as a document."""
     outputs = changeset.documents.values(task.output for task in tasks)
     return {task.ref: value for task, value in zip(tasks, outputs, strict=True) if value}

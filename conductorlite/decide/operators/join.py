@@ -154,7 +154,7 @@ def joined_refs(changeset: Changeset, join: Task) -> list[str]:
 
 
 def recount_join(changeset: Changeset, join: Task) -> int:
-    """How many ends the JOIN waits for, counted over the rows."""
+    """Return how many ends the JOIN waits for, counted over the rows."""
     refs = [] if changeset.rows.node(join).collects else joined_refs(changeset, join)
     return len(refs) - _ended(changeset, refs) + (join.seq == 0)
 

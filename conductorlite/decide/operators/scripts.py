@@ -191,7 +191,7 @@ def schedule_switch(changeset: Changeset, node: Node, iterations: tuple[int, ...
 
 
 def schedule_decision(changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None = None) -> None:
-    """The same for a DECISION, which keeps of its input nothing but the case."""
+    """Schedule a DECISION, which keeps of its input nothing but the case."""
     values = rendered(changeset, node, iterations)
     script = node.task.case_expression or node.task.case_value_param
     case = _case(changeset, node, iterations, previous, values, script)
@@ -202,7 +202,7 @@ def schedule_decision(changeset: Changeset, node: Node, iterations: tuple[int, .
 def _case(
     changeset: Changeset, node: Node, iterations: tuple[int, ...], previous: Task | None, values: dict[str, Any], script: str | None
 ) -> str | None:
-    """What the expression selects, as text; None when it failed, and the task with it."""
+    """Return the text that the expression selects; None when it failed, and the task with it."""
     try:
         if node.condition is None:
             raise ExpressionFailed(f"the {node.task.type} has no expression")

@@ -125,7 +125,7 @@ _NUMBER: Final = pattern(r"\s*[0-9]{1,9}\s*")
 
 
 def _problem(changeset: Changeset, request: Any) -> str:
-    """What is wrong with a request; the empty text when nothing is."""
+    """Return what is wrong with a request; the empty text when nothing is."""
     if request is None:
         return "Missing 'startWorkflow' in input data."
     if not isinstance(request, dict):
@@ -325,7 +325,7 @@ def _named_by_input(written: SubWorkflowParams, given: Mapping[str, Any]) -> tup
 
 
 def _definition(changeset: Changeset, params: SubWorkflowParams, name: str) -> Embedding:
-    """What the child runs on: pinned when the parent started, or looked up now if an expression names or holds it.
+    """Return the definition of the child: pinned when the parent started, or looked up now if an expression names or holds it.
 
     Its `problem` is also what else is wrong with the parameters.
     """
@@ -358,7 +358,7 @@ def _key(params: SubWorkflowParams) -> dict[str, str]:
 
 
 def key_problem(key: Any, strategy: Any) -> str:
-    """What is wrong with an idempotency key and its strategy, beginning with the field; the empty text when nothing is."""
+    """Return what is wrong with an idempotency key and its strategy, beginning with the field; the empty text when nothing is."""
     if key is not None and (not isinstance(key, str) or len(key) > MAX_KEY):
         return f"idempotencyKey {str(key)[:60]!r} is not a text of at most {MAX_KEY} characters"
     if strategy is not None and strategy not in list(IdempotencyStrategy):
@@ -376,7 +376,7 @@ def refuse_input(changeset: Changeset, holder: Payload, values: Any) -> None:
 
 
 def child_start(changeset: Changeset, digest: str, name: str, version: int, values: Any) -> dict[str, Any]:
-    """What a START event says to bring an execution into being."""
+    """Return what a START event says to bring an execution into being."""
     return {
         "definitionHash": digest,
         "name": name,

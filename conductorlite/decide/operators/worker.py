@@ -214,7 +214,7 @@ def admitted(changeset: Changeset, ref: str) -> None:
 
 
 def total_timeout_at(changeset: Changeset, node: Node, previous: Task | None) -> int | None:
-    """When all attempts together have taken too long, counted from the first scheduling; None once that has passed."""
+    """Return when all attempts together have taken too long, counted from the first scheduling; None once that has passed."""
     if node.policy.total_timeout_ms <= 0:
         return None
     first = changeset.moment.now if previous is None else previous.first_scheduled_at
