@@ -306,7 +306,7 @@ class Build:
 
     @property
     def block(self) -> Block:
-        """Where the next step goes."""
+        """Block in which the next step goes."""
         return self.blocks[-1]
 
     # ------------------------------------------------------------------ steps
@@ -345,7 +345,7 @@ class Build:
         return {key: self.written(value) if key == "input_parameters" else value for key, value in (fields or {}).items()}
 
     def has(self, name: str) -> bool:
-        """Whether a step has that name."""
+        """Return True if a step has that name."""
         return name in self._steps
 
     def variable(self, name: str) -> str:

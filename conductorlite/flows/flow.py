@@ -137,7 +137,7 @@ class Flow(Shared, Generic[P, R]):
         return definition, build, wrapped
 
     def _result(self, build: Build, given: dict[str, Reference]) -> object:
-        """What the function returns, with its steps in the build: read from its source, or, built by calls, called."""
+        """Return what the function returns, with its steps in the build: read from its source, or, built by calls, called."""
         function = inspect.unwrap(self.function)
         source = None if self._by_calls else readable(build.name, function)
         if source is not None:
@@ -217,7 +217,7 @@ class Flow(Shared, Generic[P, R]):
         return tuple(found.values())
 
     def _reached(self) -> list[Build]:
-        """What this flow was built into, and the flows that it reaches by their names."""
+        """Return the builds of this flow, and of the flows that it reaches by their names."""
         flows: list[Flow[..., Any]] = [self]
         for one in flows:
             flows += [other for other in one._built[1].again if all(other.function is not known.function for known in flows)]
@@ -392,7 +392,7 @@ class Flow(Shared, Generic[P, R]):
 
 
 def _answers(definition: WorkflowDef, build: Build) -> dict[tuple[str, str], AnswerProblem | None]:
-    """What is wrong with answers to the people who a flow asks, by the workflow in which the step stands, and the step."""
+    """Return what is wrong with answers to people whom a flow asks, by the workflow in which the step stands, and the step."""
     found: dict[tuple[str, str], AnswerProblem | None] = {}
     if not build.asked:
         return found
@@ -408,7 +408,7 @@ def _answers(definition: WorkflowDef, build: Build) -> dict[tuple[str, str], Ans
 
 
 def _lines(definition: WorkflowDef, file: str, lines: Mapping[str, int]) -> dict[tuple[str, str], str]:
-    """Where the steps of a flow are written, by the workflow in which each stands, and the step; an attempt is one of its own."""
+    """Return where the steps of a flow are written, by the workflow in which each stands, and the step; an attempt is one too."""
     from conductorlite.flows.literals import inner_definitions
 
     found: dict[tuple[str, str], str] = {}

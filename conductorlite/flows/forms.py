@@ -145,7 +145,7 @@ def each(
 
 @attrs.define(slots=True, eq=False, repr=False)
 class Case:
-    """What a `with` of a case opens."""
+    """Context manager of a case: a `with` opens it."""
 
     ref: str
 
@@ -374,7 +374,7 @@ class Attempt:
 
 
 class _Failure:
-    """What is known of a failed attempt."""
+    """Known facts of a failed attempt."""
 
     def __init__(self, step: Step) -> None:
         self.reason = Reference(f"{step.ref}.reasonForIncompletion", step)

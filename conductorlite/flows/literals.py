@@ -43,7 +43,7 @@ class Code(Protocol):
 
 @attrs.frozen(slots=True)
 class Plain:
-    """What stands on one line however long it is."""
+    """Text that stands on one line however long it is."""
 
     flat: str
 
@@ -85,7 +85,7 @@ class Text:
 
 @attrs.frozen(slots=False)
 class Group:
-    """What stands in brackets, each part with what comes before it: a key, the name of an argument."""
+    """Parts in brackets, each with what comes before it: a key, the name of an argument."""
 
     head: str
     parts: Sequence[tuple[str, Code]]
@@ -170,13 +170,13 @@ class Stub:
     anything: bool = False
 
     def takes(self, given: Mapping[str, Any]) -> bool:
-        """Whether it can be called with that."""
+        """Return True if it can be called with that."""
         known = self.anything or given.keys() <= set(self.parameters)
         return "self" not in given and known and given.keys() >= set(self.required)
 
 
 class Names:
-    """What is called how in the source of a definition and of those in it."""
+    """Names in the source of a definition and of those in it."""
 
     def __init__(self, definition: WorkflowDef) -> None:
         self._calls: dict[str, list[tuple[str, ...]]] = {}
@@ -230,12 +230,12 @@ class Names:
         return found
 
     def argument(self, key: str) -> bool:
-        """Whether something can be given by that name."""
+        """Return True if something can be given by that name."""
         normal = key.isidentifier() and unicodedata.normalize("NFKC", key) == key
         return normal and not keyword.iskeyword(key) and key != "self" and not key.startswith("__")
 
     def attribute(self, key: str) -> bool:
-        """Whether what a step gives can be asked for an attribute of that name."""
+        """Return True if what a step gives can be asked for an attribute of that name."""
         return key.isidentifier() and key.isascii() and not keyword.iskeyword(key) and not hasattr(Reference, key) and key[0] != "_"
 
     def literal(self, value: Any, text: Callable[[str], Code], imports: set[str], inner: Callable[[WorkflowDef], Stub]) -> Code:

@@ -1,4 +1,4 @@
-"""What annotations say: JSON Schemas, as inputSchema and outputSchema have it, and the contracts `lint` follows references with.
+"""JSON Schemas of annotations, as inputSchema and outputSchema have them, and the contracts `lint` follows references with.
 
 Both say what `model.typed` reads. Source of the form: JSON Schema 2020-12. A record that holds itself is a `$ref`; what has no
 schema of its own allows anything.
@@ -67,7 +67,7 @@ def hints(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def returned(function: Callable[..., Any]) -> Any:
-    """What a function's annotation says it returns; Any without one."""
+    """Return what a function's annotation says it returns; Any without one."""
     return hints(function).get("return", Any)
 
 
@@ -80,7 +80,7 @@ def returnable(kind: Any) -> tuple[Any, ...]:
 
 
 def is_whole(kind: Any) -> bool:
-    """Whether what an annotation names is an output as a whole: a record, a map, nothing, anything, or one of several of these."""
+    """Return True if an annotation names an output as a whole: a record, a map, nothing, anything, or one of several of these."""
     arms = returnable(kind)
     if arms != (kind,):
         return all(map(is_whole, arms))

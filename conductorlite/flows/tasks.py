@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 @cache
 def start_options() -> AbstractSet[str]:
-    """What can be said of a start beside the workflow and its input: the options of `Engine.start`."""
+    """Return what can be said of a start beside the workflow and its input: the options of `Engine.start`."""
     return inspect.signature(Engine._start).parameters.keys() - {"self", "awaited", "workflow", "input"}
 
 
@@ -89,7 +89,7 @@ def retry_fields(retry: Backoff | int | None) -> dict[str, Any]:
 
 
 def _count(name: str, retry: object) -> int:
-    """How many retries a call has; when they come says the task."""
+    """Return how many retries a call has; the task says when they come."""
     if not isinstance(retry, int) or isinstance(retry, bool):
         raise BuildError(f"{name}: retry= of a call is a number of retries, not {retry!r:.80}; @task(retry=Backoff(…)) says when")
     return retry
@@ -97,7 +97,7 @@ def _count(name: str, retry: object) -> int:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Options:
-    """What is said of one call of a task or a flow: see `TaskFunction.options`."""
+    """Options of one call of a task or a flow: see `TaskFunction.options`."""
 
     name: str | None = None
     undo: TaskFunction[..., Any] | None = None

@@ -49,7 +49,7 @@ _LEAVES: Final[dict[str, Callable[..., Any]]] = {
 
 @attrs.define(slots=True, eq=False)
 class Local:
-    """What a variable of the flow's function stands for; a variable that nothing reads is not assigned."""
+    """Meaning of a variable of the flow's function; a variable that nothing reads is not assigned."""
 
     name: str
     source: str
@@ -61,7 +61,7 @@ class Local:
 
 @attrs.frozen(slots=True)
 class _Read:
-    """What reads a path: its source, the variable in it, and the form that is to be imported."""
+    """Expression that reads a path: its source, the variable in it, and the form that is to be imported."""
 
     text: str
     local: Local | None = None
@@ -199,7 +199,7 @@ class FlowWriter:
         return self.value(value) if name == "input_parameters" else self.literal(str(value) if name == "type" else value)
 
     def reference(self, value: Any) -> Reference | None:
-        """What a form is given for a value that a variable stands for; None for others."""
+        """Return what a form is given for a value that a variable stands for; None for others."""
         whole = _WHOLE.fullmatch(value) if isinstance(value, str) else None
         return Reference(whole[1], None) if whole and self._read(whole[1]) is not None else None
 
@@ -233,7 +233,7 @@ class FlowWriter:
         return words[1:-1] if whole else f'f"{words}"'
 
     def _read(self, path: str) -> _Read | None:
-        """What reads a path; None where nothing does but the text."""
+        """Return what reads a path; None where nothing does but the text."""
         ends = [at for at, c in enumerate(path) if c in ".["]
         for end in (len(path), *reversed(ends)):
             prefix, rest = path[:end], path[end:]
@@ -252,7 +252,7 @@ class FlowWriter:
         return None
 
     def _below(self, reference: Reference, source: str, rest: str, path: str) -> str | None:
-        """What reads a path below a reference; None where that is another text, or may not be read here."""
+        """Return what reads a path below a reference; None where that is another text, or may not be read here."""
         try:
             at = 0
             for step in _STEP.finditer(rest):
@@ -286,7 +286,7 @@ class FlowWriter:
         self.emit(code, self.place(task))
 
     def callable(self, task: WorkflowTask) -> tuple[Stub, str, dict[str, Any]] | None:
-        """What a task calls, a stub or another flow, the name it would have, and what its options say; None: it is no call."""
+        """Return what a task calls, a stub or another flow, the name it would have, and its options; None: it is no call."""
         params = task.sub_workflow_param
         inner = None if params is None else params.workflow_definition
         if task.type == TaskType.SIMPLE:
@@ -390,12 +390,12 @@ class FlowWriter:
         return _difference(build.block.tasks[0], task)
 
     def unnamed(self, base: str, ref: str, free: bool) -> bool:
-        """Whether a step is called so unasked."""
+        """Return True if a step is called so unasked."""
         return (self._build.free(base) if free else base) == ref
 
 
 def _holds_oddly(task: WorkflowTask) -> bool:
-    """Whether a task of a type that has none has tasks in it."""
+    """Return True if a task of a type that has none has tasks in it."""
     return task.type not in _HOLDERS and any(getattr(task, name) for name in _CHILDREN)
 
 

@@ -1,4 +1,4 @@
-"""How each type of task is written in Python: with which form, and with what in it.
+"""Python forms of each type of task, and what is in them.
 
 Python source of a definition: a flow that builds the same JSON, to the byte.
 

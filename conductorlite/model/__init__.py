@@ -1,1 +1,1 @@
-"""What workflows are made of: definitions, executions, events and decisions, and their JSON."""
+"""Values that workflows are made of: definitions, executions, events and decisions, and their JSON."""

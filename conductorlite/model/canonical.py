@@ -184,7 +184,7 @@ def digest(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def attempt_head(workflow_id: str) -> str:
-    """What the ids of all attempts of an execution begin with: eight hex digits, by which a store finds it."""
+    """Return the beginning of the ids of all attempts of an execution: eight hex digits, by which a store finds it."""
     return digest(f"workflow\x1f{workflow_id}")[:8]
 
 
@@ -200,7 +200,7 @@ def size_of(text: str) -> int:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ExternalPayload:
-    """Where a document too large for the store is kept: `key` in the payload storage; `size` is that of its text, in bytes."""
+    """Reference to a document too large for the store: `key` in the payload storage; `size` is that of its text, in bytes."""
 
     digest: str
     size: int
@@ -254,7 +254,7 @@ class Payload:
             self.digest = digest
 
     def __getattr__(self, name: str) -> Any:
-        """What is worked out when it is first asked for, and is an attribute like any other from then on."""
+        """Compute an attribute when it is first asked for; it is an attribute like any other from then on."""
         if name == "value":
             found = _kept(self.whole())
         elif name == "text":
@@ -305,7 +305,7 @@ class Payload:
 
     @property
     def absent(self) -> bool:
-        """Whether only the hash is here."""
+        """True if only the hash is here."""
         return self.text is None and self.external is None
 
     @property

@@ -24,7 +24,7 @@ __all__ = ["Clock", "Deadline", "SystemClock", "VirtualClock", "Wakeup", "elapse
 
 
 class Wakeup(Protocol):
-    """What ends a wait before its time."""
+    """Signal that ends a wait before its time."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait up to `timeout` seconds; whether it was woken."""
@@ -49,7 +49,7 @@ class Clock(Protocol):
 
 
 def steady(clock: Clock) -> tuple[str, int] | None:
-    """Which clock of this machine runs on whatever its time is set to, and what it reads, ms; None in virtual time, or without one.
+    """Return the name and reading (ms) of a clock of this machine that no setting moves; None in virtual time, or without one.
 
     All processes since the machine was started share it.
     """
@@ -59,7 +59,7 @@ def steady(clock: Clock) -> tuple[str, int] | None:
 
 
 def elapsed_of(clock: Clock) -> Callable[[], int]:
-    """What reads milliseconds on a scale that no setting of the clock moves; of a clock that has none, the clock itself."""
+    """Return a function that reads ms on a scale that no setting of the clock moves; of a clock without one, the clock itself."""
     own: Callable[[], int] | None = getattr(clock, "elapsed", None)
     return clock.now if own is None else own
 
@@ -84,7 +84,7 @@ class Deadline:
 
     @property
     def left(self) -> int:
-        """How long it is until then, ms; 0 or less when it has passed."""
+        """Time left until then, ms; 0 or less when it has passed."""
         return self._at - self._elapsed()
 
     @property
@@ -94,12 +94,12 @@ class Deadline:
 
     @property
     def instant(self) -> int:
-        """What the clock will read then, as it is set now, epoch ms."""
+        """Reading that the clock will have then, as it is set now, epoch ms."""
         return self._clock.now() + self.left
 
 
 def readings(clock: Clock) -> tuple[int, tuple[str, int] | None]:
-    """What a clock reads, and what the steady one does in the same millisecond of it; None where there is none, or no such moment.
+    """Return the readings of a clock and of the steady one in the same millisecond; None without one, or without such a moment.
 
     Were they read apart, a thread that has to wait between the two would take its wait for a jump of the clock.
     """
@@ -120,7 +120,7 @@ _TRIES: Final = 10
 
 @cache
 def machine_boot() -> str:
-    """What names the machine's present run, so that its processes share one scale of elapsed time; empty where it is not known."""
+    """Return a name of the machine's present run: its processes share one scale of elapsed time; empty where it is not known."""
     from pathlib import Path
 
     try:
@@ -130,7 +130,7 @@ def machine_boot() -> str:
 
 
 class Watcher(Protocol):
-    """What has to know that a clock was set."""
+    """Object that has to know that a clock was set."""
 
     def look(self) -> object:
         """Compare the clock with elapsed time."""

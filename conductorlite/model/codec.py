@@ -105,7 +105,7 @@ Source: TypeAlias = "str | bytes | Mapping[str, Any] | Sequence[Any] | PathLike[
 
 
 class Definition(InNotebook):
-    """What a user writes down, in Conductor's JSON: a workflow, a task, a schema, an event handler, a schedule."""
+    """Definition that a user writes, in Conductor's JSON: a workflow, a task, a schema, an event handler, a schedule."""
 
     __slots__ = ()
 
@@ -261,7 +261,7 @@ def _payload_text(payload: Payload | None) -> str | None:
 
 @cache
 def rows(kind: Any, without: frozenset[str]) -> tuple[Callable[[Any], dict[str, Any]], _Reader]:
-    """What writes rows of a class by the names of their fields, and what reads them.
+    """Return the functions that write and read rows of a class by the names of their fields.
 
     What equals its default is left out, a payload is its text; what is not known is not read.
     """

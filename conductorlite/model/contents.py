@@ -1,4 +1,4 @@
-"""What is in the maps and lists of a definition: as long as it is the same, so is what was made of it. Nothing else changes."""
+"""Contents of the maps and lists of a definition: while they are the same, so is what was made of it. Nothing else changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 @cache
 def _fields(kind: Any) -> Callable[[Any], Iterable[Any]]:
-    """What reads all fields of a class at once."""
+    """Return a function that reads all fields of a class at once."""
     return attrgetter("__doc__", *attrs.fields_dict(kind))  # of one field alone it would make no tuple
 
 
@@ -41,7 +41,7 @@ class Contents:
 
     @classmethod
     def of(cls, definition: WorkflowDef) -> Contents | None:
-        """Those of a definition; None for one with something in it that may change in other ways."""
+        """Return the contents of a definition; None for one with something in it that may change in other ways."""
         maps: list[dict[Any, Any]] = []
         lists: list[list[Any]] = []
         pending: list[Any] = [definition]
@@ -71,6 +71,6 @@ class Contents:
         return [*map(len, self._maps), *map(len, lists)], [*each(full), *each(map(dict.values, full)), *each(lists)]
 
     def hold(self) -> bool:
-        """Whether all is as it was."""
+        """Return True if all is as it was."""
         sizes, held = self._look()
         return sizes == self._sizes and all(map(is_, held, self._held))

@@ -1,4 +1,4 @@
-"""What enters and leaves `decide()`: Events in, a Decision out.
+"""Input and output of `decide()`: Events in, a Decision out.
 
 Whatever happens to a workflow is an `Event`, posted to its inbox; a timer is an event dated in the future. A `Decision` is rows
 grouped by where they go, so that every backend's `apply` is short and the same. What `decide` reads in between it asks a `Reader`.
@@ -59,7 +59,7 @@ def name_at(address: str) -> str | None:
 
 
 class EventKind(StrEnum):
-    """What can happen to a workflow."""
+    """Kind of an event that can happen to a workflow."""
 
     START = "START"
     PAUSE = "PAUSE"
@@ -138,7 +138,7 @@ MessageKey = tuple[str, str]
 
 
 def queue_prefix(owner: str) -> str:
-    """What the names of an engine's own queues begin with; of those for all engines nothing."""
+    """Return the prefix of the names of an engine's own queues; the empty text for those of all engines."""
     return f"@{owner}/" if owner else ""
 
 
@@ -183,7 +183,7 @@ class Message:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Embedding:
-    """What became of a definition made at run time: its hash and the texts to keep with it, or why it cannot be used."""
+    """Result for a definition made at run time: its hash and the texts to keep with it, or why it cannot be used."""
 
     digest: str | None = None
     texts: Mapping[str, str] = attrs.field(factory=dict)
@@ -208,7 +208,7 @@ Admission = tuple[str, int, *tuple[str, ...]]
 
 
 class Outcome(StrEnum):
-    """What became of an event."""
+    """Result of an event."""
 
     DONE = "DONE"
     #: It came too late or twice; nothing changed.
@@ -311,7 +311,7 @@ class Decision:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to commit."""
+        """True if there is nothing to commit."""
         return not (
             self.created
             or self.inserted

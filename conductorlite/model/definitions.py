@@ -1,4 +1,4 @@
-"""What is wanted: WorkflowDef, WorkflowTask, TaskDef and their kin, frozen.
+"""Definitions: WorkflowDef, WorkflowTask, TaskDef and their kin, frozen.
 
 Every field Conductor has is here under its own name in snake_case, also the ones the engine does not act upon: a
 definition that goes through us comes out whole. Two rules of translation, applied once at the codec and nowhere else:
@@ -69,7 +69,7 @@ _NAME: Final = ("a task or the name of one", lambda value: True)
 
 
 class Semantics(StrEnum):
-    """Which of the two source documents wins on the few points where they disagree; stored with each execution.
+    """Choice between the two source documents on the few points where they disagree; stored with each execution.
 
     ORKES (the default): exponential base is `backoffScaleFactor`, attempts counted from 1; response/poll/task timeouts
     default to 600/3600/3600 s. OSS: exponential base is 2, counted from 0; timeouts default to 3600 s/none/none.
@@ -262,7 +262,7 @@ class TaskDef(Definition):
 
 @attrs.frozen(kw_only=True, slots=True)
 class SubWorkflowParams:
-    """Which workflow a SUB_WORKFLOW task starts, and how."""
+    """Workflow that a SUB_WORKFLOW task starts, and the parameters of the start."""
 
     name: str | None = None
     version: int | None = None

@@ -170,7 +170,7 @@ _FILLED: Final = frozenset({"tasks", "definition", "made"})
 
 @attrs.frozen(kw_only=True, slots=True)
 class Unpacked:
-    """What an archive's document holds: `workflow` with its tasks; texts of the definitions by hash."""
+    """Contents of an archive's document: `workflow` with its tasks; texts of the definitions by hash."""
 
     workflow: Workflow
     history: tuple[HistoryEvent, ...]
@@ -207,7 +207,7 @@ def archive_text(
 
 
 def unpacked(document: bytes) -> Unpacked:
-    """What was archived; raises StorageCorrupt for what cannot be read."""
+    """Return what was archived; raises StorageCorrupt for what cannot be read."""
     try:
         said = parse(zlib.decompress(document))
         if (said["format"], said["version"]) != (ARCHIVE_FORMAT, ARCHIVE_VERSION):

@@ -65,7 +65,7 @@ __all__ = [
 
 
 class Severity(StrEnum):
-    """Whether a problem prevents the definition from being used."""
+    """Severity of a problem: an error prevents the definition from being used, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"

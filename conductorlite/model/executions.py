@@ -1,4 +1,4 @@
-"""What has happened so far: the rows of an execution (`Workflow`, `Task`), and what else is known of it.
+"""Rows of an execution so far (`Workflow`, `Task`), and what else is known of it.
 
 That is its history, the log lines, polls and reports of workers.
 """
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class HistoryKind(StrEnum):
-    """What a history event records."""
+    """Kind of what a history event records."""
 
     WORKFLOW = "WORKFLOW"
     TASK = "TASK"
@@ -239,7 +239,7 @@ def printed_ref(base_ref: str, iterations: Sequence[int]) -> str:
 
 
 class _Documents:
-    """What a task and an execution have: an input and an output."""
+    """Input and output, which a task and an execution have."""
 
     __slots__ = ()
     input: Payload

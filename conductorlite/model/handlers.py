@@ -1,4 +1,4 @@
-"""What is to happen when a message comes: EventHandler and its actions; and what did happen: EventExecution.
+"""Event handlers and their actions (EventHandler), and records of what they did (EventExecution).
 
 Conductor's words and JSON: the bodies of actions are named in snake case there (`start_workflow`), all else in camelCase.
 Source of the rule: Conductor's EventHandler and EventExecution.
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class ActionType(StrEnum):
-    """What an action does; the body of the same name says how."""
+    """Kind of an action; the body of the same name holds its parameters."""
 
     START_WORKFLOW = "start_workflow"
     COMPLETE_TASK = "complete_task"
@@ -41,7 +41,7 @@ class ActionType(StrEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class StartWorkflow:
-    """Which registered workflow to start; texts but for its name and the strategy may hold `${…}` of the payload.
+    """Registered workflow to start; texts but for its name and the strategy may hold `${…}` of the payload.
 
     Of all executions of a workflow one holds an `idempotency_key`. If it is taken, `idempotency_strategy` decides: the action fails
     (FAIL, the default, and FAIL_ON_RUNNING while that execution runs), or names the execution that holds it (RETURN_EXISTING).
@@ -59,7 +59,7 @@ class StartWorkflow:
 
 @attrs.frozen(kw_only=True, slots=True)
 class TaskDetails:
-    """Which task to end, by `task_id`, or by workflow id and reference; texts may hold `${…}` of the payload."""
+    """Task to end, by `task_id`, or by workflow id and reference; texts may hold `${…}` of the payload."""
 
     workflow_id: str | None = None
     task_ref_name: str | None = None
@@ -71,7 +71,7 @@ class TaskDetails:
 
 @attrs.frozen(kw_only=True, slots=True)
 class TerminateWorkflow:
-    """Which execution to terminate, and why; texts may hold `${…}` of the payload."""
+    """Execution to terminate, and the reason; texts may hold `${…}` of the payload."""
 
     workflow_id: str | None = None
     termination_reason: str | None = None
@@ -80,7 +80,7 @@ class TerminateWorkflow:
 
 @attrs.frozen(kw_only=True, slots=True)
 class UpdateWorkflowVariables:
-    """Which variables of which execution to set; texts may hold `${…}` of the payload.
+    """Variables to set, and the execution they belong to; texts may hold `${…}` of the payload.
 
     With `append_array` a list is added to the end of the list that is there.
     """
@@ -132,7 +132,7 @@ class EventHandler(Definition):
 
 
 class EventStatus(StrEnum):
-    """What became of an action."""
+    """Status of an action."""
 
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -141,7 +141,7 @@ class EventStatus(StrEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class EventExecution:
-    """What became of one action of one handler for one message: kept in the commit that carried it out, so it is done once.
+    """Result of one action of one handler for one message: kept in the commit that carried it out, so it is done once.
 
     A handler whose condition does not hold has one, SKIPPED, with the number 0. `created` is epoch ms.
     """

@@ -1,4 +1,4 @@
-"""What is made or imported when it is first used, and not when a module is imported that may need it.
+"""Objects that are made or imported when they are first used, and not when a module is imported that may need them.
 
 Modules of the standard library that few programs need, or late, are imported from here: they stand for themselves.
 """

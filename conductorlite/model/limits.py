@@ -66,7 +66,7 @@ def workflow_key(name: str) -> str:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Terms:
-    """What one definition allows; 0 means without a limit."""
+    """Limits that one definition sets; 0 means without a limit."""
 
     #: How many at once.
     concurrent: int = 0
@@ -83,7 +83,7 @@ NO_LIMIT: Final = Terms()
 
 
 class MemberState(StrEnum):
-    """How a member stands to its limit."""
+    """State of a member of a limit."""
 
     WAITING = "WAITING"
     #: It has been let in and not begun: its instant in the window is open.
@@ -93,7 +93,7 @@ class MemberState(StrEnum):
 
 @attrs.frozen(kw_only=True, slots=True)
 class Member:
-    """What waits for a slot or holds one: a task's attempt (`holder` is its id), or an execution (`ref` is None)."""
+    """Holder of a slot, or one that waits for it: a task's attempt (`holder` is its id), or an execution (`ref` is None)."""
 
     key: str
     holder: str
@@ -118,12 +118,12 @@ class Member:
 
     @property
     def terms(self) -> Terms:
-        """What its definition allows."""
+        """Limits that its definition sets."""
         return Terms(concurrent=self.concurrent, rate=self.rate, window_ms=self.window_ms)
 
     @property
     def waits(self) -> bool:
-        """Whether it has no slot yet."""
+        """True if it has no slot yet."""
         return self.state is MemberState.WAITING
 
     @property
@@ -177,7 +177,7 @@ class Line:
 
 @attrs.frozen(kw_only=True, slots=True)
 class LimitChange:
-    """What a turn does to one limit, under the fence that was read."""
+    """Change that a turn makes to one limit, under the fence that was read."""
 
     limit: Limit
     put: tuple[Member, ...] = ()
@@ -188,7 +188,7 @@ class LimitChange:
 
     @property
     def unused(self) -> bool:
-        """Whether nothing of the limit needs to be kept, if no execution waits: its key may have been made for one execution."""
+        """True if nothing of the limit needs to be kept, if no execution waits: its key may have been made for one execution."""
         limit = self.limit
         return limit.key.startswith(_EXECUTIONS) and not (self.put or limit.in_use or limit.reserved or limit.log)
 
@@ -230,6 +230,6 @@ def admission(limit: Limit, terms: Terms, now: int) -> int | None:
 
 
 def known_key(key: str) -> bool:
-    """Whether a text can be the key of a limit."""
+    """Return True if a text can be the key of a limit."""
     kind, colon, name = key.partition(":")
     return kind in ("task", "workflow") and bool(colon and name)

@@ -1,4 +1,4 @@
-"""How objects cross to another process: errors by their fields, functions by name, handles not at all.
+"""Pickling of objects for another process: errors by their fields, functions by name, handles not at all.
 
 Values (definitions, rows, results) are pickled as classes of attrs are. An error is made again without its `__init__`,
 which may take other arguments than the error's text. A function that a decorator has replaced is found below what replaced it.
@@ -80,7 +80,7 @@ def stays_here(instead: str) -> Callable[[type[T]], type[T]]:
 
 
 def function_name(function: Any, what: str) -> tuple[str, str, int]:
-    """Where another process finds a function: module, qualified name, and how many decorators are around it.
+    """Return where another process finds a function: module, qualified name, and how many decorators are around it.
 
     Raises TypeError, which begins with `what`, for a function that no module has under its name.
     """
@@ -97,7 +97,7 @@ def function_name(function: Any, what: str) -> tuple[str, str, int]:
 
 
 def find_object(module: str, name: str, depth: int = 0) -> Any:
-    """What `function_name` has named, in this process."""
+    """Return the object that `function_name` has named, in this process."""
     found = _named(module, name)
     for _ in range(depth):
         found = found.__wrapped__

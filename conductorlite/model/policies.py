@@ -30,7 +30,7 @@ _HOUR: Final = 3_600_000
 
 @attrs.frozen(kw_only=True, slots=True, repr=False)
 class TaskPolicy:
-    """How one node's tasks are retried and timed out. Milliseconds; 0 means no timeout, no cap, no jitter."""
+    """Rules by which one node's tasks are retried and timed out. Milliseconds; 0 means no timeout, no cap, no jitter."""
 
     retry_count: int
     retry_logic: RetryLogic
@@ -95,7 +95,7 @@ def _policy(given: TaskDef, retry_count: int | None, retries: int, semantics: Se
 
 
 def task_limit(task: WorkflowTask) -> Terms:
-    """What the definition embedded in a worker's task allows; a rate without a window is per second, as Conductor's."""
+    """Return the limits of the definition embedded in a worker's task; a rate without a window is per second, as Conductor's."""
     given = task.task_definition
     if given is None:
         return NO_LIMIT

@@ -1,4 +1,4 @@
-"""What the failure of a task is to the `try` of a flow: the class of an exception, the classes above it, and its text.
+"""Failure of a task as the `try` of a flow sees it: the class of an exception, the classes above it, and its text.
 
 A worker reports the names of the classes; those above one of Python's own are known here. A task that ran out of time has raised
 TimedOut, one that was canceled asyncio's CancelledError, which `except Exception` does not catch in Python either.
@@ -46,7 +46,7 @@ def text_of(task: Task) -> str:
 
 
 def error_of(task: Task) -> dict[str, Any] | None:
-    """What `${task.error}` is: the `types`, the `classes` from the first of them upwards, the `text`; None without a failure."""
+    """Return the value of `${task.error}`: `types`, `classes` from the first of them upwards, `text`; None without a failure."""
     if not task.status.terminal or task.status == "COMPLETED" or not (task.error_types or task.reason):
         return None
     types = task.error_types or ("Exception",)

@@ -85,7 +85,7 @@ InstantMs = NewType("InstantMs", int)
 
 
 class Property(NamedTuple):
-    """What the metadata of a field says of its property in JSON."""
+    """Property of a field in JSON, as the metadata of the field describes it."""
 
     #: Its name where that is not the field's in camelCase, with `Seconds` for a duration.
     name: str | None = None
@@ -116,7 +116,7 @@ _AS_THE_RULE_HAS_IT: Final = Property()
 
 
 def property_of(field: attrs.Attribute[Any]) -> Property:
-    """What the metadata of a field says."""
+    """Return the property that the metadata of a field describes."""
     found: Property = field.metadata.get("json", _AS_THE_RULE_HAS_IT)
     return found
 
@@ -139,7 +139,7 @@ def _unit(field: attrs.Attribute[Any]) -> str:
 
 
 def is_of(field: attrs.Attribute[Any], *kinds: Any) -> bool:
-    """Whether a field, whose type is resolved, is of one of these types, or None."""
+    """Return True if a field, whose type is resolved, is of one of these types, or None."""
     return {*(get_args(field.type) or (field.type,))} - {type(None)} <= {*kinds}
 
 
@@ -200,7 +200,7 @@ def boolean(value: object, _: object = None) -> bool:
 
 
 def is_integer(value: object) -> bool:
-    """Whether a value is a whole number; a truth value is none."""
+    """Return True if a value is a whole number; a bool is none."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -1,4 +1,4 @@
-"""What is wanted of a schedule, and what has become of it: frozen attrs, and the text a store keeps.
+"""Schedules, and records of what has become of them: frozen attrs, and the text a store keeps.
 
 The names are those of Conductor's scheduler (`WorkflowSchedule`, `CronSchedule`, `StartWorkflowRequest`); what it does not have
 (intervals, one instant, misfire grace, overlap) is named after APScheduler and Temporal. Instants are epoch ms.
@@ -56,7 +56,7 @@ class OverlapPolicy(StrEnum):
 
 
 class ScheduleOutcome(StrEnum):
-    """What became of an instant of a schedule."""
+    """Result of an instant of a schedule."""
 
     #: An execution was started, or existed already.
     EXECUTED = "EXECUTED"
@@ -99,7 +99,7 @@ def _schedules(given: Iterable[CronSchedule]) -> tuple[CronSchedule, ...]:
 
 @attrs.frozen(kw_only=True, slots=True)
 class WorkflowSchedule(Definition):
-    """When a workflow is to be started, again and again or once.
+    """Schedule by which a workflow is started, again and again or once.
 
     When: exactly one of `cron_expression` (six fields as Spring reads them, or five as cron does) in `zone_id`, several
     `cron_schedules`, an `interval_ms` (counted from `schedule_start_time`, else from 1970-01-01T00:00Z), one instant `at`, and a
@@ -136,7 +136,7 @@ class WorkflowSchedule(Definition):
 
 @attrs.frozen(kw_only=True, slots=True)
 class ScheduledRun:
-    """What became of one instant, `scheduled_time`; decided upon at `executed_time`."""
+    """Result of one instant, `scheduled_time`; decided upon at `executed_time`."""
 
     scheduled_time: int
     executed_time: int = attrs.field(metadata=in_json("executionTime"))
@@ -147,7 +147,7 @@ class ScheduledRun:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ScheduleExecution:
-    """What became of one instant of a schedule, as it is kept for good: Conductor's WorkflowScheduleExecutionModel.
+    """Result of one instant of a schedule, as it is kept for good: Conductor's WorkflowScheduleExecutionModel.
 
     `workflow_name` and `zone_id` are those that the schedule had then; it may have been changed or removed since.
     """
@@ -180,7 +180,7 @@ class Backfill:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Progress:
-    """How far a schedule has come; every instant up to `after` is dealt with."""
+    """Progress of a schedule; every instant up to `after` is dealt with."""
 
     created_at: int
     updated_at: int
@@ -244,12 +244,12 @@ class Schedule:
 
 
 def progress_to_text(progress: Progress) -> str:
-    """How far a schedule has come, as text for a store."""
+    """Return the progress of a schedule as text for a store."""
     return canonical({field.name: fresh(getattr(progress, field.name)) for field in attrs.fields(Progress)})
 
 
 def progress_from_text(kept: str) -> Progress:
-    """What `progress_to_text` has written."""
+    """Return the progress that `progress_to_text` has written."""
     document: dict[str, Any] = parse(kept)
     lists = {"running": Sequence[str], "buffered": Sequence[int], "backfills": Sequence[Backfill], "recent": Sequence[ScheduledRun]}
     return Progress(**{**document, **{name: structured(document[name], kind) for name, kind in lists.items()}})

@@ -1,4 +1,4 @@
-"""Where an attempt and an execution stand, and the tables of what may follow."""
+"""Statuses of an attempt and of an execution, and the tables of what may follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an execution puts out while it runs: values in streams, and the latest value of a name.
+"""Output of an execution while it runs: values in streams, and the latest value of a name.
 
 A worker function or a flow *emits* values into a stream, which anybody may read while they come or afterwards. What one call of an
 attempt has emitted is *open* while nothing is decided about it, *kept* from the commit in which the attempt completes on, and
@@ -25,7 +25,7 @@ PROGRESS: Final = "progress"
 
 
 class EmissionState(StrEnum):
-    """What has become of what a call of an attempt has emitted."""
+    """State of the values that a call of an attempt has emitted."""
 
     OPEN = "OPEN"
     KEPT = "KEPT"
@@ -48,7 +48,7 @@ class Chunk:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Emission:
-    """What one call of an attempt has emitted, known by the attempt's id and the call's lease (0: a flow has); its chunks in order.
+    """Values that one call of an attempt emitted, known by the attempt's id and the call's lease (0: a flow has); chunks in order.
 
     `ref` is the printed reference that the attempt had then; `first` and `last` are numbers of values.
     """
@@ -93,7 +93,7 @@ class StreamItem:
 
 
 def progress_in_words(values: Iterable[LatestValue]) -> dict[str, str]:
-    """How far steps say that they have come, by their printed references: `30 of 100 (30%)`."""
+    """Return how far steps say that they have come, by their printed references: `30 of 100 (30%)`."""
     found: dict[str, str] = {}
     for one in values:
         said = one.value.value
@@ -107,7 +107,7 @@ def progress_in_words(values: Iterable[LatestValue]) -> dict[str, str]:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Dropped:
-    """What an attempt at a step has emitted counts no more: the attempt failed, its worker was lost, or the step is run again.
+    """Notice that an attempt's emissions count no more: it failed, its worker was lost, or the step is run again.
 
     `numbers` are those of the first and of the last value that is meant: what the attempt has emitted in between.
     """

@@ -67,7 +67,7 @@ _LONGEST: Final = 100
 
 
 class InNotebook:
-    """What a notebook shows as a picture or a table: IPython and others ask for `_repr_html_`."""
+    """Object that a notebook shows as a picture or a table: IPython and others ask for `_repr_html_`."""
 
     __slots__ = ()
 
@@ -299,7 +299,7 @@ def to_seconds(value: Seconds) -> int:
 
 
 def plain_ms(value: Milliseconds) -> int:
-    """What a field in milliseconds is set to: a number is left to the validator. Raises InvalidInput for another text."""
+    """Return the value that a field in ms is set to: a number is left to the validator. Raises InvalidInput for another text."""
     return to_ms(value) if isinstance(value, str | timedelta) else value
 
 

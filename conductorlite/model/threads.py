@@ -1,4 +1,4 @@
-"""What threads share, so that an interruption at any instant leaves it whole: blocks, mutexes, wake-ups.
+"""Blocks, mutexes and wake-ups that threads share, which an interruption at any instant leaves whole.
 
 An exception may come between any two instructions (Ctrl-C, a signal handler, no memory): also after a lock was taken and before it
 is noted, or after a block's body and before its end. No `try` covers such places. What a block holds is therefore given back when
@@ -138,7 +138,7 @@ def forget_half_imported() -> None:
 
 
 class Block(Generic[V]):
-    """What one `with` statement begins and ends: `with within(block) as value`."""
+    """Block that one `with` statement begins and ends: `with within(block) as value`."""
 
     __slots__ = ("_kept",)
     #: What the `with` statement keeps, from its beginning; None after its end.
@@ -146,7 +146,7 @@ class Block(Generic[V]):
 
     @property
     def live(self) -> bool:
-        """Whether the statement is still there."""
+        """True if the statement is still there."""
         return self._kept is not None and self._kept() is not None
 
     def begin(self) -> V:
@@ -191,7 +191,7 @@ class Block(Generic[V]):
 
 
 class _Statement(tuple[Callable[..., Any], ...]):
-    """What `with` is given: both are called by the interpreter, without a frame that would keep them."""
+    """Context manager that `with` is given: both methods are called by the interpreter, without a frame that would keep them."""
 
     __slots__ = ()
     __enter__ = property(itemgetter(0))
@@ -251,7 +251,7 @@ class Mutex:
         return within(_Hold(self, timeout))
 
     def owned(self) -> bool:
-        """Whether a block of this thread holds it."""
+        """Return True if a block of this thread holds it."""
         return bool(self._lock._is_owned()) and self._holder is not None and self._holder.live
 
     def enter(self, block: Block[Any], timeout: float = -1) -> Block[Any] | None:
@@ -271,7 +271,7 @@ class Mutex:
         return self.enter(block, timeout) is block
 
     def mine(self, block: Block[Any]) -> bool:
-        """Whether this thread has it, and no other block of it: asked by a block that may have been left anywhere."""
+        """Return True if this thread has it, and no other block of it: asked by a block that may have been left anywhere."""
         holder = self._holder
         return bool(self._lock._is_owned()) and (holder is None or holder is block or not holder.live)
 
@@ -322,7 +322,7 @@ class Waiter:
 
 
 class Waiters:
-    """Those who wait for the same; one that stops waiting is forgotten."""
+    """Threads that wait for the same; one that stops waiting is forgotten."""
 
     __slots__ = ("_known",)
 

@@ -151,7 +151,7 @@ TABLE: Final = (
 
 
 def reader(kind: Any) -> Reader | None:
-    """How values annotated `kind` are read; None when they are taken as they are."""
+    """Return the reader of values annotated `kind`; None when they are taken as they are."""
     kind = bare(kind)
     if kind is Any or kind is object or isinstance(kind, str | TypeVar):
         return None
@@ -162,7 +162,7 @@ def reader(kind: Any) -> Reader | None:
 
 
 def bare(kind: Any) -> Any:
-    """What an annotation says, without the names it is given: a NewType, an alias, Annotated."""
+    """Return what an annotation says, without the names it is given: a NewType, an alias, Annotated."""
     while True:
         if isinstance(kind, NewType):
             kind = kind.__supertype__
@@ -175,7 +175,7 @@ def bare(kind: Any) -> Any:
 
 
 def is_record(kind: Any) -> bool:
-    """Whether a class has named fields: a dataclass, a TypedDict, a NamedTuple, an attrs class or a pydantic model."""
+    """Return True if a class has named fields: a dataclass, a TypedDict, a NamedTuple, an attrs class or a pydantic model."""
     kind = bare(kind)
     kind = get_origin(kind) or kind
     if not isinstance(kind, type) or kind in _own or is_definition(kind):
@@ -184,12 +184,12 @@ def is_record(kind: Any) -> bool:
 
 
 def is_definition(kind: Any) -> bool:
-    """Whether a class is one of Conductor's definitions, whose form is Conductor's JSON."""
+    """Return True if a class is one of Conductor's definitions, whose form is Conductor's JSON."""
     return attrs.has(kind) and kind.__module__.startswith("conductorlite.model.") and hasattr(kind, "from_json")
 
 
 def is_named_tuple(kind: Any) -> bool:
-    """Whether a class is one of tuples whose entries have names."""
+    """Return True if a class is one of tuples whose entries have names."""
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
@@ -396,7 +396,7 @@ def _list(value: Any) -> Any:
 
 
 def _first(kind: Any, reads: Sequence[Callable[[Any], Any]], value: Any) -> Any:
-    """What the members of a union make of a value: one that takes it unchanged goes first, then one that loses nothing of it."""
+    """Return what the members of a union make of a value: one that takes it unchanged goes first, then a lossless one."""
     found: list[Any] = []
     errors: list[Exception] = []
     for read in reads:
@@ -417,7 +417,7 @@ def _first(kind: Any, reads: Sequence[Callable[[Any], Any]], value: Any) -> Any:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are the same; 1 and true are not."""
+    """Return True if two JSON values are the same; 1 and true are not."""
     return one == other and encoded(one) == encoded(other)
 
 
@@ -426,7 +426,7 @@ def _origin(kind: Any) -> Any:
 
 
 def is_union(kind: Any) -> bool:
-    """Whether an annotation allows one of several kinds, however it was written."""
+    """Return True if an annotation allows one of several kinds, however it was written."""
     return get_origin(kind) in (Union, types.UnionType)
 
 
@@ -618,7 +618,7 @@ def _structured(kind: Any, value: Any, path: str) -> Any:
 
 
 def _problems(error: BaseException, root: str) -> list[str]:
-    """What is wrong, in the order of the fields, each with its path."""
+    """Return what is wrong, in the order of the fields, each with its path."""
     from cattrs.errors import StructureHandlerNotFoundError
 
     found: list[str] = []
@@ -847,7 +847,7 @@ def _map(entries: Callable[..., list[Any]], value: Any, kind: Any) -> dict[Any, 
 
 
 def _key_value(key: str, kind: Any) -> Any:
-    """What stands for a key in JSON: its text, or the number or boolean that the text is where the kind is made of those."""
+    """Return what stands for a key in JSON: its text, or the number or bool that the text is, where the kind is made of those."""
     kind = bare(kind)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return next((value for member in kind if encoded(value := plain(member)) == key), key)

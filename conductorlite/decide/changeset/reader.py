@@ -231,7 +231,7 @@ class Reader(Protocol):
         """Hash of a registered definition (version None: the highest) as executions keep it; None when none can be started."""
 
     def embedding(self, name: str, definition: object) -> Embedding:
-        """Return the embedding of a definition (a WorkflowDef, or JSON that may be one) made in this turn, by the turn's name for it."""
+        """Return the embedding of a definition made in this turn (WorkflowDef or JSON), by a name of the turn's own."""
 
     def plan(self, definition_hash: str, grafts: tuple[str, ...] = ()) -> Plan:
         """The compiled plan of an embedded definition, with the definitions of these hashes, made at run time, grown into it."""

@@ -29,7 +29,7 @@ _BY_CALLS: Final[tuple[Any, ...]] = (
 
 
 def by_calls(function: ast.AST, around: Surroundings) -> bool:
-    """Whether a function is written in the forms of flows that are built by calls."""
+    """Return True if a function is written in the forms of flows that are built by calls."""
     for one in nodes_of(function):
         if isinstance(one, ast.With | ast.AsyncWith):
             callee = one.items[0].context_expr
@@ -48,7 +48,7 @@ def by_calls(function: ast.AST, around: Surroundings) -> bool:
 
 
 def is_straight(function: Callable[..., Any], around: Surroundings) -> bool:
-    """Whether a function without source means the same built by calls: it has forms of such flows, or no control flow at all."""
+    """Return True if a function without source means the same built by calls: it has such flows' forms, or no control flow."""
     code: types.CodeType = function.__code__
     forms = {form.__name__ for form in _BY_CALLS}
     for name in code.co_names:
@@ -91,7 +91,7 @@ def _check_effect(source: Source, around: Surroundings, call: ast.Call) -> None:
 
 
 def _calls_steps(found: Any) -> bool:
-    """Whether a function calls tasks, flows or forms: it adds steps to the flow that calls it."""
+    """Return True if a function calls tasks, flows or forms: it adds steps to the flow that calls it."""
     code = getattr(found, "__code__", None)
     names = getattr(found, "__globals__", {})
     if not isinstance(code, types.CodeType):

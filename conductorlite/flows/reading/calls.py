@@ -37,7 +37,7 @@ class Calls:
         self.forms: tuple[Any, ...] = (*FORMS, asyncio.gather)
 
     def is_undecorated(self, found: object) -> bool:
-        """Whether what is called is a function that would run while the flow is compiled."""
+        """Return True if what is called is a function that would run while the flow is compiled."""
         return callable(found) and not is_constructor(found)
 
     # ------------------------------------------------------------------ steps
@@ -259,7 +259,7 @@ _MOST_BRANCHES: Final = 50
 
 
 def is_read(flow: Flow[..., Any]) -> bool:
-    """Whether a flow is being read: then its definition is not known yet, and a call of it is a recursion."""
+    """Return True if a flow is being read: then its definition is not known yet, and a call of it is a recursion."""
     return any(flow.function is one for one in READING.get())
 
 

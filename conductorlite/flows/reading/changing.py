@@ -1,4 +1,4 @@
-"""What a flow changes of lists and dicts: the name has a new one then.
+"""Changes that a flow makes to lists and dicts: the name has a new one then.
 
 `x.append(v)`, `x[k] = v`, `x += v`, `x.pop()` and the like give the name `x` another value. That is what Python does where nothing
 else has the same list or dict; a second name that has it, or another value that holds it, is refused.
@@ -39,7 +39,7 @@ class Changes:
     # ------------------------------------------------------------------ statements
 
     def called(self, node: ast.expr) -> Value | None:
-        """What a call of a method that changes the value of a name gives; None for any other expression."""
+        """Return what a call of a method that changes the value of a name gives; None for any other expression."""
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name() as name, attr=method)) if method in MUTATING:
                 before = self._of.scope.get(name.id) if name.id in self._of.local else None

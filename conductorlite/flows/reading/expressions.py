@@ -91,7 +91,7 @@ class Tracked:
 
 
 class Caller(Protocol):
-    """What compiles calls, see `calls.Calls`."""
+    """Compiler of calls, see `calls.Calls`."""
 
     #: The forms whose calls are steps.
     forms: tuple[Any, ...]
@@ -103,13 +103,13 @@ class Caller(Protocol):
         """Add the fork that a list of calls is."""
 
     def computed_now(self, call: ast.Call) -> Now:
-        """What `now(...)` gives."""
+        """Return what `now(...)` gives."""
 
     def fixed(self, items: Value) -> list[Value] | None:
         """The items of what is known now or written out; None for any other."""
 
     def is_undecorated(self, found: object) -> bool:
-        """Whether a function would run while the flow is compiled."""
+        """Return True if a function would run while the flow is compiled."""
 
 
 class Expressions:
@@ -134,7 +134,7 @@ class Expressions:
     # ------------------------------------------------------------------ names
 
     def load(self, node: ast.Name) -> Value:
-        """What a name has; raises BuildError for one that may have nothing."""
+        """Return what a name has; raises BuildError for one that may have nothing."""
         name = node.id
         if name in self.local:
             found = self.scope.get(name)
@@ -155,7 +155,7 @@ class Expressions:
             raise self.steps.refuse(node, f"the name {name!r} is not defined{did_you_mean(name, known)}") from None
 
     def callee(self, node: ast.expr) -> object:
-        """What is called, where names alone say it; raises LookupError."""
+        """Return what is called, where names alone say it; raises LookupError."""
         if isinstance(node, ast.Name) and node.id in self.local:
             found = self.scope.get(node.id)
             if isinstance(found, Now):
@@ -177,7 +177,7 @@ class Expressions:
         return self.around.static(node, self.local.__contains__)
 
     def is_step(self, node: ast.AST) -> bool:
-        """Whether a node is a call that becomes a step."""
+        """Return True if a node is a call that becomes a step."""
         if not isinstance(node, ast.Call):
             return False
         try:
@@ -189,7 +189,7 @@ class Expressions:
         return isinstance(found, TaskFunction | Flow) or any(found is one for one in self.calls.forms)
 
     def has_step(self, node: ast.AST) -> bool:
-        """Whether there is such a call in a node."""
+        """Return True if there is such a call in a node."""
         known = self._calls.get(id(node))
         if known is None:  # the node is kept, so that no other one gets its id
             known = self._calls[id(node)] = node, [one for one in nodes_of(node) if type(one) is ast.Call]
@@ -211,7 +211,7 @@ class Expressions:
         return self.closed(node)
 
     def _of_caught(self, node: ast.AST) -> ast.AST | None:
-        """What is read of an exception that is handled: its text, and the name of its class."""
+        """Return what is read of an exception that is handled: its text, and the name of its class."""
         match node:
             case ast.Call(func=ast.Name(id="str"), args=[ast.Name() as name], keywords=[]):
                 made = self._caught(name, "text")
@@ -237,7 +237,7 @@ class Expressions:
         return ast.copy_location(Slot(Reference(f"{error._path}.{member}", error._step), str, name.id), name)
 
     def _typed(self, node: ast.expr) -> ast.expr | None:
-        """What stands in `await`, or in a call for type checkers."""
+        """Return what stands in `await`, or in a call for type checkers."""
         if isinstance(node, ast.Await):
             return node.value
         if not isinstance(node, ast.Call):
@@ -276,7 +276,7 @@ class Expressions:
                     )
 
     def _is_known(self, node: ast.AST, inner: frozenset[str]) -> bool:
-        """Whether all in an expression is known now, and computing it has no effect."""
+        """Return True if all in an expression is known now, and computing it has no effect."""
         if isinstance(node, Slot):
             return False
         if isinstance(node, Known):
@@ -310,14 +310,14 @@ class Expressions:
         return is_pure(found)
 
     def _computed_now(self, node: ast.expr) -> Now | None:
-        """What an expression gives now; None where it fails, which it has to do when the flow runs."""
+        """Return what an expression gives now; None where it fails, which it has to do when the flow runs."""
         try:
             return Now(self.evaluated(node))
         except Exception:  # any that the flow's own expression raises
             return None
 
     def evaluated(self, node: ast.expr) -> object:
-        """What an expression gives when it is computed now; raises what it raises."""
+        """Return what an expression gives when it is computed now; raises what it raises."""
         names: dict[str, Any] = {}
         held: list[Any] = []
 
@@ -550,7 +550,7 @@ class Expressions:
 
     @staticmethod
     def is_template(value: Later) -> bool:
-        """Whether nothing in a value is computed: a reference, or a list or map that is written out with references in it."""
+        """Return True if nothing in a value is computed: a reference, or a list or map written out with references in it."""
 
         def simple(tree: ast.expr | None) -> bool:
             if isinstance(tree, ast.List | ast.Tuple):

@@ -41,7 +41,7 @@ _MOST_WRITTEN: Final = 50
 
 
 class Body(Protocol):
-    """What compiles the statements of loops, see `statements.Statements`."""
+    """Compiler of the statements of loops, see `statements.Statements`."""
 
     of: Expressions
     steps: Steps
@@ -50,11 +50,11 @@ class Body(Protocol):
 
     @property
     def exit(self) -> Value:
-        """How the statements so far were left."""
+        """Value that says how the statements so far were left."""
 
     @property
     def result(self) -> Value:
-        """What the function has returned so far."""
+        """Value that the function has returned so far."""
 
     #: What the statements change.
     changes: Changes
@@ -66,7 +66,7 @@ class Body(Protocol):
         """Set the scope after two branches."""
 
     def is_read_after(self, name: str, last: ast.stmt, *, outside: bool = False) -> bool:
-        """Whether a name may be read after a statement."""
+        """Return True if a name may be read after a statement."""
 
 
 class Loops:
@@ -161,13 +161,13 @@ class Loops:
         self._of.scope[EXIT] = self._left(how.tree, node)
 
     def _left(self, tree: ast.expr, node: ast.stmt) -> Value:
-        """How a loop is left for the statements around it."""
+        """Return how a loop is left for the statements around it."""
         if not _returns(node):
             return Now("next")
         return Later(self._mapped(tree, {"continue": "next", "break": "next"}))
 
     def _mapped(self, tree: ast.expr, words: dict[str, str]) -> ast.expr:
-        """How statements are left, with other words for some ways."""
+        """Return how statements are left, with other words for some ways."""
         if isinstance(tree, ast.Constant):
             return ast.copy_location(ast.Constant(words.get(str(tree.value), tree.value)), tree)
         if isinstance(tree, ast.IfExp):
@@ -216,7 +216,7 @@ class Loops:
         self._of.bind(target, item)
 
     def _as_list(self, items: Later, at: ast.expr) -> Later:
-        """What a `for` goes over as a list: the items of a list, the keys of a dict, the characters of a text."""
+        """Return what a `for` goes over as a list: the items of a list, the keys of a dict, the characters of a text."""
         if kind_of(items.tree) is list or getattr(kind_of(items.tree), "__origin__", None) is list:
             return self._steps.reference(items, "values", at)
         func = ast.copy_location(ast.Name(id="list", ctx=ast.Load()), at)
@@ -346,7 +346,7 @@ class _Loop:
         self._of.scope[EXIT] = Now("next")
 
     def _collects(self, name: str, before: Value) -> bool:
-        """Whether the rounds do nothing with a list but append to it: then it is what they put out, and no variable."""
+        """Return True if the rounds do nothing with a list but append to it: then it is what they put out, and no variable."""
         if not _is_list(_kind_of_value(before)) or name in self._of.tracked or self._sites(name):
             return False
         appended = {
@@ -405,7 +405,7 @@ class _Loop:
         return self._scalar_kind(name, first)
 
     def _sites(self, name: str) -> list[ast.Name]:
-        """Where a loop assigns a name."""
+        """Return the places where a loop assigns a name."""
         return [one for one in self._nodes if isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)]
 
     def _scalar_kind(self, name: str, first: Any) -> Any:
@@ -429,7 +429,7 @@ class _Loop:
         return float if family is _NUMBERS else str
 
     def _is_of(self, made: ast.expr, name: str, family: tuple[type, ...]) -> bool:
-        """Whether the value of an expression is certainly a number, or a text, if the name has one."""
+        """Return True if the value of an expression is certainly a number, or a text, if the name has one."""
 
         def of(one: ast.expr) -> bool:
             match one:
@@ -502,13 +502,13 @@ class _Loop:
         return self._steps.argument(value, name, self._node)
 
     def _is_needed(self, name: str, read: set[int]) -> bool:
-        """Whether the next round or what comes after the loop reads what a round leaves in a name."""
+        """Return True if the next round or what comes after the loop reads what a round leaves in a name."""
         if name in self._first:
             return id(self._first[name]) in read or self._loops._in.is_read_after(name, self._node, outside=True)
         return self._endless and self._loops._in.is_read_after(name, self._node, outside=True)
 
     def going_on(self, asked: ast.expr | None) -> ast.expr | None:
-        """What has to be true after a round for the next one to follow; None: nothing."""
+        """Return what has to be true after a round for the next one to follow; None: nothing."""
         parts: list[ast.expr] = [] if asked is None else [asked]
         how = self._exit
         if self._flag:
@@ -583,7 +583,7 @@ class _Loop:
 
 
 def ways_of(tree: ast.expr) -> frozenset[str]:
-    """How statements may be left, by the expression that says it."""
+    """Return how statements may be left, by the expression that says it."""
     if isinstance(tree, ast.IfExp):
         return ways_of(tree.body) | ways_of(tree.orelse)
     return frozenset((str(tree.value),)) if isinstance(tree, ast.Constant) else frozenset(("return",))
@@ -606,7 +606,7 @@ def _item_kind(kind: Any) -> Any:
 
 
 def _returns(node: ast.stmt) -> bool:
-    """Whether there is a `return` in a loop."""
+    """Return True if there is a `return` in a loop."""
     return any(isinstance(one, ast.Return) for one in nodes_of(node))
 
 

@@ -1,4 +1,4 @@
-"""What the names of a flow's function mean: its own variables, and what it finds around it."""
+"""Meanings of the names in a flow's function: its own variables, and what it finds around it."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ class Surroundings:
                 continue
 
     def find(self, name: str) -> object:
-        """What a name means; raises LookupError where it means nothing."""
+        """Return what a name means; raises LookupError where it means nothing."""
         for names in (self._cells, self._globals, vars(builtins)):
             if name in names:
                 return names[name]
         raise LookupError(name)
 
     def static(self, node: ast.expr, local: Any = None) -> object:
-        """What an expression of names and attributes means; raises LookupError where it is anything else."""
+        """Return what an expression of names and attributes means; raises LookupError where it is anything else."""
         if isinstance(node, ast.Name):
             if local is not None and local(node.id):
                 raise LookupError(node.id)
@@ -150,24 +150,24 @@ def changes(node: ast.Expr) -> ast.Attribute | None:
 
 
 def is_constructor(found: object) -> bool:
-    """Whether what is called is a class whose objects are values."""
+    """Return True if what is called is a class whose objects are values."""
     return isinstance(found, type) and (found in _CONSTRUCTORS or issubclass(found, enum.Enum) or is_record(found))
 
 
 def is_clock(found: object) -> bool:
-    """Whether a function gives the time."""
+    """Return True if a function gives the time."""
     owner, name = getattr(found, "__self__", None), getattr(found, "__name__", "")
     of_time = getattr(found, "__module__", None) == "time" and name in ("time", "time_ns")
     return of_time or (name in _CLOCKS and owner in (dt.date, dt.datetime))
 
 
 def is_environment(found: object) -> bool:
-    """Whether a value is of the process that compiles, and another where the flow runs."""
+    """Return True if a value is of the process that compiles, and another where the flow runs."""
     return found is os.environ or found is sys.argv
 
 
 def is_pure(found: object) -> bool:
-    """Whether a call has no effect, and gives the same whenever it is made."""
+    """Return True if a call has no effect, and gives the same whenever it is made."""
     if is_constructor(found):
         return True
     if any(

@@ -45,7 +45,7 @@ def class_name_of(kind: type) -> str:
 
 
 def _is_caught(of: Expressions, cause: ast.expr) -> bool:
-    """Whether what an exception is raised from is what is handled, or None: which is not kept."""
+    """Return True if what an exception is raised from is what is handled, or None: which is not kept."""
     found = of.scope.get(cause.id) if isinstance(cause, ast.Name) else None
     return (isinstance(cause, ast.Constant) and cause.value is None) or (isinstance(found, Later) and found.kind is CaughtError)
 

@@ -1,4 +1,4 @@
-"""Which lists and dicts a value may be, and which it may hold: what changes when another name's value is changed.
+"""Lists and dicts that a value may be, and those it may hold: what changes when another name's value is changed.
 
 `=p` among the shares of a value says that it may be the list or dict `p`, `~p` that it may hold it, at any depth. `p` is the path
 of a reference, or a number for one that is known when the flow is compiled; `p*` are all that `p` itself holds.
@@ -23,12 +23,12 @@ _DEEPEST: Final = 20
 
 
 def reference_shares(path: str) -> Shares:
-    """What a reference may be and hold."""
+    """Return what a reference may be and hold."""
     return frozenset((f"={path}", f"~{path}*"))
 
 
 def known_shares(value: object, depth: int = 0) -> Shares:
-    """What a value that is known now is and holds."""
+    """Return what a value that is known now is and holds."""
     if not isinstance(value, list | dict | tuple | set) or depth > _DEEPEST:
         return frozenset()
     inner: Iterable[Any] = value.values() if isinstance(value, Mapping) else value
@@ -37,28 +37,28 @@ def known_shares(value: object, depth: int = 0) -> Shares:
 
 
 def wrapped(shares: Shares) -> Shares:
-    """What a new list or dict holds that has such a value in it."""
+    """Return what a new list or dict holds that has such a value in it."""
     return frozenset(f"~{one[1:]}" for one in shares)
 
 
 def copied(shares: Shares) -> Shares:
-    """What a new list or dict holds that has the parts of such a value."""
+    """Return what a new list or dict holds that has the parts of such a value."""
     return frozenset(one for one in shares if one[0] == "~")
 
 
 def part_of(shares: Shares) -> Shares:
-    """What a part of such a value may be and hold."""
+    """Return what a part of such a value may be and hold."""
     held = copied(shares)
     return held | {f"={one[1:]}" for one in held}
 
 
 def conflicting(changed: Shares, other: Shares) -> bool:
-    """Whether a value may be or hold what another one is that is changed."""
+    """Return True if a value may be or hold what another one is that is changed."""
     return any(one[0] == "=" and (one in other or f"~{one[1:]}" in other) for one in changed)
 
 
 def shares_of_tree(tree: ast.AST, kind_of: Callable[[ast.expr], Any]) -> Shares:
-    """What the value of an expression may be and hold; `kind_of` says the kind of one, where that is known."""
+    """Return what the value of an expression may be and hold; `kind_of` says the kind of one, where that is known."""
 
     def of(node: ast.AST) -> Shares:
         kept: Shares | None = getattr(node, "shares", None)
@@ -83,7 +83,7 @@ def shares_of_tree(tree: ast.AST, kind_of: Callable[[ast.expr], Any]) -> Shares:
 
 
 def _of_new(node: ast.AST, of: Callable[[ast.AST], Shares]) -> Shares | None:
-    """What a list or dict holds that an expression makes; None for any other expression."""
+    """Return what a list or dict holds that an expression makes; None for any other expression."""
     match node:
         case ast.List(elts=elts) | ast.Tuple(elts=elts) | ast.Set(elts=elts):
             return frozenset().union(*(copied(of(one.value)) if isinstance(one, ast.Starred) else wrapped(of(one)) for one in elts))

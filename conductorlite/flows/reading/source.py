@@ -100,7 +100,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _alike(one: types.CodeType, other: types.CodeType) -> bool:
-    """Whether two codes do the same; those of functions within them are compared too."""
+    """Return True if two codes do the same; those of functions within them are compared too."""
     if _REWRITTEN & set(one.co_names):
         return one.co_varnames[: one.co_argcount] == other.co_varnames[: other.co_argcount]
     if (one.co_code, one.co_names, one.co_varnames) != (other.co_code, other.co_names, other.co_varnames):

@@ -40,7 +40,7 @@ _REFUSED: Final[dict[type[ast.AST], str]] = {
 
 
 def always_ends(body: Sequence[ast.stmt]) -> bool:
-    """Whether no statement after these is reached."""
+    """Return True if no statement after these is reached."""
     if not body:
         return False
     last = body[-1]
@@ -74,17 +74,17 @@ class Statements:
 
     @property
     def scope(self) -> dict[str, Value | Maybe]:
-        """What each name has now."""
+        """Values that each name has now."""
         return self.of.scope
 
     @property
     def exit(self) -> Value:
-        """How the statements so far were left."""
+        """Value that says how the statements so far were left."""
         return cast(Value, self.of.scope[EXIT])
 
     @property
     def result(self) -> Value:
-        """What the function has returned so far."""
+        """Value that the function has returned so far."""
         return cast(Value, self.of.scope[RESULT])
 
     # ------------------------------------------------------------------ sequences
@@ -111,7 +111,7 @@ class Statements:
                 return
 
     def proceed(self, rest: Sequence[ast.stmt], at: ast.AST) -> bool:
-        """Whether a statement has ended the ones after it, or taken them into a case."""
+        """Return True if a statement has ended the ones after it, or taken them into a case."""
         how = self.exit
         if isinstance(how, Now):
             return bool(how.value != "next")
@@ -209,7 +209,7 @@ class Statements:
         return self.steps.computed(value, name, last)
 
     def is_read_after(self, name: str, last: ast.stmt, *, outside: bool = False) -> bool:
-        """Whether a name may be read after a statement; all of a loop around it comes after it, too.
+        """Return True if a name may be read after a statement; all of a loop around it comes after it, too.
 
         `outside` leaves out the statement itself, a loop.
         """
@@ -356,7 +356,7 @@ class Statements:
 
 
 def _has_left(scope: dict[str, Any]) -> bool:
-    """Whether nothing of a branch is read after it: it has returned, or raised."""
+    """Return True if nothing of a branch is read after it: it has returned, or raised."""
     how = scope.get(EXIT)
     return isinstance(how, Now) and how.value in ("return", "raise")
 

@@ -149,7 +149,7 @@ class Steps:
             self.build.replace(step, decision_cases={**cases, key: tuple(block.tasks)})
 
     def chosen(self, step: Step, at: ast.AST) -> ast.expr:
-        """Which case a SWITCH chose, as an expression."""
+        """Return the case that a SWITCH chose, as an expression."""
         slot = Slot(Reference(f"{step.ref}.output.selectedCase", step), str, step.ref)
         return ast.copy_location(slot, at)
 

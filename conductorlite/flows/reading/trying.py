@@ -97,7 +97,7 @@ class Tries:
         return [self._on_end(made.step, [made.outcome, *node.orelse], self._handling(made.step, node), node)]
 
     def raises_again(self, node: ast.Raise) -> bool:
-        """Whether a `raise` is one of what is being handled, by itself or by its name; then it is compiled."""
+        """Compile a `raise` of what is being handled, by itself or by its name; return True if it is one."""
         step = self._handled[-1] if self._handled else None
         if node.exc is not None:
             found = self._of.scope.get(node.exc.id) if isinstance(node.exc, ast.Name) else None
@@ -112,7 +112,7 @@ class Tries:
     # ------------------------------------------------------------------ what follows
 
     def _finally(self, body: list[ast.stmt], node: ast.Try) -> list[ast.stmt]:
-        """What is tried, then the statements of `finally`, then how it has ended."""
+        """Compile what is tried; return its statements, those of `finally`, then how it has ended."""
         call = None if node.handlers else self._one_call(body, node)
         if call is not None:
             step, done = call
@@ -315,7 +315,7 @@ class Tries:
         return body[-1:]
 
     def _bind_failed(self, step: Step, name: str, one: Tracked | None, before: Any, node: ast.AST) -> None:
-        """What a name has after the statements, however they have ended."""
+        """Bind what a name has after the statements, however they have ended."""
         if one is not None:
             kinds = {*one.kinds, type(before.value) if isinstance(before, Now) else before.kind}
             value = later(Reference(f"{step.ref}.output.{_key(name)}", step), _common(kinds), name)
@@ -329,7 +329,7 @@ class Tries:
             self._of.scope[name] = Maybe("is read where no value of it is kept")
 
     def _is_tracked(self, name: str, body: Sequence[ast.stmt], node: ast.Try) -> bool:
-        """Whether what a name has where a statement fails is read afterwards."""
+        """Return True if what a name has where a statement fails is read afterwards."""
         found = self._of.scope.get(name)
         if found is None or isinstance(found, Maybe) or (isinstance(found, Later) and found.kind is CaughtError):
             return False
@@ -384,7 +384,7 @@ class _Enclosed:
         self.outcome: ast.stmt = tries.placed(Compiled(self._take), node)
 
     def outputs(self, assigned: Sequence[str], tracked: Mapping[str, Tracked], last: ast.stmt) -> dict[str, Any]:
-        """What the workflow puts out; called within its block."""
+        """Return what the workflow puts out; called within its block."""
         made: dict[str, Any] = {}
         for name in assigned:
             value = self._of.scope.get(name)
@@ -460,7 +460,7 @@ def _is_read(names: Sequence[str], body: Sequence[ast.stmt]) -> bool:
 
 
 def _leaves(body: Sequence[ast.stmt]) -> bool:
-    """Whether statements always leave the function."""
+    """Return True if statements always leave the function."""
     last = body[-1]
     if isinstance(last, ast.If):
         return bool(last.orelse) and _leaves(last.body) and _leaves(last.orelse)
@@ -468,7 +468,7 @@ def _leaves(body: Sequence[ast.stmt]) -> bool:
 
 
 def _catches(error: ast.expr, names: tuple[str, ...] | None) -> ast.expr:
-    """Whether a handler of types is for what a step has raised; None: for all but the termination of an execution."""
+    """Return a condition: a handler of these types is for what a step has raised; None: for all but an execution's termination."""
     classes = ast.Subscript(value=error, slice=ast.Constant("classes"), ctx=ast.Load())
     found: list[ast.expr] = [
         ast.Compare(left=ast.Constant(name), ops=[ast.In()], comparators=[classes]) for name in names or ("Exception",)

@@ -1,4 +1,4 @@
-"""What stands for a value while a flow is compiled: known now, or later, when the flow runs.
+"""Stand-ins for a value while a flow is compiled: known now, or later, when the flow runs.
 
 A later value is an expression tree whose leaves are constants and slots, which are `${...}` references of the running workflow. A
 path below a slot is a reference too; anything else is computed by a step.
@@ -58,7 +58,7 @@ class Slot(ast.Name):
 
     @property
     def empties(self) -> bool:
-        """Whether it is the whole output of a task that may return None, which is then an empty map."""
+        """True if it is the whole output of a task that may return None, which is then an empty map."""
         path, union = self.reference._path, is_union(self.kind)
         return union and path.endswith(".output") and type(None) in get_args(self.kind) and is_whole(self.kind)
 
@@ -66,7 +66,7 @@ class Slot(ast.Name):
         return self.having(self.shares, self.name)
 
     def having(self, shares: frozenset[str], name: str | None) -> Slot:
-        """The same leaf, with what is known of the value that a name has."""
+        """Return an equal leaf, with what is known of the value that a name has."""
         made = Slot(self.reference, self.kind, name, self.unannotated)
         made.shares = shares if self.kind not in SCALARS else frozenset()
         return made
@@ -111,7 +111,7 @@ class Later:
 
 @attrs.frozen(slots=True, eq=False)
 class Maybe:
-    """What a name has that cannot be read: `why` completes "the name …"."""
+    """Mark of a name whose value cannot be read: `why` completes "the name …"."""
 
     why: str
 
@@ -123,7 +123,7 @@ _GIVES: Final[dict[str, Any]] = {"len": int, "list": list, "sorted": list, "str"
 
 
 def later(reference: Reference, kind: Any = Any, name: str | None = None, unannotated: str | None = None) -> Later:
-    """What a reference will have."""
+    """Return the value that a reference will have."""
     return Later(Slot(reference, kind, name, unannotated), frozenset() if kind in SCALARS else reference_shares(reference._path))
 
 
@@ -178,7 +178,7 @@ def described(value: object) -> str:
 
 
 def kind_of(tree: ast.expr) -> Any:
-    """What is known of the kind of an expression's value: an annotation, or Any."""
+    """Return what is known of the kind of an expression's value: an annotation, or Any."""
     match tree:
         case Slot():
             return tree.kind
@@ -318,7 +318,7 @@ def _constant(value: Any, at: ast.AST) -> ast.expr:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values of a name are the same one."""
+    """Return True if two values of a name are the same one."""
     if one is other:
         return True
     if isinstance(one, Now) and isinstance(other, Now):
@@ -331,12 +331,12 @@ def same(one: object, other: object) -> bool:
 
 
 def shares_of(value: Value | Maybe | None) -> frozenset[str]:
-    """What a value may be and hold, see `sharing`."""
+    """Return what a value may be and hold, see `sharing`."""
     if isinstance(value, Now):
         return known_shares(value.value)
     return value.shares if isinstance(value, Later) else frozenset()
 
 
 def shares_in(tree: ast.expr) -> frozenset[str]:
-    """What the value of an expression may be and hold."""
+    """Return what the value of an expression may be and hold."""
     return shares_of_tree(tree, kind_of)
