@@ -223,7 +223,7 @@ class StartDomains(Protocol):
 
 
 class Control(Part):
-    """Base class of the verbs that start and change executions."""
+    """The verbs that start and change executions."""
 
     def __init__(self, turns: Turns, starts: Starts, config: EngineConfig) -> None:
         super().__init__(turns, config)

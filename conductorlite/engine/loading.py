@@ -65,7 +65,7 @@ class LoadFinding:
 
 @attrs.frozen(kw_only=True, slots=True)
 class LoadReport:
-    """The definitions that a load has registered, and its findings."""
+    """The definitions, handlers and schemas that a load has registered, and its findings."""
 
     workflows: tuple[tuple[str, int], ...] = ()
     tasks: tuple[str, ...] = ()

@@ -113,7 +113,7 @@ class Queries(Part):
             return frozen_workflow(_whole(row, self.texts(view, workflow_id, _payloads(row))))
 
     def ending(self, workflow_id: str, rows: list[Workflow]) -> Callable[[], bool]:
-        """Return a function that tells whether an execution has ended.
+        """Return a function that returns True if an execution has ended.
 
         Then its row is one of the `rows`, its documents unread, unless it is archived.
         """

@@ -280,7 +280,7 @@ class Quiet:
         return self._commits if self._joined.decisions is None else -1
 
     def watching(self, residents: Residents, workflow_id: str, look: Callable[[], bool]) -> Callable[[], bool]:
-        """Return a function that tells whether an execution has ended, by a `look` unless it is known that it has not.
+        """Return a function that returns True if an execution has ended, by a `look` unless it is known that it has not.
 
         Nobody has written but this engine, by turns: since it was kept by another one's, or since the last look by none that has
         ended an execution.

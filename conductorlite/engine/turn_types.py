@@ -371,7 +371,7 @@ class Caller:
 
 
 class Joined(threading.local):
-    """The mark of a thread that is in a transaction of the application, in which nothing is final before its end."""
+    """The transaction of the application that a thread is in, if any; nothing in it is final before its end."""
 
     #: The decisions that are to be announced then; None outside.
     decisions: list[Decision] | None = None

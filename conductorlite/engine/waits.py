@@ -170,7 +170,7 @@ def _in_domain(domain: str | None) -> str:
 
 
 def _given_back(task: Task, history: Sequence[HistoryEvent]) -> str:
-    """Return a note that an offered attempt was given back, by whom and why, and what follows from deaths."""
+    """Return a note that an offered attempt was given back, who gave it back and why, and what follows from deaths."""
     of_it = (line for line in reversed(history) if line.kind is HistoryKind.TASK and line.ref == task.ref)
     line = next((line for line in of_it if line.attempt == task.attempt), None)
     why = "" if line is None or not (line.reason or "").startswith(_GIVEN_BACK) else f", {line.reason}"
