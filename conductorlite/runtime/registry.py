@@ -1,4 +1,4 @@
-"""The functions that carry out tasks. No global registry: a `Workers` is an object, given to an engine.
+"""The mapping of tasks to the functions that carry them out. No global registry: a `Workers` is an object, given to an engine.
 
 What a worker function takes, read once when it is registered.
 

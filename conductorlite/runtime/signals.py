@@ -109,7 +109,7 @@ class _Rest:
 
 
 class Outages:
-    """The work of one driver that waits; used by its thread alone."""
+    """The work of one driver that waits after a failure; used by its thread alone."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Additions to a program's logging that tell which task a record is of; imported by who uses it."""
+"""Additions to a program's logging that name the task of a record; imported by who uses it."""
 
 from __future__ import annotations
 
