@@ -1,1 +1,1 @@
-"""What may stand in a definition as text: `${…}` templates, paths, conditions, scripts, durations, cron expressions."""
+"""Text in a definition that is evaluated: `${…}` templates, paths, conditions, scripts, durations, cron expressions."""

@@ -1,4 +1,4 @@
-"""What a helper process runs: scripts of one language, one request per line in, one answer per line out, both JSON.
+"""Program of a helper process: it runs scripts of one language, one request per line in, one answer per line out, both JSON.
 
 Started as a script with three arguments: the language (`javascript` or `jq`), the folder of its module, and the bounds as JSON
 (`seconds` of processor time per request, `bytes` of memory for the whole process, `output` characters of an answer). It imports

@@ -1,4 +1,4 @@
-"""What a filter's operators answer, as Jayway's do.
+"""Answers of a filter's operators, as Jayway's.
 
 Numbers and texts are equal when they are written alike; everything else equals only its own kind, and only numbers are less than
 numbers, texts than texts. What one of its operators cannot be asked is either `Refused`, then the item does not pass, or fails the
@@ -34,11 +34,11 @@ _PAIR: Final = 10
 
 
 class Refused(ExpressionFailed):
-    """What an operator cannot be asked: the item does not pass, nor when that is negated; internal."""
+    """Question that an operator cannot be asked: the item does not pass, nor when that is negated; internal."""
 
 
 class Budget:
-    """What one evaluation may still look at, and the document's own values by where they were found."""
+    """Work that one evaluation may still do, and the document's own values by where they were found."""
 
     def __init__(self, document: Callable[[], Json]) -> None:
         self._document = document
@@ -64,7 +64,7 @@ class Budget:
             raise ExpressionFailed(f"a path looks at more than {_MAX_WORK:,} values")
 
     def alike(self, left: Json, right: Json) -> bool:
-        """Whether two equal texts, lists or maps are so to Java too, found out once: both may be the document's, of any size."""
+        """Return True if two equal texts, lists or maps are equal to Java too, found out once: both may be of any size."""
         key = (id(left), id(right))
         if key not in self._alike:
             self.spend(_PAIR)
@@ -134,7 +134,7 @@ class Members:
         )
 
     def holds(self, value: Json) -> bool:
-        """Whether one of them equals the value."""
+        """Return True if one of them equals the value."""
         if isinstance(value, str):
             return value in self.texts
         if _is_number(value):

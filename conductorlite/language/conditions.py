@@ -40,18 +40,18 @@ class Condition(Protocol):
 
     @property
     def everything(self) -> bool:
-        """Whether what it reads cannot be known from its text (`$` by itself, or `$[x]`)."""
+        """True if what it reads cannot be known from its text (`$` by itself, or `$[x]`)."""
 
     def keys_of(self, name: str) -> frozenset[str] | None:
         """Keys directly below a name that may decide whether the answer is true; None if the text may read any of them."""
 
     @property
     def foreign(self) -> bool:
-        """Whether an interpreter carries it out, and not closures of our own, which are soon done."""
+        """True if an interpreter carries it out, and not closures of our own, which are soon done."""
 
     @property
     def at_once(self) -> AtOnce | None:
-        """What mostly answers it without being asked when and with which seed; None where only `evaluate` does."""
+        """Function that mostly answers it without being asked when and with which seed; None where only `evaluate` does."""
 
     def evaluate(self, values: Mapping[str, Json], *, now: int = 0, seed: str = "") -> Json:
         """The result as JSON; raises ExpressionFailed for errors in the script and for a spent budget.

@@ -114,7 +114,7 @@ def _bare(text: str) -> Json:
 
 
 class _Path(Protocol):
-    """What a filter needs of a compiled path."""
+    """Protocol of a compiled path, as a filter needs it."""
 
     def operand(self, base: Json, document: Budget) -> Json: ...
 
@@ -138,7 +138,7 @@ class Filter:
         return [item for item in items if self.passes(item, document)]
 
     def passes(self, item: Json, document: Budget) -> bool:
-        """Whether one item does."""
+        """Return True if one item passes."""
         document.spend(1)
         try:
             return self._test(item, document)

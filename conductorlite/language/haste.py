@@ -1,4 +1,4 @@
-"""How long foreign code is waited for by a caller that has other work to do.
+"""Time that a caller with other work to do waits for foreign code.
 
 A driver takes the turns of all executions one after another. A script that does not end, or a path over a large document, must not
 hold up the others: in haste it is waited for some milliseconds, then `TakesLong` is raised, and a thread of its own takes the turn
@@ -30,14 +30,14 @@ _REST_S: Final = 0.002
 
 @attrs.frozen(slots=True, kw_only=True, repr=False)
 class Haste:
-    """That a caller waits only shortly; `starts` says whether it waits for a helper process to start."""
+    """Sign that a caller waits only shortly; `starts` says whether it waits for a helper process to start."""
 
     starts: bool = False
 
 
 @attrs.define(slots=True, kw_only=True, eq=False, repr=False)
 class Hurry:
-    """What one turn in haste may still take."""
+    """Budget that one turn in haste may still take."""
 
     starts: bool
     left: int = _WORK
@@ -74,7 +74,7 @@ def pace() -> Hurry | Leisure | None:
 
 
 def hurry() -> Hurry | None:
-    """What the code that is being run may still take; None where its caller waits."""
+    """Return the budget of the code that is being run; None where its caller waits."""
     found = _current.get()
     return found if isinstance(found, Hurry) else None
 

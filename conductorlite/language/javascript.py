@@ -88,7 +88,7 @@ class Script:
 
     @property
     def foreign(self) -> bool:
-        """Whether QuickJS carries it out; the subset leaves it only values that it does not know."""
+        """True if QuickJS carries it out; the subset leaves it only values that it does not know."""
         return self.at_once is None
 
     def __attrs_post_init__(self) -> None:

@@ -38,7 +38,7 @@ _MOST: Final = 1.7976931348623157e308
 
 
 def call(name: str, node: Json, arguments: list[Json]) -> Json:
-    """What a function answers of a value and its arguments.
+    """Return what a function answers of a value and its arguments.
 
     Raises ExpressionFailed when it is not made for such a value, IndexError when there is no such item.
     """
@@ -108,7 +108,7 @@ _MAX_NESTING: Final = 16
 
 
 class _NotThere(Exception):
-    """What a path that must lead somewhere does not find; internal."""
+    """Signal that a path which must lead somewhere does not find its target; internal."""
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -128,7 +128,7 @@ class Path:
 
     @property
     def answers_list(self) -> bool:
-        """Whether the answer is the list of all that was found."""
+        """True if the answer is the list of all that was found."""
         return not self.definite
 
     def evaluate(self, base: Json | Missing, skip: int, document: Callable[[], Json]) -> Json:
@@ -153,7 +153,7 @@ class Path:
         return answer
 
     def leads_somewhere(self, base: Json, document: Budget) -> bool:
-        """Whether all names of the path are there; an indefinite one need not find anything behind them."""
+        """Return True if all names of the path are there; an indefinite one need not find anything behind them."""
         value = walk(base, self.plain)
         if value is MISSING:
             return False
@@ -163,7 +163,7 @@ class Path:
             return False
 
     def children(self, base: Json, document: Budget) -> Json:
-        """What `length()` counts of its argument: what is below all that is found, below one thing the last of it."""
+        """Return what `length()` counts of its argument: what is below all that is found, below one thing the last of it."""
         if self.steps and isinstance(self.steps[-1], Call):
             return self.operand(base, document)
         found = self.operand(base, document)
@@ -283,7 +283,7 @@ def _descendants(node: Json, document: Budget) -> Iterable[Json]:
 
 
 def _scanned(step: PathStep, node: Json, document: Budget, *, last: bool) -> Iterable[Json]:
-    """What a step finds in a node and below. A filter looks at maps themselves, and into lists that pass it too."""
+    """Return what a step finds in a node and below. A filter looks at maps themselves, and into lists that pass it too."""
     for each in _descendants(node, document):
         if isinstance(step, filters.Filter):
             if step.passes(each, document):
@@ -318,7 +318,7 @@ def _answered(step: Call, node: Json, document: Budget) -> Json:
 def _apply(
     step: PathStep, node: Json, document: Budget, *, last: bool, definite: bool = False, strict: bool = False
 ) -> Iterable[Json]:
-    """What a step finds in one value. A *strict* one raises when a name is missing, or, where the path so far names one place
+    """Return what a step finds in one value. A *strict* one raises when a name is missing, or, where the path so far names one
     (*definite*), when the value is of another kind."""
     if isinstance(step, Wild):
         return _inner(node)
@@ -370,7 +370,7 @@ class Reads:
         return self.roots.union([root for root, _ in self.members])
 
     def union(self, *others: Reads) -> Reads:
-        """What this or any of the others reads."""
+        """Return what this or any of the others reads."""
         every = [reads for reads in (self, *others) if reads is not NOTHING]
         if len(every) < 2:
             return every[0] if every else NOTHING
@@ -387,7 +387,7 @@ NOTHING = Reads()
 
 
 def reads_of_path(path: Path) -> Reads:
-    """What one path reads."""
+    """Return what one path reads."""
     plain = path.plain
     if path.reads_document or not plain or not isinstance(plain[0], str):
         return Reads(everything=True)
@@ -398,7 +398,7 @@ def reads_of_path(path: Path) -> Reads:
 
 
 def reads_of_prefix(text: str) -> Reads:
-    """What a path reads of which only the start is known: `workflow.input.` in `${workflow.input.${x}}`."""
+    """Return what a path reads of which only the start is known: `workflow.input.` in `${workflow.input.${x}}`."""
     end = max(text.rfind("."), text.rfind("["))
     known = text[:end] if end > 0 else ""
     if known.strip(" ") in ("", "$", "@"):

@@ -72,7 +72,7 @@ class _Token(NamedTuple):
 
     @property
     def breaks(self) -> bool:
-        """Whether a line ends before it."""
+        """True if a line ends before it."""
         return "\n" in self.before or "\r" in self.before
 
 
@@ -122,7 +122,7 @@ class _Reader:
         return _Token("`", "`", before, tuple(self._template())) if text == "`" else _Token(kind, text, before)
 
     def _template(self) -> Iterator[_Token]:
-        """What a template literal is made of: its texts, and brackets for what is filled in."""
+        """Yield the parts of a template literal: its texts, and brackets for what is filled in."""
         start = self._at
         while self._at < len(self._text) and self._text[self._at] != "`":
             if self._text[self._at] == "\\":
@@ -140,7 +140,7 @@ class _Reader:
 
 
 def _may_begin_regex(left: list[_Token]) -> bool:
-    """Whether a `/` behind these tokens begins a regular expression, and divides nothing."""
+    """Return True if a `/` behind these tokens begins a regular expression, and divides nothing."""
     last = left[-1] if left else None
     if last is None or last.kind == "{":
         return True
@@ -199,7 +199,7 @@ class _Writer:
         return tuple(found)
 
     def _assigned(self, begun: int, target: _Pieces) -> tuple[_Pieces, ...] | None:
-        """What follows the target of `+=` and the like; None, with nothing done, unless the target can be written twice."""
+        """Return what follows the target of `+=` and the like; None, with nothing done, unless the target can be written twice."""
         here = self._at
         sign = self._tokens[here]
         if not all(_is_plain(token) for token in self._tokens[begun:here]):
@@ -249,14 +249,14 @@ class _Writer:
         return (*adding, ")") if adding else left
 
     def _goes_on(self, first: _Token) -> bool:
-        """Whether the next token is a binary operator on what has been read; a block is no operand."""
+        """Return True if the next token is a binary operator on what has been read; a block is no operand."""
         sign, last = self._peek(), self._tokens[self._at - 1]
         return (
             sign is not None and sign.kind in ("sign", "name") and sign.text in _LEVELS and not (last is first and last.kind == "{")
         )
 
     def _right(self, strength: int) -> tuple[_Pieces, _Pieces] | None:
-        """What stands at the right of the operator that comes next, with the space before it; None when nothing does."""
+        """Return what is at the right of the operator that comes next, with the space before it; None when nothing is."""
         here, power = self._at, self._tokens[self._at].text == "**"
         self._at += 1
         first = self._peek()
@@ -321,7 +321,7 @@ class _Writer:
 
 
 def _is_plain(token: _Token) -> bool:
-    """Whether a part of a reference calls nothing: a name, a point, or a name or literal in brackets."""
+    """Return True if a part of a reference calls nothing: a name, a point, or a name or literal in brackets."""
     if token.kind == "[":
         return len(token.inside) == 1 and token.inside[0].kind in ("name", "number", "text")
     return token.kind == "name" or token.text == "."

@@ -1,4 +1,4 @@
-"""What scripts print: lines for the log of the task whose script they are."""
+"""Output that scripts print: lines for the log of the task whose script they are."""
 
 from __future__ import annotations
 

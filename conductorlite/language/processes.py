@@ -122,7 +122,7 @@ class _Helper:
         raise _Died(self.end())
 
     def answers_within(self, seconds: float) -> bool:
-        """Whether the answer to a request, or the end of the process, comes in time; True where that cannot be known."""
+        """Return True if the answer to a request, or the end of the process, comes in time, or that cannot be known."""
         stdout = self.process.stdout
         if stdout is None or not hasattr(select, "poll"):
             return True
@@ -187,12 +187,12 @@ _unfinished: dict[bytes, _Helper | _Thread] = {}
 
 
 def installed(language: Language) -> bool:
-    """Whether the module that carries out scripts of a language is there."""
+    """Return True if the module that carries out scripts of a language is there."""
     return _folder(language) is not None
 
 
 def run_script(language: Language, request: Mapping[str, Any], limits: Limits) -> str | None:
-    """What a helper answers to a request, see `child`; None to one that only compiles.
+    """Return what a helper answers to a request, see `child`; None to one that only compiles.
 
     Raises ScriptTimedOut when its time is over, ExpressionFailed with the script's own words, or when another bound is reached;
     in haste TakesLong.
@@ -213,7 +213,7 @@ def patience(patient: bool) -> contextlib.AbstractContextManager[None]:
 
 
 def in_process(ask: Callable[[], T], *, patient: bool) -> T:
-    """What is answered without any helper, within `patience`; what needs one raises NoHelper."""
+    """Return what is answered without any helper, within `patience`; what needs one raises NoHelper."""
     return copy_context().run(_in_process, ask, patient)
 
 
@@ -224,7 +224,7 @@ def _in_process(ask: Callable[[], T], patient: bool) -> T:
 
 
 def granted(seconds: float) -> float:
-    """How long a script may take of which so many seconds are asked."""
+    """Return how long a script may take of which so many seconds are asked."""
     return seconds * (_PATIENCE if _patient.get() else 1)
 
 
@@ -270,7 +270,7 @@ class _Thread:
             self._over.wake()
 
     def answers_within(self, seconds: float | None) -> bool:
-        """Whether it is over in time."""
+        """Return True if it is over in time."""
         if self._over.wait(seconds):
             self._over.wake()  # for who looks next
             return True
@@ -285,7 +285,7 @@ class _Thread:
 
 
 def in_thread(key: bytes, text: str, ask: Callable[[], str | None]) -> str | None:
-    """What `ask` answers to a request with that key, for a language whose processes are not ours; in haste, TakesLong."""
+    """Return what `ask` answers to a request with that key, for a language whose processes are not ours; in haste, TakesLong."""
     now, begun = hurry(), _unfinished.pop(key, None)
     digest = hashlib.sha256(text.encode(errors="replace")).digest()
     if now is None:
@@ -322,7 +322,7 @@ def _note(text: bytes, *, into: dict[bytes, None], out_of: dict[bytes, None]) ->
 
 
 def _soon(text: bytes) -> float:
-    """How long a caller in haste waits for a text, s."""
+    """Return how long a caller in haste waits for a text, s."""
     return LATER_S if text in _swift else SOON_S
 
 

@@ -59,7 +59,7 @@ _USUAL: Final = PythonLimits()
 
 
 class PythonRaised(ExpressionFailed):
-    """What a script raised; internal. `line` is that of the innermost frame, from 1; `lines` are what it printed before."""
+    """Exception that a script raised; internal. `line` is the innermost frame's, from 1; `lines` are what it printed before."""
 
     def __init__(self, message: str, line: int, lines: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -71,7 +71,7 @@ class PythonRefused(PythonRaised):
 
 
 def python_installed() -> bool:
-    """Whether the extra `python` is there."""
+    """Return True if the extra `python` is there."""
     return find_spec("pydantic_monty") is not None
 
 
@@ -130,7 +130,7 @@ def _run(code: str, inputs: Mapping[str, Any], limits: PythonLimits, now: int, s
 
 
 def _lines_of(printed: Sequence[str]) -> list[str]:
-    """What was printed, in lines, of which the first are kept."""
+    """Return what was printed, in lines, of which the first are kept."""
     lines = "".join(printed).splitlines()
     return [line[:_LONGEST_LINE] for line in lines[:_LINES]] + (["… more lines: they are not kept"] if len(lines) > _LINES else [])
 

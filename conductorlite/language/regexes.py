@@ -41,17 +41,17 @@ class BoundedPattern:
     unbounded: int
 
     def ways(self, text: str) -> int:
-        """How many ways there are at most to match the whole text."""
+        """Return how many ways there are at most to match the whole text."""
         return self.fixed * int((len(text) + 1) ** max(1, self.unbounded))
 
     def fullmatch(self, text: str) -> bool:
-        """Whether the whole text matches; raises ExpressionFailed when the text is too long to try in bounded time."""
+        """Return True if the whole text matches; raises ExpressionFailed when the text is too long to try in bounded time."""
         if self.ways(text) > _MAX_WAYS:
             raise ExpressionFailed(f"a text of {len(text)} characters is too long for /{self.pattern.pattern}/")
         return self.pattern.fullmatch(text) is not None
 
     def search(self, text: str) -> bool:
-        """Whether the text matches somewhere; raises ExpressionFailed when the text is too long to try in bounded time."""
+        """Return True if the text matches somewhere; raises ExpressionFailed if the text is too long to try in bounded time."""
         anchored = self.pattern.pattern.startswith("^") and "|" not in self.pattern.pattern
         if self.fixed * (len(text) + 1) ** max(1, self.unbounded + (not anchored)) > _MAX_SEARCHED:
             raise ExpressionFailed(f"a text of {len(text)} characters is too long for /{self.pattern.pattern}/")

@@ -1,4 +1,4 @@
-"""When a schedule comes due, as a pure function of it and an instant, and what is wrong with one. Instants are epoch ms."""
+"""Instants at which a schedule comes due, as a pure function of it and an instant, and what is wrong with one. Epoch ms."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def latest(schedule: WorkflowSchedule, first: int, now: int) -> tuple[int, int |
 
 
 def problems(schedule: WorkflowSchedule) -> list[Problem]:
-    """What is wrong with a schedule; an empty list is a valid one."""
+    """Return what is wrong with a schedule; an empty list is a valid one."""
     found = [*_identity(schedule), *_timing(schedule)]
     start, end = schedule.schedule_start_time, schedule.schedule_end_time
     if start is not None and end is not None and end < start:

@@ -54,7 +54,7 @@ class _TooMuch(Exception):
 
 @attrs.define(slots=True)
 class _Spent:
-    """What one check has spent so far. It travels in a validator's `format_checker`, which goes down to every subschema."""
+    """Amount that one check has spent so far. It travels in a validator's `format_checker`, which goes down to every subschema."""
 
     steps: int = 0
     depth: int = 0
@@ -68,7 +68,7 @@ class SchemaCheck:
     _root: Any = attrs.field(repr=False, eq=False)
 
     def violation(self, value: Any) -> str | None:
-        """What of a JSON value breaks the schema: paths and rules, shortened; None when nothing does."""
+        """Return what of a JSON value breaks the schema: paths and rules, shortened; None when nothing does."""
         try:
             found = list(islice(self._root.evolve(format_checker=_Spent()).iter_errors(value), _KEPT))
         except (_TooMuch, ExpressionFailed) as error:
@@ -211,7 +211,7 @@ def _counted(name: str, keyword: Keyword) -> Keyword:
 
 
 def _size(value: Any, whole: bool) -> int:
-    """How much there is to look at: the entries of a map or list, all the way down for what is compared as a whole."""
+    """Return how much there is to look at: the entries of a map or list, all the way down for what is compared as a whole."""
     if not isinstance(value, dict | list):
         return 0
     return len(json.dumps(value)) // 16 if whole else len(value)

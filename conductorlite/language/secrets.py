@@ -84,7 +84,7 @@ def filled_in(document: Json, sites: Iterable[SecretSite], values: Mapping[str, 
 
 
 def _entry(place: Json, key: str | int) -> Json:
-    """What is at a key; None where the rendered input has another shape than the template."""
+    """Return what is at a key; None where the rendered input has another shape than the template."""
     if isinstance(place, dict):
         return place.get(key) if isinstance(key, str) else None
     if isinstance(place, list) and isinstance(key, int) and key < len(place):

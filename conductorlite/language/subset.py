@@ -282,7 +282,7 @@ def _literal(token: _Token) -> str | int | float:
 
 
 class _Constant:
-    """What is the same whatever the values are; an operation does not call the one at its right."""
+    """Operand that is the same whatever the values are; an operation does not call the one at its right."""
 
     __slots__ = ("value",)
 
@@ -311,7 +311,7 @@ def _last(body: list[_Closure]) -> _Closure:
 
 
 def _first(body: list[_Closure]) -> _Closure:
-    """What the first statement that returns has returned."""
+    """Return a closure that gives what the first statement that returns has returned."""
 
     def run(values: _Values) -> Any:
         return next((value for statement in body if (value := statement(values)) is not _EMPTY), _EMPTY)

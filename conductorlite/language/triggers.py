@@ -201,7 +201,7 @@ class _Cron(BaseTrigger):  # type: ignore[misc]
 
 
 def _runs(field: BaseField) -> bool:
-    """Whether a field of a time of day has `*`, a step, or every number that there is."""
+    """Return True if a field of a time of day has `*`, a step, or every number that there is."""
     every = range(field.get_max(_EPOCH) + 1)
     walls = (datetime(1970, 1, 1, **{field.name: number}) for number in every)  # type: ignore[arg-type]
     return "/" in str(field) or all(field.get_next_value(wall) == field.get_value(wall) for wall in walls)

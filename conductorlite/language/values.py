@@ -1,4 +1,4 @@
-"""What an expression reads from (the Source protocol, and one over a JSON document), and how the values it finds look as text.
+"""Source protocol that an expression reads from (also one over a JSON document), and how the values it finds look as text.
 
 Inside a text a value looks as Java prints it.
 """
@@ -105,7 +105,7 @@ class Source(Protocol):
 
     @property
     def has_env(self) -> bool:
-        """Whether `${workflow.env.NAME}` has a provider; without one it is null."""
+        """True if `${workflow.env.NAME}` has a provider; without one it is null."""
 
     def member(self, root: str, member: str) -> Json | Missing:
         """One member of one root; MISSING when the root or the member does not exist."""
@@ -136,7 +136,7 @@ class MappingSource:
 
     @property
     def has_env(self) -> bool:
-        """Whether an environment was given, be it empty."""
+        """True if an environment was given, be it empty."""
         return self.environment is not None
 
     def member(self, root: str, member: str) -> Json | Missing:
@@ -242,7 +242,7 @@ _NAMED: Final = 3
 
 
 def may_hold_wide(document: str) -> bool:
-    """Whether the compact JSON text of a list or map may hold whole numbers that a double cannot; False is certain."""
+    """Return True if the compact JSON text of a list or map may hold whole numbers that a double cannot; False is certain."""
     return _SIXTEEN in document.encode(errors="replace").translate(_ZEROS) and _LONG.search(document) is not None
 
 

@@ -62,7 +62,7 @@ _SEARCHES: Final = pattern(r"\$\{(?:[^}$]|\$(?!\{))*?(?:\.\.|\*|\?|\(|\$\{|\[[^\
 
 
 def runs_foreign_code(definition: WorkflowDef, nodes: Iterable[Node], *, checked: bool) -> bool:
-    """Whether any task has a script or an expression that searches; `checked` says that schemas are enforced."""
+    """Return True if any task has a script or an expression that searches; `checked` says that schemas are enforced."""
     return checked or _searches(definition.output_parameters) or any(map(_foreign, nodes))
 
 
@@ -188,7 +188,7 @@ class Node:
 
     @property
     def unreachable(self) -> bool:
-        """Whether the flow never comes to it by itself."""
+        """True if the flow never comes to it by itself."""
         return not self.route
 
 
@@ -431,7 +431,7 @@ _FORKS: Final = frozenset({TaskType.FORK_JOIN, TaskType.FORK_JOIN_DYNAMIC})
 
 
 def _of_operator(task: WorkflowTask, previous: str | None, successor: str | None) -> dict[str, Any]:
-    """What a node knows of the tasks inside it, of what it decides by, and of what follows."""
+    """Return what a node knows of the tasks inside it, of what it decides by, and of what follows."""
     fork = task.type in _FORKS
     return {
         "successor": None if fork else successor,

@@ -185,7 +185,7 @@ class _Chart:
 
 
 def kind_and_subject(task: WorkflowTask) -> tuple[str, str]:
-    """What a task is: its type, or of a worker's the name of its definition; and what it is about, if that is not all."""
+    """Return a task's type, or of a worker's the name of its definition; and what it is about, if that is not all."""
     if task.type == TaskType.SIMPLE:
         return task.name, ""
     about: str | None = None
@@ -200,7 +200,7 @@ def kind_and_subject(task: WorkflowTask) -> tuple[str, str]:
 
 
 def state_in_words(rows: Sequence[Task]) -> str:
-    """Where the newest row of a node stands, how often it was tried, in how many rounds."""
+    """Return the status of the newest row of a node, how often it was tried, and in how many rounds."""
     if not rows:
         return "not run"
     last = rows[-1]

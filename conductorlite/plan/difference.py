@@ -16,7 +16,7 @@ __all__ = ["DefinitionDiff", "diff", "in_words", "renamed"]
 
 
 def renamed(around: Sequence[Branch], refs: Mapping[str, str]) -> tuple[Branch, ...]:
-    """The same way down, by the new names; branches of a fork are not distinguished: only their order may differ."""
+    """Return the same way down, by the new names; branches of a fork are not distinguished: only their order may differ."""
     return tuple(
         attrs.evolve(branch, ref=refs.get(branch.ref, branch.ref), key="" if branch.kind == "branch" else branch.key)
         for branch in around
@@ -24,13 +24,13 @@ def renamed(around: Sequence[Branch], refs: Mapping[str, str]) -> tuple[Branch, 
 
 
 def in_words(around: Sequence[Branch]) -> str:
-    """Where a list of tasks is."""
+    """Return where a list of tasks is."""
     return " in ".join(str(branch) for branch in reversed(around)) or "the workflow itself"
 
 
 @attrs.frozen(kw_only=True, slots=True)
 class DefinitionDiff:
-    """How two definitions differ; empty (false) when they do not. `str()` is a line per difference.
+    """Differences of two definitions; empty (false) when there are none. `str()` is a line per difference.
 
     Fields have their names in Conductor's JSON; those of a task definition and of a sub-workflow's parameters are named with
     what they are in (`taskDefinition.retryCount`). Source of the rule: none in Conductor, which compares nothing.

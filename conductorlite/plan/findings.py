@@ -1,4 +1,4 @@
-"""What the checks share: the list they add to, the scope they look names up in, and a few questions about values; and those checks.
+"""Shared parts of the checks: the list they add to, the scope they look names up in, questions about values; and those checks.
 
 Names and types: present, unique, usable in `${…}`, no misspelling of a property, and carried out by an operator or a worker.
 
@@ -87,7 +87,7 @@ class Findings:
             self.error(path, message)
 
     def tried(self, path: str, compile_: Callable[..., T], *given: Any, outcome: str = "") -> T | None:
-        """What comes of compiling something; when it cannot be, that is a problem, one found late with an `outcome`, and None."""
+        """Return the result of compiling something; if it fails, add a problem (one found late with an `outcome`), return None."""
         try:
             return compile_(*given)
         except (InvalidExpression, InvalidInput) as error:
@@ -113,17 +113,17 @@ class Scope:
 
 
 def blank(text: str | None) -> bool:
-    """Whether a text is absent or holds nothing but white space."""
+    """Return True if a text is absent or holds nothing but white space."""
     return text is None or not text.strip()
 
 
 def is_expression(value: object) -> bool:
-    """Whether the value is known only at run time: text that holds a `${` which is not escaped."""
+    """Return True if the value is known only at run time: text that holds a `${` which is not escaped."""
     return isinstance(value, str) and "${" in value.replace("$${", "")
 
 
 def input_value(task: WorkflowTask, key: str) -> Any:
-    """What the input holds under `key` as far as the definition shows: a parameter, else the embedded template's."""
+    """Return what the input holds under `key` as far as the definition shows: a parameter, else the embedded template's."""
     value = task.input_parameters.get(key)
     if value is None and task.task_definition is not None:
         value = task.task_definition.input_template.get(key)
@@ -131,7 +131,7 @@ def input_value(task: WorkflowTask, key: str) -> Any:
 
 
 def has_input(task: WorkflowTask, *keys: str) -> bool:
-    """Whether any of the keys is present in the task's input, be it with null."""
+    """Return True if any of the keys is present in the task's input, be it with null."""
     template: Mapping[str, Any] = {} if task.task_definition is None else task.task_definition.input_template
     return any(key in task.input_parameters or key in template for key in keys)
 
@@ -286,7 +286,7 @@ def _worker_type(task: WorkflowTask) -> str | None:
 
 
 def is_server_type(name: str) -> bool:
-    """Whether tasks of a type are carried out by a server of Conductor's, and by nothing here."""
+    """Return True if tasks of a type are carried out by a server of Conductor's, and by nothing here."""
     return name in _SERVERS
 
 
@@ -321,7 +321,7 @@ def worker_types(definition: WorkflowDef) -> Iterator[str]:
 
 
 def unserved(kind: str, served: Collection[str] | None) -> str:
-    """That no worker is there for a task type, and which there are."""
+    """Return a text saying that no worker is there for a task type, and which there are."""
     if kind in SHIPPED_TYPES and served is not None:
         return f"no worker here for {kind!r}: include those of conductorlite.ext.workers.system_workers()"
     if kind in _SERVERS:
@@ -368,7 +368,7 @@ def _predecessors(join: TreePosition, target: TreePosition) -> Iterator[str]:
 
 
 def _parts(join: TreePosition, target: TreePosition, fork: TreePosition) -> bool:
-    """Whether two positions below a fork are in different branches of it."""
+    """Return True if two positions below a fork are in different branches of it."""
     mine, its = where_parted(join, target)
     return mine.parent is not None and mine.parent.path == fork.path and mine.branch != its.branch
 

@@ -1,4 +1,4 @@
-"""What was made at run time put in its place: in a plan (`grafted`), and in a definition (`unfolded`).
+"""Parts made at run time, put in their place: in a plan (`grafted`), and in a definition (`unfolded`).
 
 The branches of a FORK_JOIN_DYNAMIC and the task that a DYNAMIC stands for are known only when they are scheduled. They are made
 into a definition of their own, embedded by hash like every other, and compiled. In a plan its nodes are given the surroundings of
@@ -59,7 +59,7 @@ def unfolded(workflow: Workflow) -> WorkflowDef | None:
 def _sequence(
     tasks: Iterable[WorkflowTask], grafts: tuple[str, ...], extended: _Grown, made: Mapping[str, WorkflowDef]
 ) -> tuple[WorkflowTask, ...]:
-    """The same list unfolded. Depth is bounded by the validator, and by that of what an execution has made."""
+    """Return the same list unfolded. Depth is bounded by the validator, and by that of what an execution has made."""
 
     def inner(listed: Iterable[WorkflowTask], below: tuple[str, ...] = grafts) -> tuple[WorkflowTask, ...]:
         return _sequence(listed, below, extended, made)
@@ -120,7 +120,7 @@ T = TypeVar("T")
 
 
 def _maps(under: Mapping[str, T]) -> list[MutableMapping[str, T]]:
-    """What it is made of, to be put together again without a copy: a wide fork may have a DYNAMIC in each branch."""
+    """Return the maps it is made of, to be put together again without a copy: a wide fork may have a DYNAMIC in each branch."""
     return under.maps if isinstance(under, ChainMap) else [under]  # type: ignore[list-item]
 
 
@@ -167,7 +167,7 @@ def _branches(outer: Node, grafts: tuple[str, ...], nodes: Mapping[str, Node]) -
 
 @attrs.frozen(kw_only=True, slots=True)
 class RunProgress(InNotebook):
-    """How far an execution has come, which follows from its rows alone: a restart does not change it."""
+    """Progress of an execution, which follows from its rows alone: a restart does not change it."""
 
     status: WorkflowStatus
     #: Tasks by their status: the last attempt of each reference.
@@ -218,7 +218,7 @@ def progress_of(workflow: Workflow, now: int) -> RunProgress:
 
 
 def _branches_ahead(workflow: Workflow, last: Mapping[str, Task]) -> int:
-    """How many tasks dynamic forks have still to create: their branches are known at once, and laid out some thousand at a time."""
+    """Return how many tasks dynamic forks still have to create: branches are known at once, and created some thousand at a time."""
     ahead = 0
     for fork in last.values():
         if fork.task_type != _FORK or fork.input.absent or fork.input.external is not None:

@@ -1,4 +1,4 @@
-"""What is allowed and cannot be meant, followed along the paths of a definition: more than `validate` says of each place by itself.
+"""Checks of what is allowed and cannot be meant, along the paths of a definition: more than `validate` says of each place.
 
 What a worker takes and gives is known from its annotations, as a `Contract`; what a workflow in a workflow gives, from its outputs.
 """
@@ -43,7 +43,7 @@ Reader = Callable[[Any, str], Any]
 
 @attrs.frozen(kw_only=True, slots=True)
 class Contract:
-    """What carries out tasks of one type takes and gives, as far as it is known."""
+    """Input and output of what carries out tasks of one type, as far as they are known."""
 
     #: Inputs by name; None: any.
     takes: Collection[str] | None = None
@@ -114,7 +114,7 @@ class _Linting:
         self._check_cycle()
 
     def _contract(self, task: WorkflowTask) -> Contract:
-        """What is known of who carries out a task."""
+        """Return what is known of who carries out a task."""
         if task.type in (TaskType.SIMPLE, ""):
             found = self._contracts.get(task.name, _NOTHING)
         elif task.type == TaskType.SUB_WORKFLOW:
@@ -153,7 +153,7 @@ class _Linting:
                     self._findings.warn(at, f"${{workflow.input.{key}…}} is not among its inputParameters; it may be null")
 
     def _beside(self, reader: TreePosition, target: TreePosition) -> bool:
-        """Whether a step is in another branch of a fork, of which nothing in the reader's branch waits for it."""
+        """Return True if a step is in another branch of a fork, of which nothing in the reader's branch waits for it."""
         if not set(reader.loops).isdisjoint(target.loops) or reader.compensates is not None:
             return False  # an earlier round has been there; an undo comes when all is over
         pairs = zip(reader.around, target.around, strict=False)
@@ -187,7 +187,7 @@ class _Linting:
     # ------------------------------------------------------------------ what runs in one case only
 
     def _check_conditional(self) -> None:
-        """What a task reads of one that runs in some cases of a switch only, where nothing says that null will do."""
+        """Check what a task reads of one that runs in some cases of a switch only, where nothing says that null will do."""
         reads: dict[str, tuple[TreePosition, list[tuple[str, TreePosition]]]] = {}
         for node, at, found in self._reads():
             if node is None or node.compensates is not None or node.task.type in CHOOSES:
@@ -205,7 +205,7 @@ class _Linting:
                     self._findings.warn(at, f"${{{target.ref}…}} is null unless {cases}")
 
     def _takes_null(self, node: TreePosition, at: str) -> bool:
-        """Whether null is known to do in a place, is replaced there, or is reported by the check of arguments."""
+        """Return True if null is known to do in a place, is replaced there, or is reported by the check of arguments."""
         inputs = f"{node.path}.inputParameters"
         contract = self._contract(node.task)
         template = contract.task_def.input_template if contract.task_def is not None and merges_template(node.task) else {}
@@ -222,14 +222,14 @@ class _Linting:
         return [branch for branch in found if not self._only_way(branch) and not self._same_choice(branch, mine)]
 
     def _only_way(self, branch: Branch) -> bool:
-        """Whether the execution ends in every other case."""
+        """Return True if the execution ends in every other case."""
         task = self._scope.by_ref[branch.ref].task
         others = [tasks for key, tasks in task.decision_cases.items() if (branch.kind, branch.key) != ("case", key)]
         others += [] if branch.kind == "default" else [task.default_case]
         return all(any(map(_ends, tasks)) for tasks in others)
 
     def _same_choice(self, branch: Branch, mine: Sequence[Branch]) -> bool:
-        """Whether the reader is in a case of the same key, of another switch on the same value."""
+        """Return True if the reader is in a case of the same key, of another switch on the same value."""
         value = _decides_by(self._scope.by_ref[branch.ref].task)
         return value is not None and any(
             other.kind == branch.kind == "case"
@@ -400,7 +400,7 @@ def _always_runs(node: TreePosition) -> Iterator[str]:
 
 
 def _alternatives(chosen: Sequence[Branch], other: TreePosition) -> bool:
-    """Whether a task is in another case of a switch that is chosen by: one of both has run."""
+    """Return True if a task is in another case of a switch that is chosen by: one of both has run."""
     return any(mine.ref == its.ref and mine != its and mine.excludes(its) for mine in chosen for its in other.around)
 
 
@@ -426,7 +426,7 @@ _GIVES: Final[Mapping[str, Collection[str]]] = {
 
 
 def _ends(task: WorkflowTask) -> bool:
-    """Whether nothing comes after a task: a TERMINATE, or a choice of which every case ends so."""
+    """Return True if nothing comes after a task: a TERMINATE, or a choice of which every case ends so."""
     if task.type == TaskType.TERMINATE:
         return True
     if task.type not in (TaskType.SWITCH, TaskType.DECISION) or not task.default_case or task.optional:
@@ -442,7 +442,7 @@ def _reads_of(text: str) -> Reads | None:
 
 
 def _reads_alone(value: Any) -> Reads | None:
-    """What a value reads that is one expression and nothing else."""
+    """Return what a value reads that is one expression and nothing else."""
     alone = isinstance(value, str) and value.startswith("${") and value.endswith("}") and value.count("${") == 1
     return _reads_of(value) if alone else None
 
@@ -464,7 +464,7 @@ def _seconds(milliseconds: int) -> str:
 
 
 def _check_conductor(scope: Scope, findings: Findings) -> None:
-    """What Conductor's parser drops without a word."""
+    """Check for what Conductor's parser drops without a word."""
     dropped = "is no property of Conductor's, which ignores it"
     for extra in scope.defn.extra:
         findings.error(step_path(scope.path, extra), dropped)

@@ -49,7 +49,7 @@ def _heads(node: Node) -> list[str]:
 
 
 def following(plan: Plan, starts: Iterable[Place]) -> set[Place]:
-    """Those places and all that can come after them."""
+    """Return these places and all that can come after them."""
     found: set[Place] = set()
     pending = [place for place in starts if place[0] in plan.nodes]
     while pending:
@@ -129,7 +129,7 @@ def plan_between(
     pending: Iterable[Place] = (),
     messages: Iterable[WorkflowMessage] = (),
 ) -> MigrationPlan:
-    """The same on compiled plans. `rows` are the last attempts; `pending` is what a cut turn has still to schedule.
+    """Return the plan of a migration between compiled plans. `rows` are last attempts; `pending` is what is still to schedule.
 
     `messages` are those to the execution: a note names each topic that no task of the new definition receives.
     """
@@ -140,7 +140,7 @@ def plan_between(
 
 
 def _has_receiver(plan: Plan, topic: str, refs: Mapping[str, str]) -> bool:
-    """Whether a task of a definition may receive messages of a topic, or a signal to the task it names."""
+    """Return True if a task of a definition may receive messages of a topic, or a signal to the task it names."""
     if topic.startswith(SIGNAL):
         ref = topic.removeprefix(SIGNAL)
         base = next((name for name in (ref, ref.split(LOOP_DELIMITER)[0]) if refs.get(name, name) in plan.nodes), None)
@@ -201,11 +201,11 @@ class _Move:
         self.reasons[reason] = None
 
     def name(self, ref: str) -> str:
-        """What a reference of the old definition is called in the new one."""
+        """Return what a reference of the old definition is called in the new one."""
         return self.refs.get(ref, ref)
 
     def printed(self, task: Task) -> str:
-        """What a row is called afterwards."""
+        """Return what a row is called afterwards."""
         return printed_ref(self.name(task.base_ref), task.iterations)
 
     def _renames(self) -> Iterator[tuple[str, str]]:
@@ -320,7 +320,7 @@ class _Move:
             yield plan.first, ()
 
     def _join(self, join: Task, names: Mapping[str, Task], was: set[Place], will: set[Place]) -> None:
-        """What a waiting JOIN waits for must be able to come, and be no less than what has begun."""
+        """Check that what a waiting JOIN waits for can come, and is no less than what has begun."""
         old = {self.name(ref) for ref in self.old.nodes[join.base_ref].task.join_on}
         new = list(dict.fromkeys(self.new.nodes[self.name(join.base_ref)].task.join_on))
         rows = {ref: names.get(printed_ref(ref, join.iterations)) for ref in (*new, *old)}
@@ -339,7 +339,7 @@ class _Move:
             self.waiting[join.ref] = waiting
 
     def _reads(self, ahead: set[str]) -> None:
-        """What has ended and was removed must not be read any more. What was made at run time was never in a definition."""
+        """Check that what has ended and was removed is read no more. What was made at run time was never in a definition."""
         begun = {task.base_ref for task in self.rows if task.base_ref in self.before}
         gone = {ref for ref in begun if self.name(ref) not in self.after}
         if not gone:
@@ -391,7 +391,7 @@ class _Move:
                 self.notes.append(f"{ref}: is gone; {'what has ended stays as it is' if begun else 'it had not begun'}")
 
     def _not_taken(self, spot: TreePosition) -> bool:
-        """Whether it stands in a case that its SWITCH or DECISION has not chosen."""
+        """Return True if it stands in a case that its SWITCH or DECISION has not chosen."""
         rows = {self.name(task.base_ref): task for task in self.rows}
         for branch in spot.around:
             task = rows.get(branch.ref)

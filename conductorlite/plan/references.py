@@ -55,7 +55,7 @@ def check_references(scope: Scope, findings: Findings) -> None:
 
 
 def templates_of(node: TreePosition) -> Iterator[tuple[Any, str]]:
-    """What of a task is resolved, with its path."""
+    """Yield the parts of a task that are resolved, with their paths."""
     task, path = node.task, node.path
     if task.input_parameters:
         yield task.input_parameters, f"{path}.inputParameters"
@@ -76,7 +76,7 @@ def templates_of(node: TreePosition) -> Iterator[tuple[Any, str]]:
 
 
 class _Reading:
-    """What expressions of one definition read, and whether it is there to be read."""
+    """Texts that the expressions of one definition read, and whether what they read is there."""
 
     def __init__(self, scope: Scope, findings: Findings) -> None:
         self._scope = scope
@@ -109,7 +109,7 @@ class _Reading:
                 self._examine(text, at, reader)
 
     def _is_sound(self, text: str, reader: TreePosition | None) -> bool:
-        """Whether it is known that nothing is wrong with a text where it stands."""
+        """Return True if it is known that nothing is wrong with a text where it stands."""
         if "${" not in text:
             return True
         targets = self._sound.get(text)
@@ -263,7 +263,7 @@ def check_secrets(scope: Scope, findings: Findings) -> None:
 
 
 def _texts_of(node: TreePosition) -> Iterator[tuple[Any, str, bool]]:
-    """What a task holds, where, and whether secrets in it are filled in."""
+    """Yield the texts that a task holds, where, and whether secrets in them are filled in."""
     task, path = node.task, node.path
     worker = task.type not in OPERATOR_TYPES
     for key, value in task.input_parameters.items():
@@ -292,7 +292,7 @@ def _texts_of(node: TreePosition) -> Iterator[tuple[Any, str, bool]]:
 
 
 def _reaches_workers(task: WorkflowTask, key: str) -> bool:
-    """Whether a parameter of an operator is a template again for the tasks it makes at run time."""
+    """Return True if a parameter of an operator is a template again for the tasks it makes at run time."""
     if task.type == TaskType.DYNAMIC:
         return key != task.dynamic_task_name_param
     return task.type == TaskType.FORK_JOIN_DYNAMIC and key == task.dynamic_fork_tasks_param

@@ -1,4 +1,4 @@
-"""What each task type demands of its fields and of its input, one function per type, and what all have in common.
+"""Rules of each task type for its fields and its input, one function per type, and what all have in common.
 
 Here too: limits that cannot work, one task definition alone, scripts that compile and read what they will be given, and what may
 undo a task.

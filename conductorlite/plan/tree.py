@@ -79,7 +79,7 @@ OPERATOR_TYPES: Final = frozenset(
 
 
 def is_expressed(task: WorkflowTask) -> bool:
-    """Whether a task decides, or computes, by an expression of Python that is stored beside its JavaScript."""
+    """Return True if a task decides, or computes, by an expression of Python that is stored beside its JavaScript."""
     return task.type in EXPRESSED and PYTHON_KEY in task.input_parameters
 
 
@@ -91,7 +91,7 @@ def python_of(task: WorkflowTask) -> str | None:
 
 
 def merges_template(task: WorkflowTask) -> bool:
-    """Whether a task's own input merges the template of its definition."""
+    """Return True if a task's own input merges the template of its definition."""
     return task.type not in OPERATOR_TYPES or task.type in _MERGES
 
 
@@ -115,7 +115,7 @@ class Branch:
                 return f"the loop {self.ref!r}"
 
     def excludes(self, other: Branch | None) -> bool:
-        """Whether this and another list of the same task are cases of which only one is run."""
+        """Return True if this and another list of the same task are cases of which only one is run."""
         return other is not None and {self.kind, other.kind} <= {"case", "default"}
 
 
@@ -194,7 +194,7 @@ class TreePosition:
 
 
 def other_case(one: TreePosition, other: TreePosition) -> str | None:
-    """What messages say of two that `where_parted` finds in different lists, if only one of these is run; None: both may be."""
+    """Return what messages say of two that `where_parted` finds in different lists, if only one is run; None: both may be."""
     apart = one.branch is not None and one.branch.excludes(other.branch)
     return "is in another case of the same switch" if apart else None
 
@@ -213,7 +213,7 @@ def where_parted(one: TreePosition, other: TreePosition) -> tuple[TreePosition, 
 
 
 def holds_tasks(task: WorkflowTask) -> bool:
-    """Whether there are tasks directly inside a task."""
+    """Return True if there are tasks directly inside a task."""
     return bool(task.fork_tasks or task.loop_over or task.decision_cases or task.default_case)
 
 

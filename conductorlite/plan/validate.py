@@ -90,7 +90,7 @@ def checked(
     *,
     lenient: bool = False,
 ) -> tuple[list[Problem], Sequence[TreePosition]]:
-    """The same of a definition whose values are of their declared types, as one is that was read from JSON; and its tasks.
+    """Return the problems of a definition whose values have their declared types, as one read from JSON has; and its tasks.
 
     For `lenient` see `Findings`.
     """
@@ -146,7 +146,7 @@ def validate_event_handler(handler: EventHandler) -> list[Problem]:
 
 
 def misshapen(value: object, path: str = "$", kind: type[object] = WorkflowDef) -> list[Problem]:
-    """What is not of its declared type, and payloads that are not JSON: all else presumes that there is nothing."""
+    """Return what is not of its declared type, and payloads that are not JSON: all else presumes that there is nothing."""
     problems, payloads = examine(value, path, kind)
     if problems:
         return problems
@@ -315,7 +315,7 @@ _Field = tuple[str, _Form, object, frozenset[type], bool]
 
 @cache
 def _fields(kind: Any) -> tuple[Callable[[Any], tuple[object, ...]], tuple[_Field, ...]]:
-    """How the fields of a class are read all at once, and what each is."""
+    """Return a function that reads all fields of a class at once, and what each field is."""
     attrs.resolve_types(kind)
     names = json_names(kind)
     declared = [(names.get(field.name, ""), _form(field.type), field.default) for field in attrs.fields(kind)]
@@ -451,7 +451,7 @@ _SIDES: Final = (("input_schema", "inputSchema"), ("output_schema", "outputSchem
 
 
 def enforced(definition: WorkflowDef | TaskDef) -> bool:
-    """Whether its schemas are enforced: a workflow's unless it says no, a task's only if it says so. Conductor's defaults."""
+    """Return True if its schemas are enforced: a workflow's unless it says no, a task's only if it says so (as in Conductor)."""
     said = definition.enforce_schema
     return isinstance(definition, WorkflowDef) if said is None else said
 

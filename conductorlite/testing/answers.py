@@ -1,4 +1,4 @@
-"""What workers were asked and answered: assertions on calls, workers that stand still, and recorded answers.
+"""Calls and answers of workers: assertions on calls, workers that stand still, and recorded answers.
 
 assert_calls(workers, '''
     +0s   reserve

@@ -1,4 +1,4 @@
-"""What engines of a simulation answer, beside an engine on the same store that has kept nothing in memory.
+"""Answers of a simulation's engines, beside an engine on the same store that has kept nothing in memory.
 
 Rows that are kept between turns are compared by what a turn writes, under its fence. What writes nothing is compared by nothing: a
 refusal, a report that is ignored, a poll in vain, a driver that finds nothing to do, a result. So it is asked twice.
@@ -27,7 +27,7 @@ _MANY: Final = 1_000
 
 
 def answer(engine: Engine, verb: Callable[[Engine], T]) -> T | ConductorliteError:
-    """What a verb returns or raises."""
+    """Return what a verb returns or raises."""
     try:
         return verb(engine)
     except ConductorliteError as refused:
@@ -35,14 +35,14 @@ def answer(engine: Engine, verb: Callable[[Engine], T]) -> T | ConductorliteErro
 
 
 def has_written(backend: FaultyBackend, since: int) -> bool:
-    """Whether anything of an execution was written, or was to be, after so many writes."""
+    """Return True if anything of an execution was written, or was to be, after so many writes."""
     return any(name not in _NOTES for name in backend.journal[since:])
 
 
 def answered_otherwise(
     said: object, verb: Callable[[Engine], object], inner: Backend, opened: Callable[[FaultyBackend], Engine]
 ) -> str | None:
-    """What an engine that is `opened` now says to a verb, if it is not what was `said` without a write; it cannot write either."""
+    """Return what an engine `opened` now answers, if that is not what was `said` without a write; it cannot write either."""
     fresh = FaultyBackend(inner, keep_open=True, on_write=_refuse)
     again = answer(opened(fresh), verb)
     if has_written(fresh, 0):
@@ -75,14 +75,14 @@ def passed_over(before: Mapping[Event, int], after: Mapping[Event, int]) -> list
 
 
 class Waiting:
-    """Who waits at one engine for results: since just now, and for as long as the execution goes on."""
+    """Callers that wait at one engine for results: since just now, and for as long as the execution goes on."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._for_long: dict[str, tuple[Callable[[], bool], list[Workflow]]] = {}
 
     def shown_otherwise(self, stored: Sequence[Workflow]) -> Iterator[str]:
-        """Where the end that they are shown is not the one that is stored."""
+        """Yield the places where the end that they are shown is not the one that is stored."""
         for row in stored:
             rows: list[Workflow] = []
             now = (self._engine.core.queries.ending(row.workflow_id, rows), rows)

@@ -42,7 +42,7 @@ _DEADLINES: Final = (
 
 
 def goals_of(definition: WorkflowDef) -> dict[str, list[str]]:
-    """What there is to come to, by reference in the order of the definition; the workflow's own under the empty text."""
+    """Return what there is to come to, by reference in the order of the definition; the workflow's own under the empty text."""
     found = {position.ref: [f"{position.ref}: {goal}" for goal in _goals(position)] for position in walk(definition)}
     own = [f"{definition.name}: {goal}" for goal in _own_goals(definition)]
     return {**({"": own} if own else {}), **found}
@@ -75,7 +75,7 @@ def _goals(position: TreePosition) -> Iterator[str]:
 
 
 def _retries(task: WorkflowTask) -> int:
-    """How often it is tried again, as far as it is written."""
+    """Return how often it is tried again, as far as it is written."""
     if task.retry_count is not None:
         return task.retry_count
     return (task.task_definition.retry_count or 0) if task.task_definition is not None else 0
@@ -151,7 +151,7 @@ class _Counted:
 
 
 class WorkflowCoverage:
-    """What was come to of each definition. `count` looks at what engines of this process do; `merge` takes what others saw."""
+    """Coverage of each definition. `count` looks at what engines of this process do; `merge` takes what others saw."""
 
     def __init__(self) -> None:
         self._counted: dict[str, _Counted] = {}
@@ -209,7 +209,7 @@ class WorkflowCoverage:
     # ------------------------------------------------------------------ merging
 
     def data(self) -> dict[str, Any]:
-        """What was counted, as JSON: by the hash of the definition."""
+        """Return what was counted, as JSON: by the hash of the definition."""
         return {
             digest: {"definition": one.definition.to_json(), "met": sorted(one.met)}
             for digest, one in sorted(self._counted.items())
@@ -238,7 +238,7 @@ class WorkflowCoverage:
 
     @property
     def percent(self) -> float:
-        """How much of all goals was come to, in percent; nothing when no workflow was started."""
+        """Share of all goals that was come to, in percent; nothing when no workflow was started."""
         goals = sum(one.number for one in self._counted.values())
         missed = sum(len(one.missed) for one in self._counted.values())
         return 100.0 * (goals - missed) / goals if goals else 0.0

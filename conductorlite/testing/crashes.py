@@ -74,7 +74,7 @@ class Life:
         return workers
 
     def _broken(self, engine: Engine, workers: ScriptedWorkers, *, over: bool) -> list[str]:
-        """Which invariants do not hold. An effect is a call that does what it is there for, each time it is made."""
+        """Return the invariants that do not hold. An effect is a call that does what it is there for, each time it is made."""
         acts: list[tuple[str, str, str]] = []
         done: set[str] = set()
         for one in workers.calls:
@@ -409,7 +409,7 @@ def _without(history: Sequence[HistoryEvent], lost: Sequence[int]) -> list[Histo
 
 
 def _copied(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a fork copied, without the order of the rows: which of two open branches was first depends on who was late."""
+    """Return what a fork copied, without the order of rows: which of two open branches was first depends on who was late."""
     rows = [{name: cell for name, cell in row.items() if name != "seq"} for row in said["tasks"]]
     return {**said, "tasks": sorted(rows, key=str)}
 

@@ -263,7 +263,7 @@ class _Undisturbed(FaultyBackend):
 
     @property
     def journal(self) -> list[str]:
-        """What was written since it was asked for first."""
+        """Lines written since it was asked for first."""
         self._disturb()
         return self._written
 
@@ -393,7 +393,7 @@ def _empty_store() -> bytes:
 
 
 def some(values: Iterable[T], what: str) -> list[T]:
-    """What a scenario is tried on; raises InvalidInput when that is nothing, for then nothing was tried."""
+    """Return the values a scenario is tried on; raises InvalidInput when there are none, for then nothing was tried."""
     found = list(values)
     if not found or isinstance(values, str):
         raise InvalidInput(f"a list of {what}s is needed, with one at least, not {values!r:.80}")
@@ -418,7 +418,7 @@ class Store:
 
     @property
     def in_memory(self) -> bool:
-        """Whether the store is an object of this process."""
+        """True if the store is an object of this process."""
         return self.kind in ("memory", "relay")
 
     def inner(self) -> Backend:

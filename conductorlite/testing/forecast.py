@@ -160,7 +160,7 @@ class Length(int):
 
 
 def _of(known: Mapping[str, T], name: str) -> T:
-    """What is known of a workflow or a task type; raises InvalidInput when nothing is."""
+    """Return what is known of a workflow or a task type; raises InvalidInput when nothing is."""
     if name not in known:
         raise InvalidInput(f"there is no {name!r}{did_you_mean(name, known)}; there are {', '.join(known) or 'none'}")
     return known[name]
@@ -172,7 +172,7 @@ def _ms(value: object) -> int:
 
 @attrs.frozen(kw_only=True, slots=True)
 class _Load:
-    """What was seen of one task type: calls, those that failed, how many waited and ran at most, and the time that calls took."""
+    """Counts of one task type: calls, those that failed, how many waited and ran at most, and the time that calls took."""
 
     calls: int
     failed: int
@@ -345,7 +345,7 @@ def _carried_out(work: Work, seed: int) -> Callable[..., Any]:
 
 
 class _Signals:
-    """Who completes what waits for people, each after a time that is drawn when it begins to wait."""
+    """People who complete what waits for them, each after a time that is drawn when it begins to wait."""
 
     def __init__(self, engine: Engine, after: Mapping[str, Distribution], seed: int) -> None:
         self._engine, self._after, self._seed = engine, after, seed
@@ -416,7 +416,7 @@ def _load(tasks: Sequence[Task]) -> _Load:
 
 
 def _most(spans: Iterable[tuple[int, int]]) -> int:
-    """How many of them there were at once at most; one that ends when another begins does not meet it."""
+    """Return how many of them there were at once at most; one that ends when another begins does not meet it."""
     changes = sorted([(begin, 1) for begin, end in spans if end > begin] + [(end, -1) for begin, end in spans if end > begin])
     now = most = 0
     for _, change in changes:

@@ -87,7 +87,7 @@ class Instants:
 
     @property
     def number(self) -> int:
-        """How many instructions were counted so far."""
+        """Number of instructions counted so far."""
         return int(repr(self._numbers)[6:-1])  # count(12)
 
     def __enter__(self) -> Instants:
@@ -131,11 +131,11 @@ class Instants:
                 del raised  # or this frame and the exception would keep one another, and all that the program's frames hold
 
     def leaves_alone(self) -> bool:
-        """Whether the thread that asks was there before the block; before Python 3.12 such a one is not traced anyway."""
+        """Return True if the asking thread was there before the block; before Python 3.12 such a one is not traced anyway."""
         return bool(self._before) and threading.get_native_id() in self._before
 
     def counts(self, frame: FrameType | None) -> bool:
-        """Whether the instructions of a frame are counted."""
+        """Return True if the instructions of a frame are counted."""
         while frame is not None:
             kind = self.kind(frame.f_code)
             if kind != _BELOW:
@@ -144,7 +144,7 @@ class Instants:
         return False
 
     def kind(self, code: CodeType) -> int:
-        """Whether a code is counted, counted below what is counted, or never."""
+        """Return the kind of a code: counted, counted below what is counted, or never."""
         found = self._kinds.get(code)
         if found is None:
             found = self._kinds[code] = _kind(code)
@@ -166,7 +166,7 @@ class Instants:
 
 @cache
 def _returns(code: CodeType) -> frozenset[int]:
-    """Where a code returns what it has at hand."""
+    """Return where a code returns what it has at hand."""
     return frozenset(
         after.offset
         for before, after in pairwise(dis.get_instructions(code))
@@ -175,7 +175,7 @@ def _returns(code: CodeType) -> frozenset[int]:
 
 
 def _in_callback(frame: FrameType | None) -> bool:
-    """Whether a frame, or one that called it, belongs to the callback of a weak reference."""
+    """Return True if a frame, or one that called it, belongs to the callback of a weak reference."""
     while frame is not None:
         code = frame.f_code
         if code in _CALLBACKS or (code.co_filename in _REMOVALS and code.co_name.lstrip("_") == "remove"):

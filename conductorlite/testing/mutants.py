@@ -90,7 +90,7 @@ def _of_tasks(tasks: Sequence[Mapping[str, Any]], path: _Path) -> Iterator[Mutan
 
 
 def _of_task(ref: str, task: Mapping[str, Any], here: _Path) -> Iterator[Mutant]:
-    """What is wrong with a task by itself."""
+    """Yield what is wrong with a task by itself."""
     inputs = [
         name for name, value in task.get("inputParameters", {}).items() if isinstance(value, str) and _REFERENCE.search(value)
     ]
@@ -143,7 +143,7 @@ def _retries_of_a_task() -> Mapping[str, Any]:
 
 
 def _of_parts(ref: str, task: Mapping[str, Any], here: _Path) -> Iterator[Mutant]:
-    """What is wrong with what is inside a task, or which tasks it waits for."""
+    """Yield what is wrong with what is inside a task, or which tasks it waits for."""
     for at, joined in enumerate(task.get("joinOn", ())):
         text = f"let {joined} end last, and look at what comes after {ref}"
         yield _mutant(

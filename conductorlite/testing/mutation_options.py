@@ -45,7 +45,7 @@ class RanAway(BaseException):
 
 @attrs.define
 class _Run:
-    """What a test did without mutants."""
+    """Record of what a test did without mutants."""
 
     item: pytest.Item
     names: set[str] = attrs.field(factory=set)
@@ -202,7 +202,7 @@ class MutationRun:
 
     @property
     def percent(self) -> float:
-        """How many of the mutants were killed, in percent."""
+        """Share of the mutants that were killed, in percent."""
         made = self.killed + len(self.survivors)
         return 100.0 * self.killed / made if made else 0.0
 

@@ -131,7 +131,7 @@ class RowsReader:
         return self._definitions.get((name, version))
 
     def embedding(self, name: str, definition: object) -> Embedding:
-        """That nothing embeds it."""
+        """Return an embedding that says that nothing embeds it."""
         return Embedding(problem="nothing embeds definitions")
 
     def plan(self, definition_hash: str, grafts: tuple[str, ...] = ()) -> Plan:
@@ -271,7 +271,7 @@ class RecordingReader(_Answers):
 
     @property
     def rows(self) -> int:
-        """How many rows of tasks the answers hold, each once, and how often there was none."""
+        """Number of rows of tasks that the answers hold, each once, and how often there was none."""
         held: set[str] = set()
         absent = 0
         for (call, *_), answer in self.answers.items():

@@ -166,13 +166,13 @@ def _reported(cause: Mapping[str, Any], line: HistoryEvent, task: Task) -> dict[
 
 
 def _status(line: HistoryEvent) -> str:
-    """What was reported: a task that is offered again was said to be in progress."""
+    """Return what was reported: a task that is offered again was said to be in progress."""
     offered = line.kind is HistoryKind.TASK and line.status in _AGAIN
     return str(TaskStatus.IN_PROGRESS) if offered else line.status
 
 
 def _verb(kind: EventKind, step: ReplayStep, definitions: Mapping[str, str]) -> dict[str, Any]:
-    """What was given to a verb: in the line of its own."""
+    """Return what was given to a verb: in the line of its own."""
     names = {EventKind.MIGRATE: "MIGRATED"}
     places = [line for line in step.lines if line.kind in (HistoryKind.VERB, HistoryKind.MIGRATED)]
     line = next((line for line in places if line.status == names.get(kind, str(kind))), None)
@@ -194,7 +194,7 @@ def _verb(kind: EventKind, step: ReplayStep, definitions: Mapping[str, str]) -> 
 
 @attrs.frozen(kw_only=True, slots=True)
 class Exported:
-    """What a document holds: each execution as it was started, the exported one first, and its journal."""
+    """Contents of an exported document: each execution as it was started, the exported one first, and its journal."""
 
     workflow_id: str
     #: Limits of one turn: steps of the work list, and new rows.
@@ -215,7 +215,7 @@ _LINE_NEEDS: Final = frozenset({"n", "at", "kind", "status"})
 
 
 def export_from_json(document: Mapping[str, Any] | str | bytes) -> Exported:
-    """What a document holds; raises InvalidInput naming the place of what is wrong in it."""
+    """Return what a document holds; raises InvalidInput naming the place of what is wrong in it."""
     whole = parse(document) if isinstance(document, str | bytes) else document
     if not isinstance(whole, Mapping):
         raise InvalidInput(f"$: an export is a map, not a {type(whole).__name__}")

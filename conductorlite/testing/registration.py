@@ -1,4 +1,4 @@
-"""What Hypothesis calls when it is imported: `st.from_type(WorkflowDef)` draws definitions that are valid, nested and end.
+"""Hook that Hypothesis calls on import: `st.from_type(WorkflowDef)` draws definitions that are valid, nested and end.
 
 Named by the entry point `hypothesis` of the package. The strategies themselves are imported when one of them is drawn from.
 """

@@ -76,7 +76,7 @@ class ReplayItem(pytest.Item):
         replay(self.today.put_into(document)).engine.close()
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What differs, in words."""
+        """Return what differs, in words."""
         error = excinfo.value
         if isinstance(error, ReplayDiverged):
             recorded, now = _words(error.expected), _words(error.actual)
@@ -84,12 +84,12 @@ class ReplayItem(pytest.Item):
         return str(error) if isinstance(error, ConductorliteError) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where the execution is."""
+        """Return where the execution is."""
         return self.path, None, f"replay of {self.path.name}"
 
 
 class Today:
-    """What is to stand in the place of what was recorded: definitions by name, and workers."""
+    """Definitions by name, and workers, that replace what was recorded."""
 
     def __init__(self, given: Sequence[Any]) -> None:
         self._workers = Workers()

@@ -146,7 +146,7 @@ class _Player:
         return [first, *takewhile(lambda step: bool(step.cause.get("same")), others)]
 
     def ready(self, workflow_id: str, step: ReplayStep) -> bool:
-        """Whether what leads to the step has been written."""
+        """Return True if what leads to the step has been written."""
         sender = step.cause.get("from")
         if sender is None or sender not in self.exported.executions:
             return True
@@ -155,7 +155,7 @@ class _Player:
         return any(event.event_id == step.cause["id"] and event.due_at <= step.clock for event in inbox)
 
     def awaits(self, workflow_id: str) -> bool:
-        """Whether an event has been written that a step to come reads."""
+        """Return True if an event has been written that a step to come reads."""
         if self.last_read[workflow_id] <= self.done[workflow_id]:
             return False
         with self.engine.backend.reading() as view:
@@ -181,7 +181,7 @@ class _Player:
         return False
 
     def is_to_come(self, workflow_id: str, event: Event) -> bool:
-        """Whether a step to come reads the event."""
+        """Return True if a step to come reads the event."""
         return self.reads[workflow_id].get((event.sender, event.event_id), 0) > self.done[workflow_id]
 
     def take(self, workflow_id: str) -> None:
@@ -269,7 +269,7 @@ class _Player:
             self.clock.set(clock)
 
     def nudge(self, workflow_id: str, step: ReplayStep) -> list[Event]:
-        """What makes the turn stamp its lines later than the clock, where something without a line had done so."""
+        """Return what makes the turn stamp its lines later than the clock, where something without a line had done so."""
         row = self.row(workflow_id)
         if row is None or step.at <= max(step.clock, row.updated_at) or step.cause.get("kind") == EventKind.MIGRATE:
             return []
@@ -316,7 +316,7 @@ class _Player:
             self.turns.attempt(workflow_id, ())
 
     def records(self, workflow_id: str) -> bool:
-        """Whether a turn over the chosen events has a line: then they were read with those that the next step records."""
+        """Return True if a turn over the chosen events has a line: then they were read with those that the next step records."""
         with self.engine.backend.reading() as view:
             row = view.executions.workflow(workflow_id)
             return row is not None and bool(self.turns.decider.decide(self.turns.decider.prepare(view, row, ())).history)
@@ -408,7 +408,7 @@ class _Player:
                     tx.inbox.post([window_event(line[0][1], key, now)])
 
     def members(self, workflow_id: str) -> Iterator[tuple[Workflow, Member]]:
-        """What of an execution has a slot, or waits for one."""
+        """Yield what of an execution has a slot, or waits for one."""
         row = self.engine.get(workflow_id)
         seen: dict[str, Any] = {"workflow_id": workflow_id, "priority": row.priority, "created_at": row.created_at}
         if row.rate_limit_key is not None:
@@ -445,7 +445,7 @@ class _Player:
 
 
 def _slots(lines: Sequence[HistoryEvent]) -> list[Any]:
-    """What limits answered in these lines."""
+    """Return what limits answered in these lines."""
     return [answer for line in lines for answer in parse(line.cause or "{}").get("slots", ())]
 
 
@@ -462,7 +462,7 @@ def _text(line: HistoryEvent) -> str:
 
 
 def _timed_out(event: Event, lines: Sequence[HistoryEvent]) -> bool:
-    """Whether the lines record the response timeout that an event is about, or of its being put off."""
+    """Return True if the lines record the response timeout that an event is about, or of its being put off."""
     return any(
         (line.ref, line.attempt) == (event.ref, event.attempt)
         and (
@@ -474,5 +474,5 @@ def _timed_out(event: Event, lines: Sequence[HistoryEvent]) -> bool:
 
 
 def _names_response(reason: str) -> bool:
-    """Whether a reason is that of a response timeout, in Conductor's words or in those of earlier releases."""
+    """Return True if a reason is that of a response timeout, in Conductor's words or in those of earlier releases."""
     return reason.startswith("responseTimeout: ") or " response timeout: " in reason

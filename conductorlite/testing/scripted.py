@@ -271,7 +271,7 @@ class Script:
 
 
 def _outcome(step: Step, context: TaskContext) -> Any:
-    """What the call returns, or the exception it raises."""
+    """Return what the call returns, or the exception it raises."""
     task = context.task
     match step.kind:
         case StepKind.RETURNS:

@@ -165,7 +165,7 @@ def base_ref(ref: str) -> str:
 
 
 def starting(workflow: object, input: Mapping[str, Any] | None) -> tuple[dict[str, Any], list[WorkflowDef]]:
-    """How a flow or a definition is started, and what is to be registered before; raises InvalidInput for anything else."""
+    """Return how a flow or a definition starts, and what to register before; raises InvalidInput for anything else."""
     if isinstance(workflow, WorkflowDef):
         return {"workflow": workflow, "input": dict(input or {})}, []
     if not hasattr(workflow, "starting") or not hasattr(workflow, "definitions"):
@@ -211,7 +211,7 @@ class ReplayRegistry(Registry):
 
 @attrs.define(slots=True, kw_only=True, eq=False)
 class ReplayRecord:
-    """What a record says of the turn to come: it reads the events it is given, and is answered what it was then."""
+    """Record of the turn to come: it reads the events it is given, and is answered what it was then."""
 
     #: The executions of the record, as they had begun.
     recorded: Mapping[str, Workflow]
@@ -224,7 +224,7 @@ class ReplayRecord:
     cut: tuple[Cut, ...] = ()
 
     def left(self, events: Iterable[Event]) -> Mapping[tuple[str, str], int]:
-        """How much driven time is left of deadlines, as the lines of the record say; of others nothing."""
+        """Return how much driven time is left of deadlines, as the lines of the record say; of others nothing."""
         left_by = {(line.status, line.ref, line.attempt): line.number or 0 for line in self.postponed}
         keys = ((event, (str(event.kind).removeprefix("TASK_").lower(), event.ref, event.attempt)) for event in events)
         return {(event.workflow_id, event.event_id): left_by[key] for event, key in keys if key in left_by}

@@ -56,7 +56,7 @@ _SECOND: Final = 1000
 
 
 def outputs() -> st.SearchStrategy[dict[str, Any]]:
-    """What workers return: the names that generated expressions read, each now and then absent."""
+    """Return what workers return: the names that generated expressions read, each now and then absent."""
     return st.fixed_dictionaries(
         {},
         optional={
@@ -115,7 +115,7 @@ def task_defs(draw: st.DrawFn, name: str | None = None, *, operator: bool = Fals
 
 @attrs.define(slots=True)
 class _Scope:
-    """Where the generator is: what may be read, and which loops are around."""
+    """Position of the generator: what may be read, and which loops are around."""
 
     #: References read by expressions: of every task that may have run before.
     visible: list[str]

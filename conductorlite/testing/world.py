@@ -206,7 +206,7 @@ class World:
             machine.backend.on_writing = None
 
     def _meanwhile(self, machine: _Machine, other: _Machine, a: int, b: int) -> Callable[[], None]:
-        """What is done once, between what an engine has read and what it writes."""
+        """Return what is done once, between what an engine has read and what it writes."""
 
         def between() -> None:
             machine.backend.on_writing = None
@@ -223,7 +223,7 @@ class World:
         return between
 
     def _ask(self, machine: _Machine, verb: Callable[[Engine], T]) -> T:
-        """What a verb of an engine returns or raises: where it has written nothing, what one says that has kept nothing."""
+        """Return what a verb of an engine returns or raises: where it has written nothing, what one says that has kept nothing."""
         inner, now = machine.backend.inner, machine.clock.now()
         began, disturbed, due = machine.backend.writes, self.counts["meanwhile"], overdue(inner, now)
         said = answer(machine.engine, verb)
@@ -400,7 +400,7 @@ class World:
     # ------------------------------------------------------------------ laws
 
     def problem(self) -> str | None:
-        """What is wrong with the store as it is, or None."""
+        """Return what is wrong with the store as it is, or None."""
         engine = self._machines[0].engine
         found = [*self._seen, *(str(finding) for finding in engine.admin.check())]
         with engine.backend.reading() as view:
@@ -469,7 +469,7 @@ class World:
         return moved
 
     def unfinished(self) -> str | None:
-        """What has not come to its end although nothing hinders it, or None."""
+        """Return what has not come to its end although nothing hinders it, or None."""
         engine = self._machines[0].engine
         with engine.backend.reading() as view:
             due = [event for event in view.inbox.upcoming_events(20) if event.due_at <= engine.clock.now()]

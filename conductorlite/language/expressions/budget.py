@@ -1,4 +1,4 @@
-"""What one evaluation of an expression may take: steps of work, and sizes of what it makes.
+"""Budget of one evaluation of an expression: steps of work, and sizes of what it makes.
 
 A step is one round of a comprehension, one item that a function looks at, or one entry of a list or map that is compared or
 written as text. The size of a text is its characters, that of a list or map eight for each entry. Whatever could take more time or
@@ -36,7 +36,7 @@ class BudgetSpent(Exception):
 
 
 class Budget:
-    """What is left to one evaluation; raises BudgetSpent when nothing is, and in haste TakesLong."""
+    """Budget left to one evaluation; raises BudgetSpent when nothing is left, and in haste TakesLong."""
 
     __slots__ = ("_left", "_pace", "_reported", "_size")
 

@@ -83,7 +83,7 @@ def _by_keys(compiled: CompiledExpression, keys: Mapping[str, str]) -> AtOnce:
 
 
 def not_portable(condition: StoredExpression) -> Iterator[str]:
-    """What of an expression a Conductor server answers otherwise, as far as the text shows."""
+    """Yield what of an expression a Conductor server answers otherwise, as far as the text shows."""
     for node in ast.walk(compile_expression(condition.text).tree):
         match node:
             case ast.Constant(value=int(number)) if abs(number) > SAFE_LIMIT:

@@ -159,7 +159,7 @@ def truth(node: ast.expr) -> ast.expr:
 
 
 def javascript_of(compiled: CompiledExpression) -> str:
-    """What a Conductor server carries out in place of a text."""
+    """Return what a Conductor server carries out in place of a text."""
     return _javascript(compiled.text)
 
 

@@ -1,4 +1,4 @@
-"""How an expression is stored in a task: Conductor's own fields hold the JavaScript, and one key of its input the Python.
+"""Fields that store an expression in a task: Conductor's own hold the JavaScript, and one key of its input the Python.
 
 `inputParameters["@python"]` is `{"text": …, "generator": …}`. A Conductor server carries out the JavaScript, which reads the other
 entries of `inputParameters`; this engine the Python, whose names are their keys. A name that Conductor reserves has a key that ends

@@ -1,4 +1,4 @@
-"""What an expression may be made of: a part of Python's own grammar, checked node by node before anything is stored.
+"""Grammar of an expression: a part of Python's own grammar, checked node by node before anything is stored.
 
 Accepted is what has one meaning for JSON values, here and in JavaScript, and cannot do anything but give a value: constants,
 names, arithmetic, comparisons, `and`, `or`, `not`, conditional expressions, f-strings, indexing, slices, attributes, displays,
@@ -52,7 +52,7 @@ class ExpressionRefused(InvalidExpression):
 
 
 class Place(IntEnum):
-    """What may stand at a place beside a JSON value."""
+    """Kinds of expression that may stand at a place beside a JSON value."""
 
     #: The answer of the expression: JSON, or what becomes JSON.
     RESULT = 0
@@ -65,7 +65,7 @@ class Place(IntEnum):
 
 
 class Signature(NamedTuple):
-    """How many positional arguments a function takes, and which keywords."""
+    """Signature of a function: how many positional arguments it takes, and which keywords."""
 
     least: int
     most: int
@@ -246,7 +246,9 @@ _REFUSED: Final[Mapping[type[ast.AST], tuple[str, str]]] = MappingProxyType(
 
 
 def kind_of(node: ast.AST) -> str | None:
-    """What the value of a node is where that is certain: `bool`, `str`, `int`, `float`, `None`, `list`, `tuple`, `dict`, `set`,
+    """Return the kind of the value of a node where that is certain.
+
+    It is `bool`, `str`, `int`, `float`, `None`, `list`, `tuple`, `dict`, `set`,
     `range`, `view` or `iterator`.
     """
     match node:

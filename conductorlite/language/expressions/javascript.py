@@ -362,7 +362,7 @@ def _in_order(given: Sequence[str], named: Mapping[str, str], parameters: Sequen
 
 
 def _calls(node: ast.expr) -> bool:
-    """Whether evaluating it may fail, so that its turn matters."""
+    """Return True if evaluating it may fail, so that its turn matters."""
     return not isinstance(node, ast.Constant | ast.Name)
 
 

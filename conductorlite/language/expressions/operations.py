@@ -42,7 +42,7 @@ _MOST_DIGITS: Final = 9
 
 
 class Raised(Exception):
-    """What `fail` raises: the types of an exception by name, its text, and the classes above the first type; internal."""
+    """Exception that `fail` raises: the types of an exception by name, its text, and the classes above the first type; internal."""
 
     def __init__(self, types: tuple[str, ...], text: str, bases: tuple[str, ...] = ()) -> None:
         super().__init__(text)
@@ -134,7 +134,7 @@ def _comparison(compare: Callable[[Any, Any], Any]) -> Operation:
 
 
 def contains(budget: Budget, left: Any, right: Any) -> bool:
-    """Whether `left in right`."""
+    """Return True if `left in right` holds."""
     if type(left) in CONTAINERS:
         budget.weigh(left)
         right = budget.compared(right)
@@ -248,7 +248,7 @@ def unpacked(budget: Budget, value: Any, before: int, after: int | None = None) 
 
 @cache
 def _says_how_many() -> bool:
-    """Whether this Python names the number of values where there are too many, as it does since 3.14."""
+    """Return True if this Python names the number of values where there are too many, as it does since 3.14."""
     try:
         (_,) = list(range(2))
     except ValueError as error:
@@ -328,7 +328,7 @@ def _set(budget: Budget, *items: Any) -> set[Any]:
 
 
 def _counted(budget: Budget, value: Any) -> Any:
-    """What is about to be copied into a new list."""
+    """Count the entries of what is about to be copied into a new list, and return it."""
     if type(value) is str or type(value) is range or type(value) in CONTAINERS:
         budget.entries(len(value))
     return value
@@ -376,7 +376,7 @@ _CHANGES: Final[Mapping[type, frozenset[str]]] = {
 
 
 def _changed(budget: Budget, value: Any, method: str, *given: Any) -> list[Any]:
-    """What a method, or `x[k] = v`, `del x[k]`, `x += v`, gives, and the list or dict as it is afterwards: a copy is changed."""
+    """Return what a method, or `x[k] = v`, `del x[k]`, `x += v`, gives, and the list or dict afterwards: a copy is changed."""
     kind = type(value)
     if method == "+=":
         return [None, _add(budget, value, _list(budget, given[0]) if kind is list else given[0])]

@@ -56,7 +56,7 @@ def _copied(node: Any) -> Any:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two trees are equal, positions aside."""
+    """Return True if two trees are equal, positions aside."""
     kind = type(one)
     if kind is not type(other):
         return False
@@ -100,7 +100,7 @@ class _Normalizer(ast.NodeTransformer):
 
 
 def _fits(value: ast.FormattedValue) -> bool:
-    """Whether every Python reads it back within the braces of an f-string."""
+    """Return True if every Python reads it back within the braces of an f-string."""
     parts = [value.value, *([] if value.format_spec is None else [value.format_spec])]
     for part in parts:
         for inner in ast.walk(part):

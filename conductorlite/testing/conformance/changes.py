@@ -51,7 +51,7 @@ def _archived(workflow_id: str) -> Archived:
 
 
 class ChangeConformance:
-    """What an index is kind of, what is kept apart, how much there is."""
+    """Tests of what an index is kind of, what is kept apart, and how much there is."""
 
     @pytest.mark.parametrize("kind", FeedKind)
     def test_without_a_feed(self, backend: Backend, kind: FeedKind) -> None:

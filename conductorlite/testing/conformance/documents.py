@@ -44,7 +44,7 @@ __all__ = [
 
 
 class Shelf:
-    """What was put into an index, kept as a dict: what it must know."""
+    """Documents that were put into an index, kept as a dict: what it must know."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, int] | None], Document] = {}
@@ -103,7 +103,7 @@ def executions_agree(index: IndexDAO, documents: Sequence[Document], wanted: Ask
 
 
 def attempts_agree(index: IndexDAO, documents: Sequence[Document], wanted: Asked) -> None:
-    """The same for attempts."""
+    """Assert that an index finds the same attempts as a look at all documents does."""
     total, page = answer(documents, wanted)
     found = index.tasks(wanted)
     expected = [task_summary(one.fields, one.input, one.output) for one in page]
@@ -333,7 +333,7 @@ def feed(index: IndexDAO, *entries: IndexEntry) -> None:
 
 
 class AnswerConformance:
-    """What every index answers."""
+    """Tests of the answers of every index."""
 
     def make_index(self, folder: Path) -> IndexDAO:
         """A handle on the index of a folder, which exists."""
@@ -421,7 +421,7 @@ class AnswerConformance:
             executions_agree(index, documents, asked(WORKFLOWS, "input.a IS NOT NULL", "*", 0, 99, ""))
 
     def test_large_payloads(self, tmp_path: Path) -> None:
-        """What is too long to be repeated is not; what documents hold of large payloads is found, and no more."""
+        """Text that is too long to be repeated is not; what documents hold of large payloads is found, and no more."""
         inputs: tuple[dict[str, Any], ...] = (
             {"a": "word " * 2_000},
             {"a": ["x" * 20] * 3_000},
@@ -454,7 +454,7 @@ class AnswerConformance:
         agree()
 
     def test_attempts_are_found_as_by_looking(self) -> None:
-        """The same for attempts, with what they inherit; and for the executions that have such attempts."""
+        """Attempts are found as by looking, with what they inherit; and so are the executions that have such attempts."""
         questions = st.lists(st.tuples(queries(of_tasks=True), FREE_TEXTS, TASK_SORTS), min_size=5, max_size=12)
 
         @PROPERTY

@@ -135,7 +135,7 @@ class ExecutionConformance:
             assert view.executions.workflow("w") == row
 
     def test_error_in_the_block_undoes_everything(self, backend: Backend) -> None:
-        """When a writing block raises, nothing of it is stored and the error comes out."""
+        """A writing block that raises stores nothing, and its error comes out."""
         started(backend, inserted=(task(),), timers=(event(),), outgoing=Outgoing(put=(message(),)))
         with backend.reading() as view:
             before = dump(view)
@@ -173,7 +173,7 @@ class ExecutionConformance:
             assert due == [("a", 4), ("b", 9)]
 
     def test_what_comes_back_under_an_id_has_a_higher_fence(self, backend: Backend) -> None:
-        """Who has read an execution that was removed since is fenced out by one that was begun in its place."""
+        """A reader of an execution that was removed since is fenced out by one that was begun in its place."""
         row = started(backend)
         for _ in range(3):
             with backend.writing() as tx:
@@ -439,7 +439,7 @@ class LookupConformance:
 
     @pytest.mark.parametrize("company", [False, True])
     def test_a_key_is_not_kept_for_what_was_not_created(self, backend: Backend, company: bool) -> None:
-        """When the id exists already the key stays free, alone in a transaction and beside other decisions."""
+        """The key stays free when the id exists already, alone in a transaction and beside other decisions."""
         _create(backend, "w")
         with backend.writing() as tx:
             if company:

@@ -74,7 +74,7 @@ def _drawn(drawn: _Dice, row: Workflow, rows: dict[str, Task], refusals: bool) -
 
 
 def _applied(tx: WritingTransaction, decisions: list[Decision]) -> list[str]:
-    """Whose decisions are refused."""
+    """Apply decisions; return the ids of those that are refused."""
     refused = []
     for decision in decisions:
         try:

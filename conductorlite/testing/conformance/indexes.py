@@ -75,7 +75,7 @@ class HeldIndex:
 
 @attrs.define(slots=True)
 class _Shared:
-    """What the handles of one name share: its indexes, by identity, and which one is searched."""
+    """State that the handles of one name share: its indexes, by identity, and which one is searched."""
 
     indexes: dict[str, HeldIndex] = attrs.field(factory=dict)
     searched: str = ""
@@ -175,7 +175,7 @@ class IndexConformance(AnswerConformance):
     """
 
     def test_put_again_and_removed(self, tmp_path: Path) -> None:
-        """What is put takes the place of what was there, whole; what is removed is not found, even if it never was there."""
+        """A put document takes the place of what was there, whole; a removed one is not found, even if it never was there."""
         shelf = Shelf()
         first = [*written(workflow("w", input=Payload.of({"a": 1, "b": "old"})), task("a"), task("b")), *written(workflow("v"))]
         second = written(workflow("w", input=Payload.of({"a": 2})), task("b", attempt=1))
@@ -221,7 +221,7 @@ class IndexConformance(AnswerConformance):
             shelf.agrees(index)
 
     def test_a_late_feeder(self, tmp_path: Path) -> None:
-        """What was fed and comes again, as from a feeder that was slow or died, puts nothing back: not what was changed or gone."""
+        """A document fed again, as by a feeder that was slow or died, puts nothing back: not what was changed or gone."""
         first = [whole(name, written(workflow(name), task("a", name), task("b", name))) for name in ("changed", "gone", "back")]
         changed, back = (written(workflow(name, reason="late"), task("a", name, attempt=1)) for name in ("changed", "back"))
         between = [whole("gone"), whole("back")]
@@ -330,7 +330,7 @@ class IndexConformance(AnswerConformance):
             assert other.standing() == (empty, 0)
 
     def test_reopened(self, tmp_path: Path) -> None:
-        """What was put is there when all handles were closed and another one is opened."""
+        """Documents that were put are there when all handles were closed and another one is opened."""
         shelf = Shelf()
         shelf.put(written(workflow("w"), task("a")))
         with self.opened(tmp_path, *shelf.executions, *shelf.attempts):

@@ -110,7 +110,7 @@ class LimitConformance:
             assert (list(view.limits.members("k")), list(view.limits.page("", 5))) == ([], [])
 
     def test_all_fields_of_a_limit_and_a_member_are_kept(self, backend: Backend) -> None:
-        """What was written is read, with the next fence; a page of limits is in order of keys."""
+        """Fields that were written are read, with the next fence; a page of limits is in order of keys."""
         started(backend)
         fields: dict[str, Any] = {"in_use": 2, "reserved": 1, "log": (3, 5), "depth": 2, "span_ms": 7, "number": 9}
         limit = Limit(key="k", alarm="h", alarm_at=8, unpolled=("@b/d:a", "ä"), read_at=3, boot="b", steady=4, **fields)

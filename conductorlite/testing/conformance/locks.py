@@ -1,4 +1,4 @@
-"""What every lock must do, for the author of another one."""
+"""Tests of every lock, for the author of another one."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LockConformance:
         assert not one.renew("w", token, self.lease_ms)
 
     def test_a_lost_turn_cannot_be_renewed(self) -> None:
-        """Who comes back after its lease, and finds that another one has the turn, has lost it."""
+        """An owner that comes back after its lease, and finds that another one has the turn, has lost it."""
         one, other = self.make_locks()
         token = one.try_acquire("w", 0)
         assert token is not None

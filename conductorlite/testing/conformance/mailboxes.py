@@ -165,7 +165,7 @@ class LineConformance:
 
 
 def _beginning(number: int, limited: bool) -> Decision:
-    """What the first turn of an execution may decide."""
+    """Return what the first turn of an execution may decide."""
     workflow_id = f"w{number}"
     timer = {"kind": EventKind.WAIT_ENDS, "ref": "a", "sender": workflow_id}
     return Decision(
@@ -202,7 +202,7 @@ class MailboxConformance:
         other.close()
 
     def test_many_begin_or_none(self, backend: Backend) -> None:
-        """When one is refused, nothing of the block is stored."""
+        """Nothing of the block is stored when one is refused."""
         started(backend, "w3")
         with pytest.raises(AlreadyExists), backend.writing() as tx:
             tx.decisions.apply_all([_beginning(number, False) for number in range(5)])
@@ -304,7 +304,7 @@ class MailboxConformance:
             assert tx.queue.next_message_at(None) is None
 
     def test_outgoing_arrives_once(self, backend: Backend) -> None:
-        """What a decision sends arrives with the commit or when delivered; a second delivery changes nothing."""
+        """Messages that a decision sends arrive with the commit or when delivered; a second delivery changes nothing."""
         row = started(backend)
         immediate = Capability.IMMEDIATE in backend.capabilities
         outgoing = Outgoing(put=(message(),), posted=(event("hello", 1, "v"),))

@@ -353,7 +353,7 @@ class ScheduleConformance:
             assert view.schedules.schedule("s") is None
 
     def test_its_events_are_due_like_others(self, backend: Backend) -> None:
-        """Those consumed go, then others come, also under the same id; the first of all inboxes is known with its address."""
+        """Consumed events go, then others come, also under the same id; the first of all inboxes is known with its address."""
         with backend.writing() as tx:
             assert tx.inbox.next_event() is None
             tx.inbox.post([event("a", 7, "w"), event("h", 0, "w", held=True)])

@@ -31,7 +31,7 @@ def _refer(backend: Backend, workflow_id: str, *externals: ExternalPayload) -> N
 
 
 class PayloadConformance:
-    """What a store knows of the payload storage."""
+    """Tests of what a store knows of the payload storage."""
 
     def test_externals_are_the_executions_own(self, backend: Backend) -> None:
         """A decision's external payloads are found by execution and hash; a second one of that hash changes nothing."""
@@ -51,7 +51,7 @@ class PayloadConformance:
             assert not view.payloads.external_used("cc/other.json")
 
     def test_texts_and_externals_stand_beside_each_other(self, backend: Backend) -> None:
-        """What is stored in the store is found there, whatever is stored outside."""
+        """Texts stored in the store are found there, whatever is stored outside."""
         text, one = large(), _external()
         row = started(backend)
         with backend.writing() as tx:
@@ -61,7 +61,7 @@ class PayloadConformance:
             assert {digest: payload.text for digest, payload in found.items()} == {text.digest: text.text}
 
     def test_loose_payloads(self, backend: Backend) -> None:
-        """What is loose is found page by page, oldest or not, as of an instant; noting it again dates it again."""
+        """Loose payloads are found page by page, oldest or not, as of an instant; noting one again dates it again."""
         noted = [
             OrphanPayload(key=key, workflow_id=owner, at=at) for key, owner, at in (("b", "w", 5), ("a", "v", 3), ("a", "w", 9))
         ]

@@ -72,7 +72,7 @@ def mail(number: int, workflow_id: str = "w", **changes: Any) -> WorkflowMessage
 
 
 def emission(lease: int, *chunks: tuple[str, int, int], workflow_id: str = "w", state: str = "OPEN") -> Emission:
-    """What a call has emitted: streams with the first and the last number of their values, which are those numbers."""
+    """Return what a call has emitted: streams with the first and the last number of their values, which are those numbers."""
     made = tuple(
         Chunk(stream=stream, first=first, last=last, at=first, values=Payload.of(list(range(first, last + 1))))
         for stream, first, last in chunks

@@ -36,7 +36,7 @@ class _GivenUpError(Exception):
 
 @attrs.frozen(kw_only=True, slots=True)
 class _Row:
-    """How an attempt must look."""
+    """Expected row of an attempt."""
 
     ref: str
     rounds: tuple[int, ...]
@@ -359,7 +359,7 @@ class TransactionConformance:
             assert view.executions.workflow("second") is not None
 
     def test_what_is_written_between_decisions_comes_between_them(self, backend: Backend) -> None:
-        """What is released is what was held then, not what the decision after it sends."""
+        """A release frees what was held then, not what the decision after it sends."""
         row = started(backend)
         sent = event("later", workflow_id="v", held=True)
         with backend.writing() as tx:

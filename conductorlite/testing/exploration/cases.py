@@ -1,4 +1,4 @@
-"""What a search is about, what may happen in it, and what is so at a moment beside the store."""
+"""Subject of a search, what may happen in it, and what is so at a moment beside the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Endless(Exception):
 
 @attrs.frozen(kw_only=True, slots=True)
 class Case:
-    """What a search is about: the definition and how it starts, and what may happen to it."""
+    """Subject of a search: the definition and how it starts, and what may happen to it."""
 
     start: Callable[[Engine, str], object]
     definitions: Sequence[WorkflowDef] = ()
@@ -83,7 +83,7 @@ class Call:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Situation:
-    """What is not in the store: the time, the workers, and what was used up."""
+    """State that is not in the store: the time, the workers, and what was used up."""
 
     now: int = BEGIN
     calls: tuple[Call, ...] = ()

@@ -1,4 +1,4 @@
-"""What must hold of every run, as an invariant that a search looks at: at every moment, or when nothing is left to happen."""
+"""Invariants that a search looks at, of every run: at every moment, or when nothing is left to happen."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class RunState:
 
     @cached_property
     def _started(self) -> Mapping[str, set[str]]:
-        """What each execution has started."""
+        """Executions that each execution has started."""
         with self._engine.backend.reading() as view:
             rows = [
                 row for one in view.executions.workflow_ids(None, "", 1_000) if (row := view.executions.workflow(one)) is not None
@@ -156,17 +156,17 @@ class Invariant:
     tasks: Sequence[str] = ()
 
     def moment(self, run: RunState) -> str | None:
-        """What is wrong at this moment, or None."""
+        """Return what is wrong at this moment, or None."""
 
     def end(self, run: RunState) -> str | None:
-        """What is wrong when nothing is left to happen, or None."""
+        """Return what is wrong when nothing is left to happen, or None."""
 
     def remembers(self, run: RunState) -> bool:
         """Something to be remembered of this run from now on; see `eventually`."""
         return False
 
     def forgotten(self) -> str | None:
-        """What is wrong when it was not remembered of a run that no other one has started, by the end, or None."""
+        """Return what is wrong when it was not remembered of a run that no other one has started, by the end, or None."""
 
 
 def _named(predicate: Callable[[RunState], object], name: str | None) -> str:
@@ -319,7 +319,7 @@ def eventually(predicate: Callable[[RunState], object], name: str | None = None)
 
 
 def rules_of(said: Any) -> list[Invariant]:
-    """What was given as invariants, as a list; raises InvalidInput for what is none."""
+    """Return what was given as invariants, as a list; raises InvalidInput for what is none."""
     if isinstance(said, str | Mapping | Invariant) or not isinstance(said, Iterable):
         raise InvalidInput(f"invariants: a list is needed, not {said!r:.80}")
     rules = list(said)
@@ -329,7 +329,7 @@ def rules_of(said: Any) -> list[Invariant]:
 
 
 def broken(invariants: Sequence[Invariant], engine: Engine, acts: Sequence[Act], *, over: bool) -> list[str]:
-    """What is wrong with the executions of an engine's store, in words: now, and with `over` when nothing is left to happen."""
+    """Return in words what is wrong with executions in an engine's store: now, and with `over` when nothing is left to happen."""
     found = []
     reader = Reader()
     for run in [RunState(engine, one, acts, reader) for one in engine.admin.workflow_ids()] if invariants else ():

@@ -1,4 +1,4 @@
-"""What may become of one call of a worker, as plain values; and the verbs that may be used.
+"""Outcomes that one call of a worker may have, as plain values; and the verbs that may be used.
 
     may = {"charge": ["ok", "fails", "late"], "quote": [{"price": 7}, {"price": None}, "takes 2h"]}
 
@@ -55,7 +55,7 @@ class Outcome:
     answers: Callable[[Any], Mapping[str, Any]] | None = None
 
     def answering(self, run: object) -> Outcome:
-        """The same, with the output that it has for that execution now."""
+        """Return this outcome with the output that it has for that execution now."""
         if self.answers is None:
             return self
         output = self.answers(run)
@@ -170,7 +170,7 @@ def verb_parts(verb: str) -> tuple[str, str]:
 
 
 def verb_fits(verb: str, *, over: bool, paused: bool) -> bool:
-    """Whether a verb may be tried on an execution that is over, or paused."""
+    """Return True if a verb may be tried on an execution that is over, or paused."""
     name, _ = verb_parts(verb)
     if name in ("retry", "restart"):
         return over

@@ -1,4 +1,4 @@
-"""What definitions and rules read that the key of a moment leaves out by default: instants, counters, and the order of effects.
+"""Values that definitions and rules read and a moment's key leaves out by default: instants, counters, order of effects.
 
 Two moments of a search are merged when they have the same future. The key of a moment holds everything a decision can read,
 except values that differ between nearly all moments and that few definitions and rules look at: when something happened, how many
@@ -25,7 +25,7 @@ __all__ = ["COUNTERS_OF_TASKS", "COUNTERS_OF_WORKFLOWS", "INSTANTS_OF_TASKS", "I
 
 
 class Read(StrEnum):
-    """What the key of a moment holds only if something reads it; the value names it in a report."""
+    """Value that the key of a moment holds only if something reads it; the member's text names it in a report."""
 
     TIMES = "when something happened"
     COUNTERS = "the numbers of leases, polls and commits"
@@ -55,7 +55,7 @@ _CLOCK_OF_PYTHON: Final = re.compile("date|time|import")
 
 
 class Reader:
-    """What was read so far, each with what reads it. `changed` says that something was read for the first time."""
+    """Record of what was read so far, each with what reads it. `changed` says that something was read for the first time."""
 
     def __init__(self) -> None:
         self.found: dict[Read, str] = {}
@@ -66,7 +66,7 @@ class Reader:
         self._task, self._workflow = _watched_task(self), _watched_workflow(self)
 
     def watched(self, workflow: Workflow) -> Workflow:
-        """The same execution with its tasks, as a rule is given it: what it reads of them is noted."""
+        """Return the same execution with its tasks, as a rule is given it: what it reads of them is noted."""
         tasks = tuple(self._task(**_fields(task)) for task in workflow.tasks)
         return self._workflow(**{**_fields(workflow), "tasks": tasks})
 
@@ -95,14 +95,14 @@ class Reader:
 
 
 def _reads(value: object) -> list[Read]:
-    """What one value in a definition reads, in doubt more."""
+    """Return what one value in a definition reads, in doubt more."""
     if isinstance(value, str):
         return [what for what, members in _MEMBERS.items() if "${" in value and (members.search(value) or _WHOLE.search(value))]
     return [Read.TIMES] if isinstance(value, dict) and _reads_times(value) else []
 
 
 def _reads_times(value: Mapping[str, Any]) -> bool:
-    """Whether a map in a definition is something that reads the clock, or how long ago something was."""
+    """Return True if a map in a definition is something that reads the clock, or how long ago something was."""
     if value.get("until") or value.get("totalTimeoutSeconds"):
         return True
     python = "python" in str(value.get("evaluatorType", ""))

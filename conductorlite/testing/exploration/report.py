@@ -1,4 +1,4 @@
-"""What a search has come to, as values and as text: the problems with their timelines, and a test to paste."""
+"""Result of a search, as values and as text: the problems with their timelines, and a test to paste."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class Sandbox:
         self.history.clear()
 
     def key(self) -> tuple[object, ...]:
-        """What the future hangs on, and what rules read: equal for two moments that go on alike."""
+        """Return what the future hangs on, and what rules read: equal for two moments that go on alike."""
         store, now = self._backend._store, self._now
         self.reader.scan(store)
         ordered = Read.ORDER in self.reader.found
@@ -162,7 +162,7 @@ class Sandbox:
     # ------------------------------------------------------------------ what may happen
 
     def choices(self) -> list[Action]:
-        """What may happen now, the ordinary course first; `END` when nothing is left in it."""
+        """Return what may happen now, the ordinary course first; `END` when nothing is left in it."""
         starts, found = self._starts(), self._picks() + self._reports()
         signals = self._signals()
         verbs = self._verbs(busy=bool(found))
@@ -212,7 +212,7 @@ class Sandbox:
         return f"{row.name if row is not None and _DERIVED.fullmatch(workflow_id) else workflow_id}/"
 
     def _ways(self, message: Message) -> list[tuple[str, Outcome]]:
-        """What may become of it, each under the reference for which it is so from now on: in a loop, an output may never change."""
+        """Return what may become of it, each with the reference it holds for from now on: in a loop, an output may never change."""
         task = self._task(message)
         base = message.ref if task is None else task.base_ref
         for owner, ref, outcome in self._now.always:
@@ -279,7 +279,7 @@ class Sandbox:
         return [] if execution is None else [one for one in execution.attempts.values() if ref in (one.ref, one.base_ref)]
 
     def _done(self, owner: str, ref: str, before: int) -> bool:
-        """Whether a task is done; in a loop, once more than signals were sent `before`."""
+        """Return True if a task is done; in a loop, once more than signals were sent `before`."""
         done = [task for one in {owner: 0, ROOT: 0} for task in self._tasks(one, ref) if task.status.successful]
         return len(done) > (before if any(task.ref != task.base_ref for task in done) else 0)
 
@@ -296,7 +296,7 @@ class Sandbox:
         return [Action(kind="message", label=one, name=one, value=said) for one, *said in left if one not in self._now.used]
 
     def _verbs(self, *, busy: bool) -> tuple[list[Action], list[Action]]:
-        """What is paused goes on in the ordinary course; every other verb is out of the ordinary."""
+        """Return the verbs in the ordinary course (what is paused goes on), and all others, which are out of the ordinary."""
         rows = self._backend._store.workflows
         paused = [] if busy else [one for one, row in rows.items() if row.status is WorkflowStatus.PAUSED][:1]
         usual = [Action(kind="verb", label=f"{self._of(one)}resume", name="resume", value=one) for one in paused]
@@ -331,7 +331,7 @@ class Sandbox:
         return [] if at is None else [Action(kind="time", label=f"time passes to {what}", number=at)]
 
     def _next(self) -> tuple[int | None, str]:
-        """When something happens by itself, and what; nothing past the end of the search."""
+        """Return when something happens by itself, and what; nothing past the end of the search."""
         alive = {(task.workflow_id, task.ref) for task in self._alive()}
         events = [one for one in self._upcoming() if (one.workflow_id, one.ref) not in alive or one.kind != "RESPONSE_TIMEOUT"]
         found = [(one.due_at, f"{one.kind} of {self._of(one.workflow_id)}{one.ref or 'the run'}") for one in events[:1]]
@@ -380,7 +380,7 @@ class Sandbox:
                 self._publish(task)
 
     def _publish(self, task: Task) -> None:
-        """What an EVENT task publishes to the engine's own handlers; every other sink is the world outside."""
+        """Publish what an EVENT task sends to the engine's own handlers; every other sink is the world outside."""
         context: Any = SimpleNamespace(
             workflow=self.engine.get(task.workflow_id),
             input=task.input_data,
@@ -510,5 +510,5 @@ def _id(number: int) -> str:
 
 
 def _again(generation: int) -> str:
-    """What distinguishes a task from itself before a retry or a rerun."""
+    """Return what distinguishes a task from itself before a retry or a rerun."""
     return "" if not generation else " again" if generation == 1 else f" again ({generation})"

@@ -119,7 +119,7 @@ def explore(
 
 
 def _having(case: Case, said: Mapping[str, Any], invariants: Sequence[Invariant]) -> Case:
-    """What may happen in it, as it was said; raises InvalidInput for a name that is none of a task."""
+    """Return the case with what may happen in it, as it was said; raises InvalidInput for a name that is none of a task."""
     made = attrs.evolve(
         case,
         may={task: outcomes_of(one, task) for task, one in (said["may"] or {}).items()},
@@ -191,7 +191,7 @@ def _case(
     executions: int,
     setup: Callable[[Engine], object] | None,
 ) -> Case:
-    """How it starts."""
+    """Return the case of a search: how it starts, and its definitions."""
     if executions < 0 or (executions == 0 and setup is None):
         raise InvalidInput("a search needs an execution")
     given, below = starting(workflow, input)
@@ -223,7 +223,7 @@ class _Branch:
 
 
 class _Wrong(NamedTuple):
-    """What broke which rule, in which execution."""
+    """Broken rule: what broke it, and in which execution."""
 
     name: str
     text: str
@@ -390,7 +390,7 @@ class _Search:
         return [RunState(self.box.engine, one, self.box.acts, self.reader) for one in ids]
 
     def _at_end(self, held: _Held) -> list[_Wrong]:
-        """What is wrong when nothing is left to happen."""
+        """Return what is wrong when nothing is left to happen."""
         engine = self.box.engine
         wrong = [
             _Wrong("never ends", f"{one} can never end: {engine.explain(one)}", one)
@@ -416,7 +416,7 @@ class _Search:
                 self._breaks(schedule, name, keep=True)
 
     def _breaks(self, schedule: tuple[str, ...], name: str, *, keep: bool = False) -> bool:
-        """Whether a schedule leads to a problem; `keep`: and note it."""
+        """Return True if a schedule leads to a problem; `keep`: and note it."""
         lines: list[str] = []
         for _, wrong in self._replay(schedule, lines):
             for one in wrong:
@@ -486,7 +486,7 @@ class _Search:
         yield held, [_Wrong("no end", f"no end in {self._steps} steps", ROOT)]
 
     def explored(self, *, exhausted: bool) -> Explored:
-        """What the search has come to."""
+        """Return what the search has come to."""
         refs = [one.ref for one in walk(self.case.definitions[-1])]
         unreached = [ref for ref in refs if not any(found == ref or found.startswith(f"{ref}__") for found in self._reached)]
         extents = [*self._extent, _longest(self._edges)]
@@ -531,7 +531,7 @@ def shortest(chosen: tuple[str, ...], breaks: Callable[[tuple[str, ...]], bool])
 
 
 def _choice(action: Action, usual: Action) -> str:
-    """How a schedule names a choice: what becomes of a call by itself, everything else with what it came before."""
+    """Return how a schedule names a choice: what becomes of a call by itself, everything else with what it came before."""
     if action.message is not None and action.message == usual.message:
         return action.label
     return f"{action.label}, before {usual.label}"
