@@ -392,7 +392,7 @@ class Flow(Shared, Generic[P, R]):
 
 
 def _answers(definition: WorkflowDef, build: Build) -> dict[tuple[str, str], AnswerProblem | None]:
-    """Return what is wrong with answers to people whom a flow asks, by the workflow in which the step stands, and the step."""
+    """Return what is wrong with answers to people that a flow asks, by the workflow in which the step stands, and the step."""
     found: dict[tuple[str, str], AnswerProblem | None] = {}
     if not build.asked:
         return found
