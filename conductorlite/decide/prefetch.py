@@ -82,7 +82,7 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
 
 
 def _prefetch_grown(reader: Reader, events: Sequence[Event]) -> None:
-    """Load what is needed for tasks made at run time: only their rows say which definition they have."""
+    """Have the reader load what events of tasks made at run time need: only their rows say which definition they have."""
     workflow = reader.workflow
     wanted = _Wanted()
     for event in events:
@@ -208,7 +208,7 @@ def prefetch_rest(changeset: Changeset) -> None:
 
 
 def _prefetch_counting(changeset: Changeset, refs: Iterable[str]) -> None:
-    """Load what counts tasks that were made at run time."""
+    """Have the reader load what counts tasks that were made at run time."""
     tasks = [task for task in changeset.rows.known_tasks(refs) if task is not None and task.live and task.grafts]
     # Most of them are counted in the same places.
     places = {

@@ -325,7 +325,7 @@ def _named_by_input(written: SubWorkflowParams, given: Mapping[str, Any]) -> tup
 
 
 def _definition(changeset: Changeset, params: SubWorkflowParams, name: str) -> Embedding:
-    """Return the definition of the child: pinned when the parent started, or looked up now if an expression names or holds it.
+    """Return the embedding of the child's definition: pinned when the parent started, or looked up now if an expression gives it.
 
     Its `problem` is also what else is wrong with the parameters.
     """
