@@ -244,7 +244,7 @@ def joined(pieces: list[list[str]]) -> str:
 
 
 def contains(words: str, phrase: Phrase) -> bool:
-    """Whether a joined text holds a phrase."""
+    """Return True if a joined text holds a phrase."""
     wanted = " " + " ".join(phrase.words)
     return (wanted if phrase.open else wanted + " ") in f" {words} "
 

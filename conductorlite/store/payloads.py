@@ -85,7 +85,7 @@ class MemoryPayloads:
             raise PayloadLost(key, "is missing in memory") from None
 
     def size(self, key: str) -> int:
-        """How many bytes there are; raises PayloadLost when there are none."""
+        """Return how many bytes there are; raises PayloadLost when there are none."""
         try:
             return len(self._held[key])
         except KeyError:
@@ -157,7 +157,7 @@ class LocalPayloads:
                 raise PayloadLost(key, f"is missing in {self.folder}") from None
 
     def size(self, key: str) -> int:
-        """How many bytes the file has; raises PayloadLost when there is none, or a link that leads elsewhere."""
+        """Return how many bytes the file has; raises PayloadLost when there is none, or a link that leads elsewhere."""
         path = self._path(key)
         with self._tried(f"payload {key} cannot be read in"):
             if not path.is_file() or path.resolve() != self.folder.resolve() / key:

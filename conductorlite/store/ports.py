@@ -92,7 +92,7 @@ class Presence(Protocol):
 
     @property
     def leased(self) -> bool:
-        """Whether there may be a process that cannot look there, for which only a lease counts."""
+        """True if there may be a process that cannot look there, for which only a lease counts."""
 
     def leave(self) -> None:
         """End it, recording that the holder ended by itself; from another process than its own, nothing. Idempotent."""
@@ -111,7 +111,7 @@ class Marks(Protocol):
     """
 
     def deaths(self, key: str) -> int:
-        """How many processes have died in a turn of this key since the last one was forgotten."""
+        """Return how many processes have died in a turn of this key since the last one was forgotten."""
 
     def begin(self, key: str) -> None:
         """Mark that a turn of this key is under way in this process."""

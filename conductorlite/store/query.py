@@ -63,7 +63,7 @@ class Pattern:
     parts: tuple[str, ...]
 
     def fits(self, text: str) -> bool:
-        """Whether a text is like this; linear in its length."""
+        """Return True if a text is like this; linear in its length."""
         first, *middle, last = self.parts
         at, end = len(first), len(text) - len(last)
         if at > end or not text.startswith(first) or not text.endswith(last):
@@ -77,7 +77,7 @@ class Pattern:
 
 
 def fits(value: object, parts: str) -> bool:
-    """Whether a value is like a pattern, whose parts come joined by NUL: a function for SQL."""
+    """Return True if a value is like a pattern, whose parts come joined by NUL: a function for SQL."""
     return isinstance(value, str) and Pattern(tuple(parts.split("\0"))).fits(value)
 
 

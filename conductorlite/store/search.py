@@ -161,7 +161,7 @@ def _rank(value: Cell | None) -> tuple[int, Cell]:
 
 
 def matches(document: Document, asked: Asked) -> bool:
-    """Whether a document answers a search."""
+    """Return True if a document answers a search."""
     return all(contains(document.words, phrase) for phrase in asked.phrases) and (
         asked.condition is None or _holds(document, asked.condition)
     )

@@ -475,7 +475,7 @@ class PayloadReads(Protocol):
         """Documents of an execution that are in the storage, of these hashes or (None) all, by hash."""
 
     def external_used(self, key: str) -> bool:
-        """Whether any execution refers to an object."""
+        """Return True if any execution refers to an object."""
 
     def known_externals(self, keys: Iterable[str]) -> frozenset[str]:
         """Those of the keys that an execution refers to, or that are noted as loose."""
@@ -511,10 +511,10 @@ class FeedReads(Protocol):
         """Up to `limit` changes, what is pending first, then in ascending order of their places, which are greater than `after`."""
 
     def behind(self, kind: FeedKind, limit: int) -> int:
-        """How many changes there are, counted up to `limit`."""
+        """Return how many changes there are, counted up to `limit`."""
 
     def is_pending(self, kind: FeedKind, workflow_id: str) -> bool:
-        """Whether an execution, there or not, is among the changes."""
+        """Return True if an execution, there or not, is among the changes."""
 
     def index(self) -> OwnIndex | None:
         """The index in the store's own file; None where there is none, and documents are matched one by one."""

@@ -182,7 +182,7 @@ def _holder(path: str) -> str:
 
 
 def _is_out_of_files() -> bool:
-    """Whether the few files that a connection needs cannot be opened: SQLite does not say why it could not."""
+    """Return True if the few files that a connection needs cannot be opened: SQLite does not say why it could not."""
     opened: list[int] = []
     try:
         for _ in range(_NEEDED):
@@ -304,7 +304,7 @@ def _check_writable(path: str) -> None:
 
 
 def _check_header(path: str) -> bool:
-    """Whether the file is a store that is made: up to date and in WAL mode.
+    """Return True if the file is a store that is made: up to date and in WAL mode.
 
     Reads the first bytes without SQLite, which could roll back or checkpoint what is not ours.
     """
@@ -332,7 +332,7 @@ def _check_header(path: str) -> bool:
 
 
 def _unborn(path: str) -> bool:
-    """Whether the power was cut while the file was first written: its journal says that it was empty before.
+    """Return True if the power was cut while the file was first written: its journal says that it was empty before.
 
     The system may then have kept later pages and not the first. SQLite rolls it back to the empty file it was.
     """
@@ -378,5 +378,5 @@ def ended(connection: sqlite3.Connection, *, clean: bool) -> bool:
 
 
 def is_clean(error: BaseException) -> bool:
-    """Whether an error leaves no statement behind: not one that came from the middle of reading."""
+    """Return True if an error leaves no statement behind: not one that came from the middle of reading."""
     return isinstance(error, ConductorliteError) and not isinstance(error, StorageError)

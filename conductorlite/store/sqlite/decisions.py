@@ -71,7 +71,7 @@ Known = tuple[int, int | None, str | None, Cell, Timers | None, Tail | None]
 
 
 def is_usual(decision: Decision) -> bool:
-    """Whether a decision changes rows of tasks, timers, messages and lines of the journal, and nothing else."""
+    """Return True if a decision changes rows of tasks, timers, messages and lines of the journal, and nothing else."""
     more = decision.dropped or decision.renamed or decision.texts or decision.externals or decision.limits or decision.messages
     if decision.emissions or decision.values:
         return False
@@ -157,7 +157,7 @@ _KNOWN: Final = 5_000
 
 
 def _is_plain(decision: Decision) -> bool:
-    """Whether a decision begins an execution, and compares nothing but its id."""
+    """Return True if a decision begins an execution, and compares nothing but its id."""
     row = decision.workflow
     changes = (
         decision.updated

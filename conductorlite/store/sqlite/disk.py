@@ -97,7 +97,7 @@ class Reserve:
         self._tight = self._short = False
 
     def measured(self, writer: sqlite3.Connection) -> int:
-        """How many bytes the store has, the log included: asked before a commit, which has the locks that this needs."""
+        """Return how many bytes the store has, the log included: asked before a commit, which has the locks that this needs."""
         if self._cursor is None or self._cursor.connection is not writer:
             self._cursor, self._page = sqlite3.Cursor(writer), _number(writer, "page_size")
         pages: int = self._cursor.execute("PRAGMA page_count").fetchone()[0]  # not counted
@@ -264,7 +264,7 @@ class Log:
 
 
 def _free(folder: Path) -> int:
-    """How many bytes the file system of a folder has left."""
+    """Return how many bytes the file system of a folder has left."""
     try:
         return shutil.disk_usage(folder).free
     except OSError:

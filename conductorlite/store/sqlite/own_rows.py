@@ -110,7 +110,7 @@ class OwnRows:
 
 
 def is_own(error: BaseException | None) -> bool:
-    """Whether it is what SQLite says about a statement of the application: theirs to read."""
+    """Return True if it is what SQLite says about a statement of the application: theirs to read."""
     return getattr(error, _MARK, False) is True
 
 

@@ -221,7 +221,7 @@ class FileMarks:
         self._useless = False
 
     def deaths(self, key: str) -> int:
-        """How many files of dead processes have the mark."""
+        """Return how many files of dead processes have the mark."""
         with self._lock.held():
             return sum(1 for _ in self._dead(self._mark(key))) if self._ready() else 0
 
