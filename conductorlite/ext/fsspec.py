@@ -71,7 +71,7 @@ class FsspecPayloads:
         return data
 
     def size(self, key: str) -> int:
-        """How many bytes the object has; raises PayloadLost when there is none."""
+        """Return how many bytes the object has; raises PayloadLost when there is none."""
         path = self._path(key)
         self._fs.invalidate_cache()
         try:

@@ -296,7 +296,7 @@ class RedisLock:
         return len(answers) >= self._quorum
 
     def _is_decided(self, answers: Sequence[Any]) -> bool:
-        """Whether a majority has said yes, or cannot say yes any more."""
+        """Return True if a majority has said yes, or cannot say yes any more."""
         agreed = sum(map(bool, answers))
         return agreed >= self._quorum or len(answers) - agreed > len(self._servers) - self._quorum
 

@@ -96,7 +96,7 @@ def in_rounds(step: TaskFunction[..., Round], name: str, **given: Any) -> Any:
 
 
 def is_plain_json(value: Any) -> bool:
-    """Whether a value comes back from JSON as it is."""
+    """Return True if a value comes back from JSON as it is."""
     if type(value) is list:
         return all(map(is_plain_json, value))
     if type(value) is dict:

@@ -110,7 +110,7 @@ class ZooKeeperLock:
         return token
 
     def renew(self, workflow_id: str, token: int, now: int) -> bool:
-        """Whether the turn is still held: its lease is the session's, which renews itself. Raises as `try_acquire`."""
+        """Return True if the turn is still held: its lease is the session's, which renews itself. Raises as `try_acquire`."""
         return self._held(workflow_id, token) is not None
 
     def release(self, workflow_id: str, token: int) -> None:

@@ -176,12 +176,12 @@ class Change:
 
     @property
     def alone(self) -> bool:
-        """Whether the queue store's lock is to be held while the partitions are asked: limits, schedules, removals."""
+        """True if the queue store's lock is to be held while the partitions are asked: limits, schedules, removals."""
         return bool(self.limited) or any(verb in _ALONE for _, verb, _ in self.notes)
 
     @property
     def foreseen(self) -> bool:
-        """Whether what was tried can be committed as it is.
+        """True if what was tried can be committed as it is.
 
         Not what is announced first, nor where the queue store has given an execution another fence than its row says.
         """

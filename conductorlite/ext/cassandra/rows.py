@@ -210,7 +210,7 @@ class Parts:
         return [found[key] for key in sorted(found) if found[key].text is not None]
 
     def is_mixed(self) -> bool:
-        """Whether an execution that was read has moved on since, or had not been delivered."""
+        """Return True if an execution that was read has moved on since, or had not been delivered."""
         heads = self.partitions.heads(list(self.heads))
         for workflow_id, head in self.heads.items():
             listed, now = self._listed.workflow(workflow_id), heads.get(workflow_id)

@@ -221,7 +221,7 @@ class CassandraPartitions:
         return f"@{len(parts)}"
 
     def _taken(self, turn: Turn, sent: Any) -> bool:
-        """Whether a transaction was applied.
+        """Return True if a transaction was applied.
 
         One of which no answer came is looked for; one that was refused too: it may be its own second copy, for the driver sends to
         another host what was under way on a connection that ends.

@@ -357,7 +357,7 @@ def _watch(of: weakref.ref[PostgresBackend]) -> None:
 
 
 def _clean(error: BaseException | None) -> bool:
-    """Whether an error, or none, leaves no answer half-read."""
+    """Return True if an error, or none, leaves no answer half-read."""
     return error is None or isinstance(error, ConductorliteError)
 
 

@@ -65,7 +65,7 @@ class PostgresLock:
             return token
 
     def renew(self, workflow_id: str, token: int, now: int) -> bool:
-        """Whether the turn is still held: for as long as the connection stands. Raises as `try_acquire`."""
+        """Return True if the turn is still held: for as long as the connection stands. Raises as `try_acquire`."""
         with self._mutex.held():
             return self._held.get(workflow_id) == token and self._ask(_STANDS) and self._held.get(workflow_id) == token
 

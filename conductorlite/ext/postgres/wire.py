@@ -173,7 +173,7 @@ class Connection:
 
     @property
     def usable(self) -> bool:
-        """Whether the server is still there, as far as is known here without asking it."""
+        """True if the server is still there, as far as is known here without asking it."""
         try:
             self._poll.register(self._fd, select.POLLIN)
             while self._poll.poll(0):  # what it says at its end stands before the end
