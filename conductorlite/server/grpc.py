@@ -373,7 +373,7 @@ async def _admitted(context: Any, safety: Safety, needed: Role) -> None:
 
 
 def _near(peer: str) -> bool:
-    """Whether a peer, such as `ipv4:127.0.0.1:5000`, is on this machine."""
+    """Return True if a peer, such as `ipv4:127.0.0.1:5000`, is on this machine."""
     kind, _, address = peer.partition(":")
     return kind in ("ipv4", "ipv6") and is_loopback(unquote(address).rpartition(":")[0])
 

@@ -164,13 +164,13 @@ class Safety:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two secrets are equal, in a time that depends on neither."""
+    """Return True if two secrets are equal, in a time that depends on neither."""
     return hmac.compare_digest(sha256(one.encode()).digest(), sha256(other.encode()).digest())
 
 
 @lru_cache(256)
 def is_loopback(host: str) -> bool:
-    """Whether a name or address, in brackets or not, is this machine's own and reached from nowhere else."""
+    """Return True if a name or address, in brackets or not, is this machine's own and reached from nowhere else."""
     name = host.strip("[]").lower()
     if name == "localhost":
         return True
@@ -436,7 +436,7 @@ def _proven(request: _Request, body: bytes, session: str) -> bool:
 
 
 def _bodiless(scope: Scope, request: _Request) -> bool:
-    """Whether no body can come: in HTTP/1 the headers say."""
+    """Return True if no body can come: in HTTP/1 the headers say."""
     said = {"content-length", "transfer-encoding"} & request.headers.keys()
     return not said and str(scope.get("http_version", "1.1")).startswith("1")
 
