@@ -220,7 +220,7 @@ def _start(engine: Engine, definition: str, given: str | None, workflow_id: str 
 
 
 def _is_file(definition: str) -> bool:
-    """Whether a DEFINITION names a file; a name that ends in .json does, also when there is none."""
+    """Return True if a DEFINITION names a file; a name that ends in .json does, also when there is none."""
     return definition.endswith(".json") or Path(definition).is_file()
 
 

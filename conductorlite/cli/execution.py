@@ -146,7 +146,7 @@ class _Look:
         return taken
 
     def over(self) -> bool:
-        """Whether nothing more will happen to it here: it has ended, or was paused or parked, or was removed."""
+        """Return True if nothing more will happen to it here: it has ended, or was paused or parked, or was removed."""
         with self.engine.backend.reading() as view:
             row = view.executions.workflow(self.workflow_id)
         return row is None or row.status is not WorkflowStatus.RUNNING or row.parked is not None
@@ -169,7 +169,7 @@ class _Thread(threading.Thread):
 
     @property
     def failed(self) -> bool:
-        """Whether the engine stopped by itself."""
+        """True if the engine stopped by itself."""
         return not self.is_alive()
 
     def finish(self, stop: Sequence[int]) -> None:

@@ -196,7 +196,7 @@ def list_(
 
 
 def _count(page: Callable[..., Sequence[Workflow]], last: Workflow) -> int:
-    """How many executions come after one, counted up to `_COUNTED`: a list must not read all there are."""
+    """Return how many executions come after one, counted up to `_COUNTED`: a list must not read all there are."""
     return len(page(limit=_COUNTED, after=(last.created_at, last.workflow_id)))
 
 
