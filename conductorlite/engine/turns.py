@@ -403,11 +403,7 @@ class Turns:
             if not decision.history and decision.empty:
                 return workflow, decision
             if decision.texts:
-                if (
-                    not anyway
-                    and self.lookups.payload_store.storage is not None
-                    and self.lookups.bounds.barriers.past_soft(decision)
-                ):
+                if not anyway and self.committer.stores_apart(decision):
                     return None
                 decision = self.committer.store_payloads(decision, memo, tx)
             tx.decisions.apply(self.committer.before_apply(tx, decision, memo))
