@@ -18,6 +18,7 @@ from conductorlite.engine.queries import Queries, masked_value
 from conductorlite.engine.turn_types import pages, unarchived
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import EventKind
+from conductorlite.model.definitions import MAX_KEY
 from conductorlite.model.errors import InvalidInput, NotFound, Parked, PayloadTooLarge, StaleLease, StorageError
 from conductorlite.model.executions import Task
 from conductorlite.model.streams import STREAM, Dropped, Emission, EmissionState, LatestValue, StreamItem
@@ -44,13 +45,11 @@ _SMALL: Final = 10_000
 #: Chunks that are read at once, most of them of so many values each.
 _PAGE: Final = 100
 
-_LONGEST_NAME: Final = 255
-
 
 def named(text: object, what: str) -> str:
     """The name of a stream or a value; raises InvalidInput."""
-    if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_NAME:
-        raise InvalidInput(f"{what}: {printable(text, 80)!r} is not a text of 1 to {_LONGEST_NAME} characters")
+    if not isinstance(text, str) or not 0 < len(text) <= MAX_KEY:
+        raise InvalidInput(f"{what}: {printable(text, 80)!r} is not a text of 1 to {MAX_KEY} characters")
     return text
 
 
@@ -85,9 +84,7 @@ class Emitting:
     def emit(self, value: object, stream: str) -> None:
         """Emit a value; raises InvalidInput, PayloadTooLarge, StaleLease, and StorageErrors when very many wait."""
         one = _checked(self._turns, value, f"a value of {stream!r}")
-        if type(stream) is not str or not 0 < len(stream) <= _LONGEST_NAME:
-            named(stream, "stream")
-        self._waiting.append((stream, one))
+        self._waiting.append((named(stream, "stream"), one))
         self._hand_over_in_time(len(self._waiting) >= FLUSH_ITEMS)
 
     def set_value(self, name: str, value: object) -> None:

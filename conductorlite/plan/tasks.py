@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from conductorlite.language.conditions import EVALUATORS, compile_condition, compile_function
 from conductorlite.model.definitions import (
+    MAX_KEY,
     NAMED_BY_INPUT,
     RateLimitConfig,
     RetryLogic,
@@ -275,8 +276,8 @@ def _check_pull(node: TreePosition, scope: Scope, findings: Findings) -> None:
 
 def _check_emit(node: TreePosition, scope: Scope, findings: Findings) -> None:
     stream = input_value(node.task, "stream")
-    if stream is not None and not is_expression(stream) and not (isinstance(stream, str) and 0 < len(stream) <= 255):
-        findings.error(f"{node.path}.inputParameters.stream", f"{str(stream)[:60]!r} is not a text of 1 to 255 characters")
+    if stream is not None and not is_expression(stream) and not (isinstance(stream, str) and 0 < len(stream) <= MAX_KEY):
+        findings.error(f"{node.path}.inputParameters.stream", f"{str(stream)[:60]!r} is not a text of 1 to {MAX_KEY} characters")
 
 
 def _given(value: object) -> bool:
