@@ -35,6 +35,11 @@ def _client(client: Any, options: Mapping[str, Any]) -> Any:
         raise InvalidInput(f"sqs: {error}") from error
 
 
+def _url_of(client: Any, queue: str) -> str:
+    """The URL of a queue that is given by its name or its URL; raises what boto3 raises."""
+    return queue if "://" in queue else str(client.get_queue_url(QueueName=queue)["QueueUrl"])
+
+
 class SqsSink:
     """Publishes to queues: `system_workers(sinks={"sqs": SqsSink(region_name="eu-central-1")})`.
 
@@ -75,11 +80,9 @@ class SqsSink:
             raise SinkError(f"{destination}: {error}") from error
 
     def _url(self, queue: str) -> str:
-        if "://" in queue:
-            return queue
         found = self._urls.get(queue)
         if found is None:
-            found = self._urls[queue] = str(self._sqs.get_queue_url(QueueName=queue)["QueueUrl"])
+            found = self._urls[queue] = _url_of(self._sqs, queue)
         return found
 
 
@@ -96,7 +99,7 @@ class SqsSource:
     def __init__(self, queue: str, client: Any = None, *, event: str | None = None, **options: Any) -> None:
         self._sqs = _client(client, options)
         try:
-            self._url = queue if "://" in queue else str(self._sqs.get_queue_url(QueueName=queue)["QueueUrl"])
+            self._url = _url_of(self._sqs, queue)
         except (BotoCoreError, ClientError) as error:
             raise SourceError(f"sqs:{queue}: {error}") from error
         self._event = event or f"{_SCHEME}{self._url.rpartition('/')[2]}"
