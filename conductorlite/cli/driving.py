@@ -147,7 +147,7 @@ def _existing(engine: Engine, workflow_id: str, *, needed: bool) -> Workflow | N
 
 
 def _same(known: Workflow, definition: str | None, given: str | None) -> None:
-    """Whether what is asked for is what that execution is about; raises Conflict."""
+    """Check that a request is the one that the execution was started for; raises Conflict."""
     name = known.name
     if definition is not None:
         name = read_definition(definition).name if _is_file(definition) else definition

@@ -128,7 +128,7 @@ def follow(
 
 @attrs.define(slots=True)
 class _Look:
-    """What is known of the execution: from our own commits at once, from other processes' at a glance."""
+    """The state of the execution: after own commits at once, after commits of other processes by a look at the store."""
 
     engine: Engine
     workflow_id: str

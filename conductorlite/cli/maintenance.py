@@ -472,7 +472,7 @@ def _rows(found: Sequence[_Finding]) -> Iterator[Sequence[object]]:
 
 
 def _sarif(found: Sequence[_Finding]) -> dict[str, Any]:
-    """What code hosts show beside a change: SARIF 2.1.0."""
+    """Return the findings in SARIF 2.1.0, which code hosts show beside a change."""
     results = [
         {
             "ruleId": "definition",

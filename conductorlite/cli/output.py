@@ -88,7 +88,7 @@ def _moment(at: int) -> datetime | None:
 
 
 def console_of(stream: TextIO | None, *, stderr: bool = False) -> Console | None:
-    """What paints on a stream if a person looks at it, or the environment says so."""
+    """Return the console of a stream if a person looks at it, or the environment says so."""
     if not (stream is not None and stream.isatty()) and not _MAY_PAINT & os.environ.keys():
         return None
     from rich.console import Console
@@ -106,7 +106,7 @@ def console_of(stream: TextIO | None, *, stderr: bool = False) -> Console | None
 
 @attrs.frozen(kw_only=True)
 class Screen:
-    """Where answers go: to the console of a terminal, if there is one. `json` is what was asked for on the command line."""
+    """The output of answers: to the console of a terminal, if there is one. `json` is the option of the command line."""
 
     console: Console | None
     json: bool = False

@@ -65,7 +65,7 @@ __all__ = [
 
 
 class Exit(IntEnum):
-    """What the process says when it ends."""
+    """The exit code of the process."""
 
     OK = 0
     FAILED = 1
@@ -379,7 +379,7 @@ def _with_options(function: Any, options: Sequence[Callable[[Any], Any]]) -> Any
 
 
 def _nearest(context: click.Context, name: str, value: Any) -> Any:
-    """What was given for an option: after the command, else before it, else in the environment or by default."""
+    """Return the value of an option: after the command, else before it, else in the environment or by default."""
     above: click.Context | None = context
     while above is not None:
         if above.get_parameter_source(name) is ParameterSource.COMMANDLINE:

@@ -111,7 +111,7 @@ class Server:
                 raise _storage_away(error) from None
 
     def answer(self, reply: httpx.Response) -> Any:
-        """What a reply says: JSON, text, or None for an empty one."""
+        """Return the content of a reply: JSON, text, or None for an empty one."""
         text = reply.text
         if reply.is_success:
             try:
@@ -281,7 +281,7 @@ class Polling:
         await self._server.ask_async(self._http, "POST", "/tasks", report)
 
     async def _storage(self, operation: str, payload_type: str, path: str) -> Any:
-        """Where the server keeps a large document."""
+        """Return the location at which the server keeps a large document."""
         return await self._server.ask_async(self._http, "GET", storage_place("tasks", operation, payload_type, path))
 
     async def _called(self, worker: Worker, context: _RemoteContext) -> TaskResult:
@@ -383,7 +383,7 @@ class _Pauses:
 
 
 class _RemoteContext(TaskContext):
-    """What a function may know and do whose task a server has."""
+    """The context of a function whose task is on a server."""
 
     __slots__ = ("_lines", "_server", "document")
 

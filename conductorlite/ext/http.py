@@ -239,7 +239,7 @@ _FAILED: Final = "Failed to invoke HTTP task due to:"
 
 @attrs.frozen(kw_only=True, slots=True)
 class Reply:
-    """What came back; the body without its transfer and content encodings."""
+    """The reply of a server; the body without its transfer and content encodings."""
 
     status: int
     phrase: str

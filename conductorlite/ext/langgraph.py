@@ -92,7 +92,7 @@ class _Durable:
         results: dict[str, Any] | None = None,
         context: TaskContext = TaskContext.given,
     ) -> Round:
-        """What is next, given what the nodes of the superstep before returned."""
+        """Return the next nodes, given the results of the superstep before."""
         saver = self._carrier.saver(None if state is None else state["checkpoint"])
         ended = {} if state is None else dict(state["ended"])
         step, calls = 0 if state is None else state["step"], Calls()
@@ -156,12 +156,12 @@ class _Nothing(TypedDict, total=False):
 
 
 def _stop_at(node: str) -> RunnableLambda[Any, Any]:
-    """What stands for a node: it gives what the node is given to the task that runs it, and what that returned to the graph."""
+    """Return the substitute of a node: it hands the node's input to the task that runs it, and the task's result to the graph."""
     return RunnableLambda(lambda given: interrupt((node, given)), name=node)
 
 
 class _Carrier:
-    """What takes values and checkpoints into the inputs and outputs of tasks and back."""
+    """The conversion of values and checkpoints into inputs and outputs of tasks and back."""
 
     def __init__(self, serializer: SerializerProtocol) -> None:
         self._serializer = serializer

@@ -34,7 +34,7 @@ _META_KEY: Final = "conductorlite/idempotencyKey"
 
 
 class Started(TypedDict):
-    """What the tool that starts a workflow answers."""
+    """The answer of the tool that starts a workflow."""
 
     workflow_id: str
     status: str
@@ -48,7 +48,7 @@ class Status(TypedDict):
 
 
 class Result(TypedDict):
-    """What an execution has come to: `output` when it is COMPLETED, `reason` when it ended otherwise."""
+    """The result of an execution: `output` when it is COMPLETED, `reason` when it ended otherwise."""
 
     status: str
     output: dict[str, Any] | None

@@ -251,7 +251,7 @@ class _Telemetry:
         span.end(max(begun, ended) * _MS)
 
     def _above(self, row: Workflow) -> Context:
-        """What an execution's span is below: the task of the execution above, or what it was started under, or nothing."""
+        """Return the parent of an execution's span: the task of the execution above, or the span it was started under, or None."""
         if row.parent_workflow_id is not None and row.parent_task_id is not None:
             return self._within(row.parent_workflow_id, _derived(8, "task", row.parent_task_id))
         parent = _read(row.trace_context)
@@ -287,7 +287,7 @@ class _Telemetry:
                 workflow_id = row.parent_workflow_id
 
     def _sampled(self, trace_id: int) -> TraceFlags:
-        """What the sampler says of a trace that begins here: its spans are all made, or none."""
+        """Return the sampler's decision on a trace that begins here: its spans are all made, or none."""
         sampler = getattr(self._tracer, "sampler", None)
         kept = sampler is None or sampler.should_sample(Context(), trace_id, _SCOPE).decision.is_sampled()
         return TraceFlags(TraceFlags.SAMPLED if kept else TraceFlags.DEFAULT)

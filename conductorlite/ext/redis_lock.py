@@ -322,7 +322,7 @@ class RedisLock:
         return answers
 
     def _read(self) -> int:
-        """What a clock reads that runs on whatever the machine's time is set to, where there is one, ms."""
+        """Return the reading in ms of a clock that runs on when the machine's time is set, where there is one."""
         read = steady(self._clock)
         return self._clock.now() if read is None else read[1]
 

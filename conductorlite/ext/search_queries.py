@@ -130,7 +130,8 @@ _LONGEST: Final = 900
 
 
 def filters(asked: Asked) -> tuple[list[Json], bool]:
-    """What a document that answers holds for, and whether all that hold for it answer; `with_task` is not looked at.
+    """Return the filters that an answering document meets, and whether every document that meets them answers; `with_task` is
+    ignored.
 
     What is compared with a text that is too long for a server holds for every document.
     """

@@ -244,7 +244,7 @@ class SearchServerIndex:
         return set(self._ids({"bool": {"filter": wanted}}, None))
 
     def _matching(self, asked: Asked, wanted: list[Json]) -> Iterator[Document]:
-        """What answers a search of which a server can be asked a part only."""
+        """Return the documents that answer a search of which a server can answer only a part."""
         hits = self._walk(self._name, {"bool": {"filter": wanted}}, _IDENTIFYING, {})
         return (document for document in (document_of(hit["_source"]) for hit in hits) if matches(document, asked))
 
@@ -387,7 +387,7 @@ def _type(answer: Any) -> str:
 
 
 def _problem(answer: Any) -> str:
-    """What a server says is wrong."""
+    """Return the problem that a server reports."""
     error = answer.get("error", answer) if isinstance(answer, Mapping) else answer
     if isinstance(error, Mapping):
         causes = error.get("root_cause") or [error]

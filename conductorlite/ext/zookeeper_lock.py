@@ -148,7 +148,7 @@ class ZooKeeperLock:
             raise LockUnavailable(f"ZooKeeper at {self._hosts} cannot be reached")
 
     def _answer(self, asked: Any) -> Any:
-        """What the servers answer; raises LockUnavailable when they do not in time."""
+        """Return the answer of the servers; raises LockUnavailable when they do not answer in time."""
         errors = self._errors
         lost = (errors.ConnectionLoss, errors.SessionExpiredError, errors.ConnectionClosedError, errors.OperationTimeoutError)
         try:

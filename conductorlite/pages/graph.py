@@ -79,7 +79,7 @@ def picture(definition: WorkflowDef, workflow: Workflow | None = None, *, now: i
 
 @cache
 def _style() -> Html:
-    """What of the page's style is the picture's, for it alone: it may stand in a page of others."""
+    """Return the rules of the page's style that the picture needs, as it may stand in another page."""
     lines = packaged("page.css").splitlines()
     colors = "\n".join(lines[: lines.index("* { box-sizing: border-box; }")]).replace(":root", _SCOPE)
     groups = [f"{_SCOPE} {line}" for line in lines if _GROUP.match(line)]
@@ -308,7 +308,7 @@ class Graph:
         return element("a", box, href=f"#{link}" if link else None, **data)
 
     def state(self, place: Place, rows: Sequence[Task]) -> tuple[str, str]:
-        """Where a place stands in words, and the status that it is coloured by: the worst of them."""
+        """Return the state of a place in words, and the status that gives its color: the worst of them."""
         if len(place.refs) == 1 or not rows:
             if not rows:
                 return "not run", ""

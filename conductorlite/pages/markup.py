@@ -140,7 +140,9 @@ def table(caption: str, headings: Sequence[str], rows: Iterable[Html]) -> Html:
 
 
 def search_form(scope: str, statuses: Iterable[object]) -> Html:
-    """What finds rows in a section, by their text and status; the script shows it, for nothing else can use it."""
+    """Return the form that finds rows in a section, by their text and status; only the script shows it, as only the script can use
+    it.
+    """
     options = [
         element("option", "any status", value=""),
         *(element("option", status) for status in sorted(set(map(str, statuses)))),
@@ -199,7 +201,7 @@ class Document:
     moves: bool = True
 
     def parts(self) -> dict[str, Html]:
-        """What it consists of, by id, in order: its top with the navigation, then its sections."""
+        """Return the parts of the page by id, in order: its top with the navigation, then its sections."""
         shown = [(name, title, content) for name, title, content in self.sections if content]
         links = (element("li", element("a", title, href=f"#{name}")) for name, title, _ in shown)
         nav = element("nav", element("ul", *links), aria_label="On this page")
@@ -260,7 +262,7 @@ _JSON: Final = "{}"
 
 
 def actions(row: Workflow, address: str) -> Html:
-    """What may be done with an execution; `address` is what the pages of executions begin with."""
+    """Return the actions on an execution; `address` is the beginning of the addresses of executions' pages."""
     return join(_forms(row, f"{address}{quote(row.workflow_id, safe='')}"))
 
 

@@ -156,7 +156,7 @@ def _failures(view: ExecutionView, links: Mapping[str, str]) -> Html:
 
 
 def _due_table(due: Sequence[AgendaEntry], now: int, address: str | None = None) -> Html:
-    """What happens by itself, soonest first."""
+    """Return the table of what happens by itself, soonest first."""
 
     def shown(one: AgendaEntry) -> Html:
         ahead = f"in {span_in_words(one.at - now)}" if one.at > now else "due"

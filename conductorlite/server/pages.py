@@ -301,13 +301,15 @@ class EnginePages:
         return {name: Html(html.replace(PROOF, proof)) if name == "actions" else html for name, html in parts.items()}
 
     def _proof(self, request: Request) -> str | None:
-        """What the forms of this caller carry; None for one who may change nothing, or is no browser that has signed in."""
+        """Return the proof that the forms of this caller carry; None for a caller who may change nothing, or is no browser that has
+        signed in.
+        """
         may = not self.safety.read_only and request.scope["conductorlite.caller"].role >= Role.WRITE
         proof: str | None = request.scope["conductorlite.csrf"] if may else None
         return proof
 
     def _above(self, request: Request, root: str, *, is_store: bool) -> Html:
-        """What stands above a page: the way to the others, and in or out."""
+        """Return the top of a page: the links to the other pages, and to sign in or out."""
         links = [] if is_store else [element("a", "All executions", href=f"{root}/")]
         proof = request.scope["conductorlite.csrf"]
         if proof is not None:
@@ -344,7 +346,7 @@ class EnginePages:
         yield "event: again\ndata:\n\n"
 
     async def _values(self, request: Request) -> Response:
-        """What an execution emits, for a page of the application's own."""
+        """Return the values that an execution emits, for a page of the application."""
         asked, workflow_id = request.query_params, request.path_params["id"]
         given = asked.get("after", "")
         after = int(given) if given.isdecimal() and len(given) < 16 else last_number(request.headers)
@@ -414,7 +416,7 @@ def _root(request: Request) -> str:
 
 
 def _arguments(verb: str, body: bytes, kind: str) -> dict[str, Any]:
-    """What a verb is given, as a form or a JSON object; raises InvalidInput with all that is wrong."""
+    """Return the arguments of a verb, from a form or a JSON object; raises InvalidInput with all problems."""
     wanted = _VERBS[verb]
     given: Any
     if kind.partition(";")[0].strip().lower() == "application/json":
@@ -456,7 +458,7 @@ def _read(name: str, value: object, kind: str) -> object:
 
 
 def _refusal(request: Request, error: ConductorliteError) -> Response:
-    """What an engine refuses, in a sentence; for a browser a page that says so."""
+    """Return the response for a refusal of the engine: a sentence; for a browser a page with it."""
     status = next((number for kind, number in _STATUSES if isinstance(error, kind)), 500)
     if "text/html" not in request.headers.get("accept", ""):
         return JSONResponse({"status": status, "message": str(error), "retryable": status == 503}, status)

@@ -87,7 +87,7 @@ class _H11(_HeadInTime, H11Protocol):
     """In Python."""
 
     def begun(self) -> int:
-        """What is left; while a request is being answered, whole ones may be among it."""
+        """Return the bytes that are left; while a request is being answered, whole requests may be among them."""
         return len(self.conn.trailing_data[0]) if self.cycle is None or self.cycle.response_complete else 0
 
 
@@ -126,7 +126,7 @@ else:
                     self.feed_data(framing + rest)
 
     class _Body:
-        """What becomes of a request's body and its end; its head is known."""
+        """The body of a request up to its end, after its head."""
 
         def __init__(self, protocol: _HttpTools) -> None:
             self._protocol = protocol
@@ -161,7 +161,9 @@ else:
             return b"POST / HTTP/1.1\r\n%s\r\n" % b"".join(said) if said else b""
 
         def begun(self) -> int:
-            """What is parsed: a request has a scope from its first byte on, and a cycle when its head is whole."""
+            """Return the bytes of a head that is being parsed: its request has a scope from its first byte on, and a cycle when it
+            is whole.
+            """
             if self.scope is None or (self.cycle is not None and self.cycle.scope is self.scope):
                 return 0
             return sum((len(name) + len(value) for name, value in self.headers), 1 + len(self.url))

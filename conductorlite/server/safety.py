@@ -146,7 +146,7 @@ class Safety:
                 )
 
     async def who(self, token: str | None, *, near: bool) -> Caller | None:
-        """Who shows a token, or none of them; `near` is whether they are on this machine. None: nobody."""
+        """Return the caller who shows a token, or none; `near` says whether they are on this machine. None: nobody."""
         if token is not None:
             return await self._known(token)
         return Caller(role=self.anonymous) if near and self.anonymous is not None else None
@@ -220,7 +220,7 @@ class Answer(Exception):
 
 @attrs.frozen(slots=True)
 class _Request:
-    """What is looked at before an app is asked."""
+    """The parts of a request that are checked before an app is called."""
 
     method: str
     path: str
@@ -335,7 +335,7 @@ class Guard:
         raise Answer(401, f"this needs a token for the role {needed.name}", [(b"www-authenticate", b"Bearer")])
 
     async def _caller(self, request: _Request) -> tuple[str | None, Caller | None]:
-        """Who asks, and the session by which a browser says so."""
+        """Return the caller, and the session by which a browser is recognized."""
         token, session = request.token(), request.session()
         if token is None and session is not None:
             kept = self._sessions.get(session)
@@ -424,7 +424,7 @@ def _preflight(request: _Request) -> list[tuple[bytes, bytes]]:
 
 
 def _proof(session: str) -> str:
-    """What only a page of ours can know that was made for the session."""
+    """Return the proof of a session, which only a page made for that session can carry."""
     return hmac.new(session.encode(), b"csrf", sha256).hexdigest()
 
 
@@ -466,7 +466,7 @@ async def _body(request: _Request, receive: Receive, safety: Safety) -> bytes:
 
 
 def _received(body: bytes, receive: Receive) -> Receive:
-    """What the app receives: the whole body at once, then whatever else comes."""
+    """Return the `receive` of the app: the whole body at once, then whatever else comes."""
     whole = [body]
 
     async def next_message() -> Message:
@@ -480,7 +480,7 @@ def _received(body: bytes, receive: Receive) -> Receive:
 
 
 class _Sending:
-    """What is sent: with the headers of every answer, and only to one who takes it."""
+    """The `send` of the app: adds the headers of every answer, and sends only to a client that is still there."""
 
     def __init__(self, send: Send, seconds: float) -> None:
         self._send, self._seconds = send, seconds

@@ -46,7 +46,9 @@ def last_number(headers: Mapping[str, str]) -> int:
 async def values(
     engine: Engine, call: Callable[..., Awaitable[Any]], reading: Reading, over: Callable[[], bool] = lambda: False
 ) -> AsyncGenerator[str, None]:
-    """What an execution emits, as `Run.stream` reads it, until the server is `over`; masked fields are hidden. Drives nothing."""
+    """Yield the values of an execution, as `Run.stream` reads them, until the server is `over`; masked fields are hidden. Drives
+    nothing.
+    """
     readers, workflow_id = engine.core.readers, reading.workflow_id
     found = await call(readers.more, reading, masked=True)
     yield "retry: 2000\n\n"

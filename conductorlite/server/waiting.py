@@ -67,7 +67,7 @@ class Threads:
 
 @attrs.define(slots=True, kw_only=True, eq=False)
 class _Call:
-    """What one client says, and who waits for what comes of it."""
+    """One request of a client, and the future that waits for its answer."""
 
     exchange: Exchange
     shown: Shown
@@ -97,7 +97,7 @@ class Groups:
         self._news.wake()
 
     async def ask(self, asked: Exchange, shown: Shown) -> list[Any]:
-        """What is shown of the tasks that a client is given; raises what its report, or its poll, is refused with.
+        """Return the tasks that a client is given, as it is shown them; raises the refusal of its report or its poll.
 
         Canceled, a report is taken all the same, and what was polled is given back.
         """

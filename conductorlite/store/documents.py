@@ -63,7 +63,7 @@ _INT64: Final = 2**63
 
 
 class Kind(StrEnum):
-    """What a field holds."""
+    """The kind of value that a field holds."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -87,7 +87,7 @@ class Field:
 
 @attrs.frozen(kw_only=True, slots=True, repr=False)
 class Subject:
-    """What is searched: executions or tasks."""
+    """The subject of a search: executions or tasks."""
 
     name: str
     fields: Mapping[str, Kind]
@@ -250,7 +250,7 @@ def contains(words: str, phrase: Phrase) -> bool:
 
 
 def free_text(text: str) -> tuple[Phrase, ...]:
-    """What a free text asks for, all of it: words, `"phrases"`, `beginnings*`. Empty, or `*`: nothing.
+    """Return the terms of a free text, all of which a document must hold: words, `"phrases"`, `beginnings*`. Empty, or `*`: none.
 
     A word with punctuation inside (`order-42`) is a phrase. Raises InvalidQuery for an open quote, what has no letters or digits,
     and for more than 10,000 characters or 100 words.

@@ -135,7 +135,7 @@ class LocalPayloads:
 
     @contextmanager
     def _tried(self, what: str) -> Iterator[None]:
-        """What the system refuses may go well another time."""
+        """Raise a failure of the system as PayloadUnavailable, which is retried."""
         try:
             yield
         except OSError as error:

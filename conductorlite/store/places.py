@@ -38,7 +38,7 @@ _INDEXES: Final = {
 
 @attrs.frozen(kw_only=True, slots=True)
 class Place:
-    """What a URL of several servers says, each part decoded; `shown` is the URL without its password, for messages."""
+    """The parts of a URL of one or several servers, each decoded; `shown` is the URL without its password, for messages."""
 
     scheme: str
     hosts: tuple[tuple[str, int], ...]

@@ -88,7 +88,7 @@ class Presence(Protocol):
 
     @property
     def place(self) -> str:
-        """Where others look for it."""
+        """The place where other processes look for this presence."""
 
     @property
     def leased(self) -> bool:
@@ -188,13 +188,13 @@ class Backend(Protocol):
         """Default storage of payloads beyond the soft barrier; None keeps all of them in the store."""
 
     def marks(self) -> Marks | None:
-        """Where turns under way are marked; None where nothing outlives the process. Closed with the backend."""
+        """The marks of turns that are under way; None where nothing outlives the process. Closed with the backend."""
 
     def appear(self) -> Presence:
         """The presence of an engine that is about to hand out tasks: it ends with the process, or with this store's closing."""
 
     def look(self, place: str) -> Life:
-        """What is known of a holder by the place of its presence."""
+        """Return the state of a holder, by the place of its presence."""
 
     def forget(self, place: str) -> None:
         """Remove what is left of the presence of a holder that is no more."""
@@ -226,7 +226,7 @@ class JoinedTransaction(WritingTransaction, Protocol):
     """A change that an application shares."""
 
     def own_rows(self) -> OwnRows:
-        """What the application writes with it; raises InvalidInput when the store has no tables."""
+        """Return the object with which the application writes rows of its own; raises InvalidInput when the store has no tables."""
 
 
 @runtime_checkable
@@ -242,7 +242,7 @@ class JoinableBackend(Protocol):
 
 @attrs.frozen(kw_only=True, slots=True)
 class IndexEntry:
-    """What an index takes of one execution: documents as they were at `version`.
+    """The documents of one execution for an index, as they were at `version`.
 
     `whole`: there are no others of it; without any, nothing is to be known of it.
     """

@@ -40,7 +40,7 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 
 class Rows(list[tuple[Any, ...]]):
-    """What an application's statement has read; how many rows it has changed (-1: none), the last row's id, names of columns."""
+    """The result of an application's statement: its rows, how many it has changed (-1: none), the last row's id, column names."""
 
     __slots__ = ("columns", "lastrowid", "rowcount")
 
@@ -51,7 +51,7 @@ class Rows(list[tuple[Any, ...]]):
 
 @attrs.frozen(kw_only=True, slots=True)
 class ExecutionFilter:
-    """Which executions to list; what is None does not matter."""
+    """The conditions on executions to list; a condition that is None is not checked."""
 
     name: str | None = None
     status: WorkflowStatus | None = None
@@ -105,7 +105,9 @@ class StoredPayload:
 
 @attrs.frozen(kw_only=True, slots=True)
 class ExternalStorageLocation:
-    """Where an object can be read or written directly: `uri`, signed where the storage can; `path`, its key. Conductor's words."""
+    """The location at which an object can be read or written directly: `uri`, signed where the storage can; `path`, its key.
+    Conductor's words.
+    """
 
     uri: str
     path: str
@@ -121,7 +123,7 @@ class OrphanPayload:
 
 
 class FeedKind(IntEnum):
-    """Which index is fed: the one in the store's own file, or an external one.
+    """The index that is fed: the one in the store's own file, or an external one.
 
     Of external ones there are two while one is built beside the one that is searched; they change places then.
     """
@@ -167,7 +169,7 @@ class Change:
 
 @attrs.frozen(kw_only=True, slots=True)
 class OwnerRow:
-    """What belongs to one engine: executions by status, and events that wait in inboxes (timers and schedules included)."""
+    """Counts of one engine's executions by status, and of its events in inboxes (timers and schedules included)."""
 
     name: str
     #: Number of executions by the name of their status.
@@ -176,7 +178,7 @@ class OwnerRow:
 
 
 class Life(StrEnum):
-    """What is known of a holder by its presence."""
+    """The state of a holder, by its presence."""
 
     ALIVE = "ALIVE"
     #: It went without giving back, but of its own will.
@@ -210,7 +212,7 @@ _SHARES: Final = 16
 
 @attrs.frozen(kw_only=True, slots=True)
 class Share:
-    """What one of several processes that poll the same queues looks at first: of so many shares that one."""
+    """The share of the queues that one of several polling processes looks at first: `number` of `count`."""
 
     count: int = 1
     number: int = 0
@@ -244,7 +246,7 @@ class Size:
 
 @attrs.frozen(kw_only=True, slots=True)
 class Sizes:
-    """What a store holds: by kind of row, and by name and status of the execution (what belongs to it included).
+    """The sizes of a store, by kind of row, and by name and status of the execution (rows that belong to it included).
 
     `free_bytes` of `file_bytes` are kept for later rows: `compact` gives them back. Both are 0 for a store that is no file.
     """

@@ -102,7 +102,7 @@ class IndexReads(Protocol):
 
 
 class DocumentWrites(Protocol):
-    """What is done to the documents of an index."""
+    """The changes to the documents of an index."""
 
     def put(self, documents: Sequence[Document]) -> None:
         """Index executions and attempts, in the place of what was known of them."""
@@ -185,7 +185,7 @@ class ExecutionReads(Protocol):
 
 
 class ExecutionDAO(ExecutionReads, Protocol):
-    """The same, and what is done to an execution beside the decisions on it."""
+    """The reads, and the changes to an execution that no decision makes."""
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """Record that turns of a workflow broke an invariant; with a reason, hold its whole inbox, and raise its fence by one."""
@@ -201,7 +201,7 @@ class ExecutionDAO(ExecutionReads, Protocol):
 
 
 class DecisionDAO(Protocol):
-    """What was decided, stored: the only way rows of executions, attempts and messages change."""
+    """The way to store decisions: rows of executions, attempts and messages change in no other way."""
 
     def apply(self, decision: Decision) -> None:
         """Store a decision under its fence.
@@ -237,11 +237,11 @@ class HistoryReads(Protocol):
         """The journal of an execution, in order: the lines with a greater number than `after`."""
 
     def logs(self, task_id: str) -> Sequence[TaskLog]:
-        """What workers logged for an attempt, in order of arrival."""
+        """Return the log lines of an attempt, in order of arrival."""
 
 
 class HistoryDAO(HistoryReads, Protocol):
-    """The same, and log lines added."""
+    """The reads, and new log lines."""
 
     def log(self, workflow_id: str, entries: Sequence[TaskLog]) -> None:
         """Append log lines."""
@@ -270,7 +270,7 @@ class InboxReads(Protocol):
 
 
 class InboxDAO(InboxReads, Protocol):
-    """The same, and events put there beside those that decisions carry."""
+    """The reads, and new events beside those that decisions carry."""
 
     def post(self, events: Iterable[Event]) -> None:
         """Put events into inboxes; an event of the same id is replaced. Never touches a fence.
@@ -299,21 +299,21 @@ class QueueReads(Protocol):
 
 
 class QueueDAO(QueueReads, Protocol):
-    """The same, and leftovers taken away."""
+    """The reads, and the removal of leftovers."""
 
     def discard(self, messages: Sequence[Message]) -> None:
         """Delete messages that still stand exactly as given: leftovers of attempts that no longer exist."""
 
 
 class PollDataReads(Protocol):
-    """Who polled last."""
+    """The last poll of each task type, domain and worker."""
 
     def polls(self, task_type: str | None) -> Sequence[PollData]:
         """The last polls of a task type (None: of all), in order of type and domain, no domain first."""
 
 
 class PollDataDAO(PollDataReads, Protocol):
-    """The same, and polls recorded."""
+    """The reads, and new polls."""
 
     def record_polls(self, polls: Sequence[PollData]) -> None:
         """Keep polls as the last of their type and domain, unless a later one is known."""
@@ -332,7 +332,7 @@ class LimitReads(Protocol):
         """All members of a limit: those with a slot in order of holder, then the line."""
 
     def members_of(self, workflow_id: str) -> Sequence[Member]:
-        """What an execution and its tasks hold and wait for, in order of key, then holder."""
+        """Return the slots that an execution and its tasks hold and wait for, in order of key, then holder."""
 
     def unpolled(self, lane: str) -> Sequence[str]:
         """Keys of the limits that pass over a lane until a worker polls it, in order."""
@@ -348,7 +348,7 @@ class LimitReads(Protocol):
 
 
 class LimitDAO(LimitReads, Protocol):
-    """The same, and limits set right beside decisions, which change them as they go."""
+    """The reads, and repairs of limits beside decisions, which change limits as they go."""
 
     def put_limit(self, change: LimitChange) -> None:
         """Set one limit right; raises FencedOut when its fence differs. An unused one (`LimitChange.unused`) is forgotten.
@@ -386,7 +386,7 @@ class MetadataReads(Protocol):
 
 
 class MetadataDAO(MetadataReads, Protocol):
-    """The same, and definitions kept."""
+    """The reads, and new definitions."""
 
     def embed(self, digest: str, text: str) -> None:
         """Keep a definition under its content hash; nothing happens when it is there."""
@@ -417,7 +417,7 @@ class EventHandlerReads(Protocol):
         """The event handlers of an event (None: of all), in order of their names."""
 
     def event_execution(self, name: str, event: str, message_id: str, number: int) -> EventExecution | None:
-        """What became of one action for one message, or None when nothing did yet."""
+        """Return the result of one action for one message, or None while there is none."""
 
     def event_executions(
         self, name: str | None, message_id: str | None, after: EventPlace | None, limit: int
@@ -426,7 +426,7 @@ class EventHandlerReads(Protocol):
 
 
 class EventHandlerDAO(EventHandlerReads, Protocol):
-    """The same, and both kept."""
+    """The reads, and new handlers and event executions."""
 
     def put_event_handler(self, name: str, event: str, active: bool, text: str) -> None:
         """Register or replace an event handler."""
@@ -455,7 +455,7 @@ class ScheduleReads(Protocol):
 
 
 class ScheduleDAO(ScheduleReads, Protocol):
-    """The same, and schedules kept."""
+    """The reads, and new schedules."""
 
     def put_schedule(self, row: ScheduleRow, consumed: Sequence[str], events: Sequence[Event]) -> None:
         """Store a schedule under its fence; its inbox loses the events `consumed`, by id, then gets `events`.
@@ -488,7 +488,7 @@ class PayloadReads(Protocol):
 
 
 class PayloadDAO(PayloadReads, Protocol):
-    """The same, and what is loose noted."""
+    """The reads, and notes of keys that nobody refers to."""
 
     def mark_orphan(self, loose: Sequence[OrphanPayload]) -> None:
         """Note objects as loose, in place of what was noted for the same key and execution."""
@@ -498,7 +498,7 @@ class PayloadDAO(PayloadReads, Protocol):
 
 
 class FeedReads(Protocol):
-    """What is to be indexed.
+    """Entries that are to be indexed.
 
     Found by the fences of live executions, and by entries for what is rare: removals, archiving, turns on what has ended, and
     attempts that are dropped or renamed are pending; only for feeds that are on.
@@ -521,7 +521,7 @@ class FeedReads(Protocol):
 
 
 class FeedDAO(FeedReads, Protocol):
-    """The same, and how far each index is, kept."""
+    """The reads, and the position of each index."""
 
     def begin_feed(self, kind: FeedKind, reader: str) -> None:
         """Begin to index everything that is stored and archived; the store's own index is made, empty."""
@@ -550,7 +550,7 @@ class ArchiveReads(Protocol):
 
 
 class ArchiveDAO(ArchiveReads, Protocol):
-    """The same, and executions put there."""
+    """The reads, and new archived executions."""
 
     def put_archived(self, archived: Archived) -> None:
         """Keep an execution, in the place of one of the same id."""
@@ -560,7 +560,9 @@ class ArchiveDAO(ArchiveReads, Protocol):
 
 
 class OwnerReads(Protocol):
-    """Whose executions are whose, and when the store was driven. The empty name means all engines, and is never listed."""
+    """The owners of executions, and the instants at which drivers looked at the store. The empty name means all engines, and is
+    never listed.
+    """
 
     def rows(self) -> Sequence[OwnerRow]:
         """Every owner of an execution or an event, in order of names."""
@@ -573,7 +575,7 @@ class OwnerReads(Protocol):
 
 
 class OwnerDAO(OwnerReads, Protocol):
-    """The same, and both kept."""
+    """The reads, and new owners and instants."""
 
     def change_owner(self, old: str, new: str, after: str, limit: int) -> Sequence[str]:
         """Give up to `limit` executions of one owner to another, in order of their ids, greater than `after`; returns those ids.
@@ -600,7 +602,7 @@ class TaskHolderReads(Protocol):
 
 
 class TaskHolderDAO(TaskHolderReads, Protocol):
-    """The same, and holders registered."""
+    """The reads, and new holders."""
 
     def put_holder(self, row: HolderRow) -> None:
         """Register a holder, or renew it."""
@@ -617,27 +619,27 @@ class OutboxReads(Protocol):
 
 
 class OutboxDAO(OutboxReads, Protocol):
-    """The same, and parts delivered."""
+    """The reads, and deliveries of parts."""
 
     def deliver(self, items: Sequence[RelayItem]) -> None:
         """Carry out outgoing parts and forget them; an item already delivered changes nothing."""
 
 
 class StreamReads(Protocol):
-    """What executions have emitted, and their latest values. Decisions write them; they go with the execution."""
+    """Values that executions have emitted, and their latest values. Decisions write them; they are removed with the execution."""
 
     def chunks(self, workflow_id: str, stream: str | None, after: int, limit: int) -> Sequence[Emission]:
         """A page of what is in a stream (None: in all), in order: calls with one chunk each, whose last number is above `after`."""
 
     def emissions(self, workflow_id: str) -> Sequence[Emission]:
-        """What has become of the values of each call, without its chunks, in order of their first numbers."""
+        """Return the state of the values of each call, without its chunks, in order of their first numbers."""
 
     def values(self, workflow_id: str) -> Sequence[LatestValue]:
         """The latest values of an execution, in order of name and task."""
 
 
 class StreamDAO(StreamReads, Protocol):
-    """The same: decisions alone write it."""
+    """The reads: only decisions write streams."""
 
 
 class ReadingTransaction(Protocol):

@@ -215,7 +215,7 @@ class SplitBackend:
         self._settle()
 
     def faults(self) -> Sequence[str]:
-        """What the queue store finds wrong with itself, and how many executions it lacks; walks every partition."""
+        """Return the faults that the queue store finds in itself, and how many executions it lacks; walks every partition."""
         lost = sum(1 for _ in self._lost())
         return [*([f"the index in the queue store lacks {lost} executions"] if lost else ()), *self.queue.faults()]
 
@@ -266,7 +266,7 @@ class SplitBackend:
         return self.queue.appear()
 
     def look(self, place: str) -> Life:
-        """What is known of a holder by the place of its presence."""
+        """Return the state of a holder, by the place of its presence."""
         return self.queue.look(place)
 
     def forget(self, place: str) -> None:

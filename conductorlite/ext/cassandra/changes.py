@@ -96,7 +96,7 @@ _KEPT: Final[dict[str, Callable[..., tuple[str, str, str | None]]]] = {
 
 @attrs.define(slots=True, kw_only=True)
 class _Pending:
-    """What a change will do to one partition."""
+    """The pending changes to one partition."""
 
     created: bool
     #: The head that is stored; None: there must be none.
@@ -111,7 +111,7 @@ class _Pending:
 
 
 class Change:
-    """What one block is asked for: tried in the queue store at once, carried out in both at its end."""
+    """The change that one block makes: tried in the queue store at once, carried out in both stores at its end."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -159,7 +159,7 @@ class Change:
                 items[number] = attrs.evolve(items[number], beside=(*items[number].beside, text))
 
     def _asked(self) -> Iterator[tuple[tuple[str, int] | None, str, str, tuple[Any, ...]]]:
-        """What was asked of the queue store, in order; with the item of a decision, unless its execution was removed after it."""
+        """Return the requests to the queue store, in order; with the item of a decision, unless its execution was removed later."""
         gone = {given[0]: number for number, (_, verb, given) in enumerate(self.notes) if verb == "remove"}
         counts = dict.fromkeys(self.pending, 0)
         for number, (noun, verb, given) in enumerate(self.notes):
@@ -322,7 +322,7 @@ class SplitDecisions:
 
 
 class SplitChanges(SplitExecutions):
-    """The same, and removals, which are carried out at the end."""
+    """The changes of a split store, with removals, which are carried out at the end."""
 
     def __init__(self, inner: Any, change: Change, queue: QueueReads) -> None:
         super().__init__(inner, change.parts, queue)

@@ -84,7 +84,7 @@ _BESIDE: Final[dict[str, Any]] = {
 
 
 def said(verb: str, given: tuple[Any, ...]) -> tuple[str, Any] | None:
-    """What is kept in an outbox of a verb; None for what need not outlive its process."""
+    """Return the document of a verb for an outbox; None for a verb that need not outlive its process."""
     if verb == "post":
         return verb, [event_row(event) for event in given[0]]
     if verb == "log":

@@ -126,7 +126,7 @@ class Partitions(Protocol):
         """The outbox of a head, put together if it was too large for one row."""
 
     def identity(self) -> str:
-        """What these partitions are known by; made at the first call."""
+        """Return the identity of these partitions; made at the first call."""
 
     def register(self, head: str, workflow_id: str) -> None:
         """Keep which execution the ids of tasks belong to that begin so."""
@@ -185,7 +185,9 @@ def task_from(text: str, workflow_id: str) -> Task:
 
 @attrs.frozen(slots=True, kw_only=True)
 class Item:
-    """What a turn sends elsewhere: a decision to the queue store, and rows to other shards. Known by the fence it has made."""
+    """The part of a turn that goes elsewhere: a decision to the queue store, and rows to other shards. Known by the fence it has
+    made.
+    """
 
     fence: int
     decision: Decision

@@ -70,7 +70,7 @@ def task_key(ref: str, attempt: int) -> str:
 
 
 class Memory:
-    """What one backend knows of executions at their present fences: heads, and rows that it has read or written.
+    """The cache of one backend of executions at their present fences: heads, and rows that it has read or written.
 
     It is right when the queue store has got the turn of that fence, and no later one; never asked otherwise. Thread-safe.
     """
@@ -79,7 +79,7 @@ class Memory:
         self._known: dict[str, tuple[int, Head, dict[tuple[str, str], Cell | None]]] = {}
 
     def at(self, workflow_id: str, fence: int) -> tuple[Head, dict[tuple[str, str], Cell | None]] | None:
-        """What is known of an execution at a fence; the rows may be added to."""
+        """Return the cached rows of an execution at a fence; callers may add rows."""
         known = self._known.get(workflow_id)
         return None if known is None or known[0] != fence else known[1:]
 
@@ -101,7 +101,7 @@ def _task(cell: Cell, workflow_id: str) -> Task:
 
 
 class Parts:
-    """What one block knows of executions: the partitions as they are, and what it has written itself."""
+    """The view of one block on executions: the partitions as they are, and its own writes."""
 
     def __init__(self, listed: ExecutionReads, partitions: Partitions, behind: set[str], memory: Memory) -> None:
         #: Executions as the queue store has them.
@@ -156,7 +156,7 @@ class Parts:
         return attrs.evolve(row, fence=listed.fence, owner=listed.owner, parked=listed.parked, broken_turns=listed.broken_turns)
 
     def shards(self, workflow_id: str) -> bool | None:
-        """Whether an execution is wide; None when there is none."""
+        """Return True if an execution is wide, False if not; None when there is no execution."""
         head = self.head(workflow_id)
         return None if head is None else bool(workflow_from(head.text)[1])
 
@@ -189,7 +189,7 @@ class Parts:
         return {key: cell for key, cell in found.items() if cell.text is not None}
 
     def seen(self, workflow_id: str, key: tuple[str, str]) -> tuple[bool, Cell | None]:
-        """Whether something is known of a row, and the row if it is known to be there."""
+        """Return whether a row has been read or written here, and the row if it exists."""
         new = self.new.get(workflow_id, {})
         if key in new:
             return True, new[key]
@@ -357,7 +357,7 @@ class SplitExecutions:
         return SplitMailbox(self._parts, workflow_id)
 
     def held_by(self, holder: str) -> Sequence[Task]:
-        """What a holder has: the messages in flight say it."""
+        """Return the tasks of a holder, by the messages in flight."""
         held = self._queue.offered(held_queue(holder), NEVER, _ALL)
         found = []
         for message in held:

@@ -215,7 +215,7 @@ class PostgresBackend:
         return self._presences.appear()
 
     def look(self, place: str) -> Life:
-        """What is known of a holder: whether its connection is there."""
+        """Return the state of a holder: whether its connection is there."""
         return self._presences.look(place)
 
     def forget(self, place: str) -> None:
@@ -362,7 +362,7 @@ def _clean(error: BaseException | None) -> bool:
 
 
 class _Transaction(Block[PostgresTransaction]):
-    """What a view and a change have in common."""
+    """The common part of a view and a change."""
 
     __slots__ = ("_backend", "connection", "view")
 

@@ -93,7 +93,7 @@ class PostgresLock:
             raise EngineClosed(f"the lock at {self._shown} was closed, or belongs to the process that this one was forked from")
 
     def _ask(self, statement: str, *cells: Any) -> bool:
-        """What the server answers; by a new connection, which holds nothing, where the last one has ended."""
+        """Return the answer of the server; on a new connection, which holds nothing, where the last one has ended."""
         self._check()
         if self._connection is not None and not self._connection.usable:
             self._lost()

@@ -84,7 +84,7 @@ class Presences:
         return presence
 
     def look(self, place: str) -> Life:
-        """Whether the holder's connection is there; ELSEWHERE when the server, or the way to it, was not there all the time."""
+        """Return whether the holder's connection is there; ELSEWHERE when the server could not be reached all the time."""
         server, _, rest = place.partition("/")
         process, _, since = rest.partition("/")
         if not process.isdecimal():
@@ -163,7 +163,7 @@ class Peers:
         self.share = Share.of(self._own, sorted({self._own, *self._heard, *self._before}))
 
     def own_first(self, found: list[T], workflow_id: Callable[[T], str], rank: Callable[[T], int] = lambda _: 0) -> list[T]:
-        """What was found, of each rank the own share first; else in the order in which it came."""
+        """Return the found rows, of each rank the own share first; otherwise in the order in which they came."""
         if self.share.count == 1:
             return found
         placed = [(rank(one), self.share.distance(workflow_id(one)), one) for one in found]

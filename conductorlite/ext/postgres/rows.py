@@ -66,7 +66,7 @@ _HEADS: Final = 32
 
 
 class PostgresExecutions(RowExecutions):
-    """The same, with what a turn asks for next in one round trip."""
+    """The executions, read together with the rows that a turn asks for next, in one round trip."""
 
     _session: PostgresSession
 
@@ -97,7 +97,7 @@ class PostgresExecutions(RowExecutions):
 
 
 class PostgresInbox(RowInbox):
-    """The same, with what came along with a row, and the own share first."""
+    """The inbox, with events that came along with a row, and the own share first."""
 
     _session: PostgresSession
 
@@ -118,7 +118,7 @@ class PostgresInbox(RowInbox):
 
 
 class PostgresQueue(RowQueue):
-    """The same, each queue in one statement, and of each priority the own share first."""
+    """The queues, each read in one statement, and of each priority the own share first."""
 
     _session: PostgresSession
 
@@ -155,7 +155,7 @@ class PostgresQueue(RowQueue):
 
 
 class PostgresLimits(RowLimits):
-    """The same, with the messages that are asked for next."""
+    """The limits, read together with the messages that are asked for next."""
 
     _session: PostgresSession
 
@@ -173,7 +173,7 @@ class PostgresLimits(RowLimits):
 
 
 class PostgresFeeds(RowFeeds):
-    """The same; tables and triggers stand from the beginning."""
+    """The feeds of indexes; tables and triggers exist from the beginning."""
 
     _session: PostgresSession
 
@@ -211,7 +211,7 @@ class PostgresDecisions(RowDecisions):
         self._begun: list[tuple[str, Cursor]] = []
 
     def defer(self) -> None:
-        """What refuses a decision is raised when the block ends: everything is sent with the commit."""
+        """Raise the refusal of a decision when the block ends, as everything is sent with the commit."""
         self._session.late = True
 
     def fenced(self, fences: Mapping[str, int]) -> Collection[str]:
@@ -340,7 +340,7 @@ class OwnRows:
         return self._carried_out(statement, lambda cursor: cursor.execute(statement, parameters or None, binary=binary or None))
 
     def executemany(self, statement: str, parameters: Iterable[Parameters]) -> Rows:
-        """The same for each of several parameters."""
+        """Run the statement once for each of several sets of parameters."""
         return self._carried_out(statement, lambda cursor: cursor.executemany(statement, list(parameters)))
 
     def _carried_out(self, statement: str, carry_out: Callable[[psycopg.Cursor[Any]], object]) -> Rows:

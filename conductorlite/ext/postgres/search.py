@@ -91,7 +91,7 @@ def value_of(key: str) -> Cell:
 
 
 def key_of_document(workflow_id: str, place: tuple[str, int] | None) -> str:
-    """What identifies a document, as a short text."""
+    """Return the key of a document, a short text."""
     return bounded(packed(workflow_id) if place is None else json.dumps([workflow_id, *place]))
 
 
@@ -239,7 +239,7 @@ class PostgresIndex:
 
     @staticmethod
     def _in_order(texts: Sequence[str], asked: Asked, bound: Iterable[str]) -> list[Any]:
-        """What is bound in a page, in the order of its text: what is shown stands first."""
+        """Return the values that a page binds, in the order of its statement: shown columns come first."""
         return [*bound, *texts, asked.size, asked.start]
 
     def known(self, after: str, limit: int) -> Sequence[str]:
@@ -285,7 +285,7 @@ def _row(subject: Subject, key: str, document: Document) -> dict[str, object]:
 
 
 def _texts(key: str, document: Document) -> dict[str, object]:
-    """What is only found, or only shown, with a digest of it: what has not changed is not written again."""
+    """Return the texts that are only found, or only shown, with their digest: an unchanged text is not written again."""
     values = []
     for path, value in dict.fromkeys(document.values):
         text = key_of(value)
@@ -333,7 +333,7 @@ class Rendered(search.Rendered):
 
     @property
     def texts(self) -> list[str]:
-        """What is bound."""
+        """Return the bound texts."""
         return [str(one) for one in self.bound]
 
     def _said(self, phrases: Sequence[Phrase]) -> str:

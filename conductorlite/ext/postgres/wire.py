@@ -63,7 +63,7 @@ _MEANING: Final[dict[str, tuple[type[ConductorliteError], str]]] = {
 
 
 def meaning(state: str, text: str, place: str) -> ConductorliteError:
-    """What a failure of the server means to the user, naming the store."""
+    """Return the public error for a failure of the server; its text names the store."""
     kind, words = _MEANING.get(state) or _MEANING.get(state[:2]) or (StorageError, "the database could not be used")
     return kind(f"{place}: {words} ({text})")
 
@@ -341,7 +341,9 @@ class Connection:
                 self._pg.nonblocking = 1
 
     def notices(self) -> list[bytes]:
-        """What other connections have notified since, without a wait; raises StorageUnavailable when the server is gone."""
+        """Return the notifications of other connections since the last call, without a wait; raises StorageUnavailable when the
+        server is gone.
+        """
         found = []
         try:
             self._poll.register(self._fd, select.POLLIN)
@@ -402,7 +404,7 @@ def milliseconds(options: dict[str, str], name: str, default: Milliseconds) -> i
 
 
 def _state(text: str) -> str:
-    """What the library gives no SQLSTATE for: why a connection was not made."""
+    """Return the state of a failed connection, for which the library gives no SQLSTATE."""
     if any(words in text for words in ("authentication failed", "no password supplied", "pg_hba.conf", 'role "')):
         return "28000"
     return "3D000" if "does not exist" in text else "08006"

@@ -152,7 +152,7 @@ _OWN_NUMBERS: Final = frozenset({"at", "interval_ms", "misfire_grace_ms"})
 
 
 def in_conductors_types(document: Json, kind: Any) -> Json:
-    """The same JSON object of a kind of definition, its whole numbers made those of Conductor's types, at every level."""
+    """Return a copy of a definition's JSON object, with whole numbers of Conductor's types at every level."""
     for name, fit in _fits(kind):
         if document.get(name) is not None:
             document[name] = fit(document[name])
@@ -161,7 +161,7 @@ def in_conductors_types(document: Json, kind: Any) -> Json:
 
 @cache
 def _fits(kind: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    """What is done to the properties of a kind of definition that are numbers, or that hold some."""
+    """Return the conversions of those properties of a kind of definition that are numbers, or that hold some."""
     attrs.resolve_types(kind)
     names = json_names(kind)
     fields = [field for field in attrs.fields(kind) if field.name in names and field.name not in _OWN_NUMBERS]
@@ -301,7 +301,7 @@ def wire_status(status: str) -> str:
 
 
 def is_message(value: object) -> bool:
-    """Whether a value stands for a protobuf message: its type, and its bytes in base64."""
+    """Return True if a value stands for a protobuf message: its type, and its bytes in base64."""
     if (
         not isinstance(value, dict)
         or value.keys() != {"@type", "@value"}
@@ -345,7 +345,7 @@ def checked_output(output: Json, path: str = "$") -> Json:
 
 
 def log_lines(lines: Sequence[TaskLog]) -> list[Json]:
-    """What workers logged for a task."""
+    """Return the log lines of a task."""
     return [{"log": one.text, "taskId": one.task_id, "createdTime": one.at} for one in lines]
 
 

@@ -132,7 +132,7 @@ def execution_tasks(engine: Engine, workflow_id: str, start: int = 0, count: int
 
 
 def execution_status(engine: Engine, workflow_id: str, include_output: bool = False, include_variables: bool = False) -> Json:
-    """Where an execution stands, with its output and variables or without."""
+    """Return the status of an execution, with its output and variables or without."""
     row = engine.get(workflow_id, masked=True)
     known: Json = {"workflowId": row.workflow_id, "correlationId": row.correlation_id, "status": row.status.value}
     known |= {"output": row.output_data} if include_output else {}
@@ -224,7 +224,7 @@ search_by_tasks_v2 = in_full(
 
 
 def storage_location(engine: Engine, path: str, operation: str, payload_type: str) -> Json:
-    """Where a payload can be read, or a new one uploaded."""
+    """Return the location at which a payload can be read, or a new one uploaded."""
     location = engine.payloads.location(path, operation.upper(), payload_type.upper())
     return {"uri": location.uri, "path": location.path}
 
@@ -421,7 +421,7 @@ def tried_out(engine: Engine, body: Json) -> Workflow:
 
 @attrs.define(slots=True)
 class _Outputs:
-    """What the tasks of one execution are to put out, by reference, and those of its sub-workflows."""
+    """The outputs given for the tasks of one execution, by reference, and for those of its sub-workflows."""
 
     tasks: dict[str, list[Json]]
     below: dict[str, Any]

@@ -68,7 +68,7 @@ P = ParamSpec("P")
 
 
 class Place(StrEnum):
-    """Where a parameter stands in a request."""
+    """The place of a parameter in a request."""
 
     PATH = "path"
     QUERY = "query"
@@ -106,7 +106,7 @@ class Parameter:
 
     @property
     def demanded(self) -> bool:
-        """Whether a request without it is refused."""
+        """True if a request without it is refused."""
         return self.default is _DEMANDED
 
     def read(self, texts: Sequence[str]) -> Any:
@@ -131,7 +131,7 @@ class Parameter:
 
 
 def _type_of(hint: Any) -> tuple[Any, bool]:
-    """What a parameter is made of, and whether it is several."""
+    """Return the type of a parameter, and whether it takes several values."""
     if get_origin(hint) in (Union, UnionType):
         hint = next(one for one in get_args(hint) if one is not NoneType)
     return (get_args(hint)[0], True) if get_origin(hint) is list else (get_origin(hint) or hint, False)
@@ -166,11 +166,11 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """What the OpenAPI document calls it."""
+        """The name in the OpenAPI document."""
         return camel_case(self.function.__name__.rstrip("_"))
 
     def arguments(self, path: Mapping[str, str], query: bytes, body: bytes) -> dict[str, Any]:
-        """What the function is called with; raises Refused, and InvalidInput for a body that is no JSON."""
+        """Return the arguments of the function; raises Refused, and InvalidInput for a body that is no JSON."""
         given: dict[str, list[str]] = {}
         for name, text in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
             given.setdefault(name, []).append(text)
@@ -270,7 +270,7 @@ def status_of(text: str) -> TaskStatus:
 
 
 def no_such(workflow_id: object) -> str:
-    """What Conductor says of an execution that there is not."""
+    """Return Conductor's answer for an execution that does not exist."""
     return f"No such workflow found by id: {workflow_id}"
 
 
@@ -294,7 +294,7 @@ def in_full(
     purpose: str,
     whole: Callable[[Engine, dict[str, Any]], dict[str, Any] | None],
 ) -> Callable[Concatenate[Engine, P], dict[str, Any]]:
-    """The same search, with what `whole` makes of each summary; what is gone meanwhile is left out."""
+    """Return a search that replaces each summary by `whole` of it; executions removed meanwhile are left out."""
 
     @wraps(search)
     def searched(engine: Engine, /, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
@@ -308,7 +308,7 @@ def in_full(
 
 @attrs.frozen(slots=True)
 class Found:
-    """Which operations there are on a path, by method, and what stands in its braces."""
+    """The operations on a path, by method, and the values of its braces."""
 
     operations: Mapping[str, Operation]
     path: Mapping[str, str]
@@ -340,7 +340,7 @@ def table(operations: Sequence[Operation]) -> Table:
 
 
 def _ends(at: Table, parts: Sequence[str], begun: int) -> Iterator[Table]:
-    """Where a path may lead to, the most literal first."""
+    """Return the patterns that a path may match, the most literal first."""
     if begun == len(parts):
         if at.operations:
             yield at
@@ -352,7 +352,7 @@ def _ends(at: Table, parts: Sequence[str], begun: int) -> Iterator[Table]:
 
 
 def find(among: Table, path: str, method: str) -> Found | None:
-    """What a path, still percent-encoded, means; of several patterns the most literal that has the method."""
+    """Find the operations on a percent-encoded path; of several patterns, the most literal that has the method."""
     parts = path.split("/")
     first: Table | None = None
     for end in _ends(among, parts, 0):

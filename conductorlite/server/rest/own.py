@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 async def stream(api: Waiting, workflow_id: str, stream: str | None = None, after: int = 0, kept_only: bool = False) -> Events:
-    """What an execution emits, as Server-Sent Events: what is there after a number, then what comes."""
+    """Send the values of an execution as Server-Sent Events: those after a number, then new ones."""
     reading = api.engine.core.readers.reading(workflow_id, stream, after, kept_only=kept_only)
     await api.call(api.engine.status, workflow_id)
     return Events(values(api.engine, api.call, reading))

@@ -51,12 +51,12 @@ def queue_names(engine: Engine) -> Json:
 
 
 def queue_status_sizes(engine: Engine) -> Json:
-    """What waits in the queues of statuses: nothing."""
+    """Return the sizes of the queues of statuses: always empty."""
     return {}
 
 
 def admin_config(engine: Engine) -> Json:
-    """What kind of engine answers; no setting that could be a secret."""
+    """Return the kind of the engine that answers; no setting that could be a secret."""
     return {"version": conductorlite.__version__, "semantics": engine.config.semantics.value}
 
 
@@ -86,12 +86,12 @@ def repair(engine: Engine, workflow_id: str) -> str:
 
 
 def environment(engine: Engine) -> list[Json]:
-    """What `${workflow.env.NAME}` stands for."""
+    """Return the values of `${workflow.env.NAME}`."""
     return [{"name": name, "value": value} for name, value in sorted(engine.core.turns.lookups.environment.items())]
 
 
 def environment_value(engine: Engine, key: str) -> str | None:
-    """What one `${workflow.env.NAME}` stands for; nothing if it is not set."""
+    """Return the value of one `${workflow.env.NAME}`; nothing if it is not set."""
     return engine.core.turns.lookups.environment.get(key)
 
 
@@ -101,7 +101,7 @@ def secret_names(engine: Engine) -> list[str]:
 
 
 def health(engine: Engine) -> Json:
-    """Whether the store can be read."""
+    """Report whether the store can be read."""
     try:
         engine.tasks.poll_data("")
         healthy, said = True, {}
@@ -112,7 +112,7 @@ def health(engine: Engine) -> Json:
 
 
 def version(engine: Engine) -> str:
-    """Which conductorlite answers."""
+    """Return the version of the conductorlite that answers."""
     return conductorlite.__version__
 
 

@@ -116,7 +116,9 @@ _CLAUSES: Final = {
 
 
 def _condition(query: str) -> Callable[[Json], bool]:
-    """What a query of runs asks: `scheduleName IN (a,b) AND state IN (FAILED) AND scheduledTime>1700000000000`, and its like."""
+    """Return the conditions of a query of runs, such as `scheduleName IN (a,b) AND state IN (FAILED) AND
+    scheduledTime>1700000000000`.
+    """
     conditions = [_clause(part.strip()) for part in _AND.split(query) if part.strip()]
     return lambda run: all(condition(run) for condition in conditions)
 
@@ -157,7 +159,7 @@ def _instant_clause(name: str, operator: str, value: str) -> Callable[[Json], bo
 def schedule_executions(
     engine: Engine, query: str = "", free_text: str = "*", start: int = 0, size: int = 100, sort: str = ""
 ) -> Json:
-    """What became of instants of schedules, also of removed ones: those that a query asks for, newest first."""
+    """Search the runs of schedules, also of removed ones, newest first."""
     condition, words = _condition(query), free_text.strip("*").lower()
     chosen = [run for run in _runs(engine) if condition(run) and words in str(run["scheduleName"]).lower()]
     page = _page(_sorted(chosen, sort, _RUN_ORDERS, "scheduledTime"), start, size)

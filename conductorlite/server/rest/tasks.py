@@ -156,7 +156,7 @@ def report(engine: Engine, body: Json) -> str:
 
 
 def reported(body: Json) -> TaskResult:
-    """What a body reports, Conductor's TaskResult; raises InvalidInput."""
+    """Return the report in a body, Conductor's TaskResult; raises InvalidInput."""
     given = {name: value for name, value in body.items() if value is not None and value != ""}
     logs = given.get("logs", [])
     if not isinstance(logs, list) or not all(isinstance(one, dict) and isinstance(one.get("log", ""), str) for one in logs):
@@ -377,7 +377,7 @@ def log(engine: Engine, task_id: str, body: Text) -> None:
 
 
 def logs(engine: Engine, task_id: str) -> list[Json]:
-    """What workers logged for a task."""
+    """Return the log lines of a task."""
     return log_lines(engine.tasks.logs(task_id))
 
 
@@ -400,7 +400,7 @@ def queue_all(engine: Engine) -> dict[str, int]:
 
 
 def queue_all_verbose(engine: Engine) -> Json:
-    """The same by shard, of which there is one, with those that workers have in progress."""
+    """Return the sizes of the queues by shard, of which there is one, with the tasks that workers have in progress."""
     prefix = queue_name("", None, engine.config.owner)
     ours = (one for one in engine.tasks.queues() if one.queue.startswith(prefix))
     return {one.queue.removeprefix(prefix): {"a": {"size": one.depth, "uacked": one.in_progress}} for one in ours}

@@ -169,7 +169,7 @@ class MemoryBackend:
         return MemoryPresence(self._present, self._appeared)
 
     def look(self, place: str) -> Life:
-        """What is known of a holder by the place of its presence."""
+        """Return the state of a holder, by the place of its presence."""
         return self._present.get(place, Life.MISSING)
 
     def forget(self, place: str) -> None:

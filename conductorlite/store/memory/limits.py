@@ -158,7 +158,7 @@ class MemoryPresence:
 
 
 class MemoryOwners:
-    """Whose executions are whose, and when the store was driven."""
+    """The owners of executions, and the instants at which drivers looked at the store."""
 
     def __init__(self, store: Store, *, inbox: MemoryInbox, queue: MemoryQueue) -> None:
         self._store, self._inbox, self._queue = store, inbox, queue

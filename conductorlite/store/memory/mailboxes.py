@@ -230,7 +230,7 @@ class MemoryQueue:
 
 
 class MemoryPollData:
-    """Who polled last."""
+    """The last poll of each task type, domain and worker."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

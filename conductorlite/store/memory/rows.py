@@ -213,7 +213,7 @@ def unpacked(lines: Iterable[KeptLine]) -> list[HistoryEvent]:
 
 
 class Emitted:
-    """What one execution has emitted."""
+    """The values that one execution has emitted."""
 
     def __init__(self) -> None:
         #: What calls have emitted, without chunks; chunks with their calls, by their last numbers, and these in order.
@@ -278,7 +278,9 @@ class LimitTables:
 
 
 class PayloadTables:
-    """What is in the payload storage, by execution and hash, who refers to a key, and what is loose, since when."""
+    """Keys in the payload storage by execution and hash, the executions that refer to each, and keys that nobody refers to, with
+    the instant since when.
+    """
 
     def __init__(self) -> None:
         self.externals: dict[str, dict[str, ExternalPayload]] = {}
@@ -318,7 +320,7 @@ class EventTables:
 
 
 class FeedTables:
-    """What is indexed, the fences at which it was indexed last, and what is pending besides, by number."""
+    """Indexed executions, the fences at which they were indexed last, and other pending entries by number."""
 
     def __init__(self) -> None:
         self.rows: dict[FeedKind, Feed] = {}
@@ -328,7 +330,7 @@ class FeedTables:
 
 
 class OtherTables:
-    """What nothing else refers to."""
+    """Tables to which no other table refers."""
 
     def __init__(self) -> None:
         #: Last polls by task type and domain (no domain: the empty text).

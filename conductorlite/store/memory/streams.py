@@ -20,7 +20,7 @@ __all__ = ["MemoryStreams", "put_emitted"]
 
 
 class MemoryStreams:
-    """What executions have emitted; see `StreamReads`."""
+    """Values that executions have emitted; see `StreamReads`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

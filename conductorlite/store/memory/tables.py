@@ -108,7 +108,7 @@ class MemoryDocuments:
 
 
 class MemoryFeeds:
-    """What is to be indexed."""
+    """Entries that are to be indexed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -120,7 +120,7 @@ class MemoryFeeds:
         return self._store.feeds.rows.get(kind)
 
     def changes(self, kind: FeedKind, after: int, limit: int) -> Sequence[Change]:
-        """What is pending, then what was not indexed as it is now."""
+        """Return pending entries, then executions that have changed since they were indexed."""
         return list(islice(self._changes(kind), limit))
 
     def _changes(self, kind: FeedKind) -> Iterator[Change]:

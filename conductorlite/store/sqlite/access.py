@@ -61,7 +61,7 @@ _JOURNALS = (
 
 
 class SQLiteTransaction:
-    """What the blocks on one connection hand out: a view, or an atomic change, which sees its own writes; until its block ends."""
+    """A view or an atomic change on one connection, valid until its block ends. A change sees its own writes."""
 
     def __init__(self, connection: sqlite3.Connection, path: str, known: dict[str, Known]) -> None:
         self.session = session = Session(connection, path)

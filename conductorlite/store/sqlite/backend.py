@@ -145,7 +145,7 @@ class SQLiteBackend(Connections):
         return presence
 
     def look(self, place: str) -> Life:
-        """What is known of a holder by the place of its presence."""
+        """Return the state of a holder, by the place of its presence."""
         return self._presences.look(place)
 
     def forget(self, place: str) -> None:
@@ -180,7 +180,9 @@ class SQLiteBackend(Connections):
             self._commits += 1
 
     def faults(self) -> Sequence[str]:
-        """What SQLite's integrity check finds, at most 100 lines, and what rows contradict each other; writers go on meanwhile."""
+        """Return the findings of SQLite's integrity check, at most 100 lines, and rows that contradict each other; writers continue
+        meanwhile.
+        """
         self._check_open()
         view = self._take_reader()
         reader = view.session.connection

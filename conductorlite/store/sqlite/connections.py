@@ -90,7 +90,7 @@ class Settings:
 
 
 class _Opened:
-    """Which databases this process has open: to close any other descriptor of one drops the locks that SQLite has on it.
+    """The databases that this process has open. Closing any other descriptor of one drops the locks that SQLite holds on it.
 
     POSIX locks are the process's, and so is this. A store that no engine keeps any more is not counted, closed or not.
     """
@@ -142,7 +142,7 @@ _NEEDED: Final = 8
 
 
 def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> ConductorliteError:
-    """What a failure of SQLite means to the user, naming the file."""
+    """Return the public error for a failure of SQLite; its text names the file."""
     if isinstance(error, UnicodeDecodeError):
         return StorageCorrupt(f"{path}: the database is damaged (a text is not UTF-8: {error})")
     code: int | None = getattr(error, "sqlite_errorcode", None)

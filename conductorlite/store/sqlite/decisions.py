@@ -83,7 +83,7 @@ _KINDS: Final = ("added", "alarmed", "changed", "dated", "ended", "gone", "histo
 
 
 class GroupRows:
-    """What decisions write, by the statement that writes it."""
+    """The rows that decisions write, by the statement that writes them."""
 
     __slots__ = (*_KINDS, "known")
 
@@ -260,7 +260,7 @@ class RowDecisions:
             self._queue.carry_out(outgoing)
 
     def _own_events(self, decision: Decision) -> tuple[Sequence[str], Sequence[Event]]:
-        """What of an execution's own events is the inbox's: ids to delete, events to put."""
+        """Return the part of an execution's own events that stands in the inbox: ids to delete, events to put."""
         return decision.consumed + decision.cancelled, decision.timers
 
 
@@ -453,7 +453,7 @@ class SQLiteDecisions(RowDecisions):
         return after if written else None
 
     def _after(self, decision: Decision, known: Known) -> Known:
-        """What is known of an execution after a decision; what of its events and lines stands elsewhere is kept beside."""
+        """Return the cached state of an execution after a decision; events and lines in other tables are kept beside it."""
         number, at, cell, lines, timers, tail = known
         at, cell, timers = self._settled(decision, at, cell, timers)
         lines, tail = self._journaled(decision, lines, tail)
@@ -575,7 +575,7 @@ class SQLiteDecisions(RowDecisions):
         return rows.known
 
     def _looked_up(self, fences: Mapping[str, int]) -> dict[str, Known]:
-        """What is known of executions whose fences are these."""
+        """Return the cached states of executions whose fences are these."""
         found: dict[str, Known] = {}
         for workflow_id, *now in self._session.execute(sql.KNOWN_AT, (json.dumps(dict(fences)),)):
             known = self._known.get(workflow_id)

@@ -276,7 +276,7 @@ def _bytes(path: str) -> int:
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:
-    """What a pragma says; not counted as a statement."""
+    """Return the number that a pragma reports; not counted as a statement."""
     return int(sqlite3.Cursor(connection).execute(f"PRAGMA {pragma}").fetchone()[0])
 
 

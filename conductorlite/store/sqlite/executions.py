@@ -192,7 +192,7 @@ class RowExecutions:
 
 
 class SQLiteExecutions(RowExecutions):
-    """The same, of a store that keeps timers in rows of executions."""
+    """The executions of a store that keeps timers in rows of executions."""
 
     def park(self, workflow_id: str, broken_turns: int, reason: str | None) -> None:
         """See `RowExecutions`; what is held stands in the inbox."""
@@ -226,7 +226,7 @@ class RowHistory:
 
 
 class SQLiteHistory(RowHistory):
-    """The same, with the last lines, which stand in the row of their execution."""
+    """The journal of a store that keeps the last lines in the row of their execution."""
 
     def lines(self, workflow_id: str, after: int = 0) -> Sequence[HistoryEvent]:
         """The journal of an execution, its last lines from its row."""

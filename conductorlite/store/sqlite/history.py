@@ -122,7 +122,7 @@ def _packed(text: str) -> str | bytes:
 
 
 def _unpacked(cell: str | bytes) -> tuple[str, str]:
-    """What is compressed in a cell, and what is not."""
+    """Return the text of a cell, decompressed if it is compressed."""
     if isinstance(cell, str):
         return "", cell
     unpacking = decompressobj()

@@ -31,7 +31,7 @@ _Id = tuple[int, int] | None
 
 @final
 class OpenFiles:
-    """Which files the connections of one backend have open, and whether these files still stand at their paths.
+    """The files that the connections of one backend have open, and the check that they still stand at their paths.
 
     Not found: new content that is written into the same file (`cp backup.db store.db`). That is damage.
     """
@@ -89,7 +89,7 @@ class OpenFiles:
         self._compare()
 
     def check_folder(self) -> None:
-        """The same where the folder has changed: for a view, and before a write into a log that may not be the open one."""
+        """Check the files if the folder has changed: for a view, and before a write into a log that may not be the open one."""
         if self._looks >= self._settled_at and not self._linked:
             try:
                 if os.stat(self._folder).st_mtime_ns == self._changed_at:  # noqa: PTH116

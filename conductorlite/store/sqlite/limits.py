@@ -178,7 +178,7 @@ class RowLimits:
 
 
 class RowOwners:
-    """Whose executions are whose, and when the store was driven."""
+    """The owners of executions, and the instants at which drivers looked at the store."""
 
     def __init__(self, session: Session, *, inbox: RowInbox) -> None:
         self._session, self._inbox = session, inbox

@@ -97,7 +97,7 @@ class RowInbox:
         return found[:limit]
 
     def owners(self) -> list[str]:
-        """Whose events there are that are not held, found along the index of what is due."""
+        """Return the owners of events that are not held, found along the index of due events."""
         found: list[str] = []
         row = self._session.execute(sql.FIRST_EVENT_OWNER).fetchone()
         while row[0] is not None:
@@ -114,7 +114,7 @@ class RowInbox:
 
 
 class SQLiteInbox(RowInbox):
-    """The same, with the timers that stand in rows of executions."""
+    """The inbox of a store that keeps timers in rows of executions."""
 
     def due_events(self, workflow_id: str, now: int, limit: int) -> Sequence[Event]:
         found = super().due_events(workflow_id, now, limit)
@@ -252,7 +252,7 @@ class RowQueue:
 
 
 class RowPollData:
-    """Who polled last."""
+    """The last poll of each task type, domain and worker."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

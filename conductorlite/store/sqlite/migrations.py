@@ -171,7 +171,7 @@ def _timers_in_rows(database: Database) -> None:
 
 
 def _journals_in_rows(database: Database) -> None:
-    """What is long is compressed, so that lines may be a blob."""
+    """Let the lines of a journal be a blob, since long ones are compressed."""
     _add(database, "workflows", "journal ANY")
     if database.table("history").schema != _DECLARED["history"]:
         database.execute("ALTER TABLE history RENAME TO old_history")

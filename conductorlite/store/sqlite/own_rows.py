@@ -71,7 +71,7 @@ class OwnRows:
         return self._carried_out(lambda cursor: cursor.execute(statement, parameters))
 
     def executemany(self, statement: str, parameters: Iterable[Parameters]) -> Rows:
-        """The same for each of several parameters."""
+        """Run the statement once for each of several sets of parameters."""
         return self._carried_out(lambda cursor: cursor.executemany(statement, parameters))
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ _TRIES: Final = 16
 
 
 class _Own:
-    """Which files this process has locked. Locks are the process's, so this is too."""
+    """The files that this process has locked. Locks belong to the process, so this does too."""
 
     def __init__(self) -> None:
         self.files: set[tuple[int, int]] = set()
@@ -59,7 +59,7 @@ _own: Final = _Own()
 
 
 def this_kernel() -> str:
-    """What distinguishes the running kernel from every other one, and from itself before it was restarted; empty: not known."""
+    """Return a text that tells the running kernel from every other one, and from itself before a restart; empty: not known."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:  # another system than Linux
@@ -67,7 +67,7 @@ def this_kernel() -> str:
 
 
 def _boot_session() -> str:
-    """The same on macOS."""
+    """Return the boot session on macOS, as `this_kernel` does."""
     import ctypes
 
     try:
@@ -298,7 +298,7 @@ class FileMarks:
         return False
 
     def _made(self, number: int) -> bool:
-        """Whether a file was made, and locked before another process removed it; not when another backend has that number."""
+        """Return True if a file was made, and locked before another process removed it; False when a backend has that number."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._name = f"{self._process}.{number}"
         path = self._folder / self._name
@@ -361,7 +361,7 @@ def _locked(file: int) -> bool:
 
 
 def _process() -> str:
-    """What distinguishes this process from all that live; a number alone may be another's in another container."""
+    """Return a text that distinguishes this process from all that live. Another container may use the same process number."""
     try:
         begun = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[19]
         return f"{os.getpid()}-{begun}-{Path('/proc/self/ns/pid').stat().st_ino}"

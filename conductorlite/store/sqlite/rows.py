@@ -473,7 +473,7 @@ def poll_of(row: Row) -> PollData:
 
 
 class Session:
-    """What every noun of a transaction shares."""
+    """The state that all nouns of a transaction share."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.connection, self.path = connection, path

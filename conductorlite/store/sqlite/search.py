@@ -317,7 +317,7 @@ class SQLiteIndex:
         return {known: tuple(sorted(texts)) for known, texts in found.items()}
 
     def _above(self, ids: list[str]) -> dict[str, dict[str, Any]]:
-        """What tasks inherit, by the id of their execution."""
+        """Return the fields that tasks inherit, by the id of their execution."""
         found: dict[str, dict[str, Any]] = {}
         statement = "SELECT workflow_type, priority, correlation_id FROM search_workflows WHERE workflow_id = ?"
         for one in ids:
@@ -394,7 +394,7 @@ class Rendered:
         return f"d.id IN (SELECT v.id FROM search_{self._subject.name}_values AS v WHERE v.path = {path} AND {compared})"
 
     def _path(self, path: str) -> str:
-        """Which path is meant."""
+        """Return the condition on a path."""
         self.bound.append(path)
         return "p.path = ?"
 
@@ -431,14 +431,14 @@ class Rendered:
         return f"({self._stands(place, '>=', first)} AND {self._stands(place, operator, last)})"
 
     def _equal(self, place: str, values: Sequence[Cell]) -> str:
-        """Whether one of these values is in a place."""
+        """Return the condition that one of these values stands at a path."""
         if len(values) == 1:
             return self._stands(place, "=", values[0])
         self.bound += values
         return f"{place} IN ({', '.join('?' * len(values))})"
 
     def _like(self, place: str, pattern: Pattern) -> str:
-        """Whether a text that begins as a pattern does is like it."""
+        """Return the condition that a text matches a pattern; its beginning is compared elsewhere."""
         self.bound.append("\0".join(pattern.parts))
         return f"fits({place}, ?)"
 

@@ -29,7 +29,7 @@ __all__ = ["COLD", "Counts", "counting_connection", "numbered"]
 
 
 def numbered(*values: Any) -> dict[str, Any]:
-    """What `?1`, `?2` … of a statement stand for: Python 3.12.0 to 3.12.3 warn of a sequence there."""
+    """Return the values of `?1`, `?2` … of a statement, by name: Python 3.12.0 to 3.12.3 warn of a sequence there."""
     return {str(number): value for number, value in enumerate(values, 1)}
 
 

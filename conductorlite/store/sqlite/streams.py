@@ -50,7 +50,7 @@ _VALUES: Final = f"SELECT {', '.join(_VALUE)} FROM latest_values WHERE workflow_
 
 
 class RowStreams:
-    """What executions have emitted, see `StreamReads`; valid until the block of its view ends."""
+    """Values that executions have emitted, see `StreamReads`; valid until the block of its view ends."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -152,7 +152,7 @@ def _bytes(length: str, columns: tuple[str, ...]) -> str:
 
 
 class RowFeeds:
-    """What is to be indexed."""
+    """Entries that are to be indexed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -166,7 +166,7 @@ class RowFeeds:
         return None if row is None else Feed(reader=row[0], position=row[1], complete=bool(row[2]))
 
     def changes(self, kind: FeedKind, after: int, limit: int) -> Sequence[Change]:
-        """What is pending, then executions that were indexed and moved on, then new ones; four statements."""
+        """Return pending entries, then executions that changed after they were indexed, then new ones; four statements."""
         if self.feed(kind) is None:
             return []
         pending: dict[str, Change] = {}

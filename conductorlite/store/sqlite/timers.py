@@ -73,7 +73,7 @@ def _event_id(entry: Entry) -> str:
 
 
 def timers_of(cell: str | None) -> Timers:
-    """The same by their ids."""
+    """Return timers by their ids."""
     return {_event_id(entry): (entry[1], encoded(entry)) for entry in entries_of(cell)}
 
 
