@@ -225,13 +225,14 @@ def attempts_are_of_their_places(audit: ExecutionAudit, journal: _Journal) -> It
 
 def counts_are_those_of_the_rows(audit: ExecutionAudit, _: _Journal) -> Iterator[str]:
     """The order of scheduling, generations, leases and what was skipped ahead are within what the workflow counts."""
-    workflow, seen = audit.workflow, dict[int, str]()
+    workflow, seen = audit.workflow, dict[int, tuple[str, int]]()
     if workflow.skips != sum(task.skipped_ahead for task in audit.last.values()):
         yield f"{workflow.skips} tasks are skipped ahead of the flow, by the rows it is another number"
     for task in audit.attempts:
         node = audit.placed(task)
-        if task.seq and seen.setdefault(task.seq, task.ref) != task.ref:
-            yield f"{task.ref} and {seen[task.seq]} have the same place in the order, {task.seq}"
+        if task.seq and seen.setdefault(task.seq, (task.ref, task.attempt)) != (task.ref, task.attempt):
+            ref, attempt = seen[task.seq]
+            yield f"{task.ref} attempt {task.attempt} and {ref} attempt {attempt} have the same place in the order, {task.seq}"
         if task.seq == workflow.task_seq and task.seq and task.ref != workflow.last_ref:
             yield f"{task.ref} was scheduled last, the workflow says {workflow.last_ref}"
         if not task.seq and task.status is not TaskStatus.SKIPPED and (node is None or node.task.type != "JOIN"):

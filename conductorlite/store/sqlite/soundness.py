@@ -56,6 +56,7 @@ _INSTANTS: Final = (
 
 #: What is wrong, and the statement whose rows say where.
 _FAULTS: Final = {
+    "executions whose numbers are none": "SELECT execution, workflow_id FROM workflows WHERE execution < 1",
     "attempts of an execution that is not stored": (
         f"SELECT execution, ref, attempt FROM tasks AS t WHERE {_GONE.format('execution', 'execution')}"
     ),
