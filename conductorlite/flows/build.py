@@ -319,16 +319,15 @@ class Build:
         line = self.line if self.reads else self._called_in()
         if line is not None:
             self.lines[ref] = line
-        self.block.tasks.append(attrs.evolve(task, task_reference_name=ref))
+        self.block.tasks.append(task if task.task_reference_name == ref else attrs.evolve(task, task_reference_name=ref))
         self.block.steps.append(step)
         return step
 
     def operator(self, kind: TaskType, base: str, name: str | None, more: More = None, **fields: Any) -> Step:
         """Add a task of a type of Conductor's own, called as its reference is; `more` are fields that win over its own."""
         ref = self.named(base, name)
-        return self.place(
-            attrs.evolve(WorkflowTask(name=ref, task_reference_name=ref, type=kind, **fields), **self.more(ref, more))
-        )
+        task = WorkflowTask(name=ref, task_reference_name=ref, type=kind, **fields)
+        return self.place(attrs.evolve(task, **self.more(ref, more)) if more else task)
 
     def each(self, what: str, given: Mapping[str, Any], *, whole: bool, name: str | None, join: str | None = None) -> Reference:
         """Add a dynamic fork and its JOIN; gives the list of outputs, or of results where an output is not a value as a whole."""

@@ -105,7 +105,8 @@ class Flow(Shared, Generic[P, R]):
         update_wrapper(self, function)
 
     @cached_property
-    def _returns(self) -> Any:
+    def returns(self) -> Any:
+        """The annotation of what the function returns, Any without one."""
         return returned(self.function)
 
     @cached_property
@@ -150,7 +151,7 @@ class Flow(Shared, Generic[P, R]):
 
     def _output(self, build: Build, result: object) -> tuple[dict[str, Any], bool]:
         """The outputParameters that give what the function returned, and whether that is a map whose keys nobody knows yet."""
-        kind, wrapped = self._returns, False
+        kind, wrapped = self.returns, False
         if result is None:
             # Without outputParameters an execution puts out what its last task has put out.
             return ({"result": None} if build.reads and not is_whole(kind) else {}), False
@@ -168,7 +169,7 @@ class Flow(Shared, Generic[P, R]):
 
         An output has the names that the definition says: a map whose keys are known when it runs is one entry of it.
         """
-        return is_whole(self._returns) and not self._built[2]
+        return is_whole(self.returns) and not self._built[2]
 
     @property
     def name(self) -> str:
@@ -255,7 +256,7 @@ class Flow(Shared, Generic[P, R]):
     def read(self, output: Mapping[str, Any]) -> R:
         """An execution's output as what the function returns; raises InvalidInput that names each field which does not fit."""
         try:
-            return cast(R, read_output(self._returns, output, whole=self.gives_whole))
+            return cast(R, read_output(self.returns, output, whole=self.gives_whole))
         except InvalidInput as error:
             where = f"what {defined_at(self.function)} returned is not of its annotation"
             raise InvalidInput(f"flow {self._fields['name']!r}: {error}: {where}") from None
@@ -281,7 +282,7 @@ class Flow(Shared, Generic[P, R]):
         Raises BuildError where the annotation does not say which output the call has.
         """
         build = current(f"{self.name}()")
-        if self._returns is Any or (is_whole(self._returns) and self._returns is not None and fields_of(self._returns) is None):
+        if self.returns is Any or (is_whole(self.returns) and self.returns is not None and fields_of(self.returns) is None):
             raise BuildError(f"{self.name}: calls itself, so its annotation says what it returns: `-> int`, or a record and no map")
         self.note_again(build)
         param = SubWorkflowParams(name=self.name, version=self.version)
@@ -292,7 +293,7 @@ class Flow(Shared, Generic[P, R]):
             input_parameters=build.written(called_as(self.name, self._signature, args, kwargs)),
             sub_workflow_param=param,
         )
-        return self._options.place(build, task, whole=is_whole(self._returns))
+        return self._options.place(build, task, whole=is_whole(self.returns))
 
     def note_again(self, build: Build) -> None:
         """Have the definition registered before a flow runs that calls this one by its name."""

@@ -11,7 +11,7 @@ import attrs
 
 from conductorlite.flows.build import Block, Build, Comparison, More, Reference, Step, current, names_of
 from conductorlite.flows.flow import Flow
-from conductorlite.flows.schemas import is_whole, returned
+from conductorlite.flows.schemas import is_whole
 from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model.definitions import SubWorkflowParams, TaskType, WorkflowDef, WorkflowTask
 from conductorlite.model.errors import BuildError
@@ -135,7 +135,7 @@ def each(
         wrapper = do.of_item()
         build.definitions |= {one.name: one for one in (*do.definitions, wrapper)}
         given = {"forkTaskWorkflow": wrapper.name, "forkTaskWorkflowVersion": str(wrapper.version)}
-    whole = do.gives_whole if isinstance(do, Flow) else is_whole(returned(do.function))
+    whole = do.gives_whole if isinstance(do, Flow) else is_whole(do.returns)
     found = build.each(what, {**given, "forkTaskInputs": items}, whole=whole, name=name, join=join)
     return cast(list[R], found)
 

@@ -21,6 +21,7 @@ from conductorlite.model.definitions import IdempotencyStrategy, RetryLogic, Tim
 from conductorlite.model.errors import BuildError, InvalidInput
 from conductorlite.model.pickling import Shared, find_object, function_name
 from conductorlite.model.texts import Span, did_you_mean, to_span
+from conductorlite.model.threads import cached_property
 from conductorlite.model.typed import plain
 from conductorlite.runtime.engine import Engine, Run
 from conductorlite.runtime.registry import Workers, own_name, refuse_decorated, signature
@@ -126,7 +127,7 @@ class Options:
             fields["retry_count"] = _count(task.name, self.retry)
         if self.delay is not None:
             fields["start_delay_ms"] = to_span(self.delay)
-        task = attrs.evolve(task, **build.more(task.name, fields))
+        task = attrs.evolve(task, **build.more(task.name, fields)) if fields else task
         step = build.place(task, asked=self.name)
         output = Reference(f"{step.ref}.output" if whole else f"{step.ref}.output.result", step)
         if self.undo is not None:
@@ -170,6 +171,11 @@ class TaskFunction(Shared, Generic[P, R]):
         if build is None:
             return self.function(*args, **kwargs)
         return cast(R, self.step(build, called_as(self.task_type, self._signature, args, kwargs)))
+
+    @cached_property
+    def returns(self) -> Any:
+        """The annotation of what the function returns, Any without one."""
+        return returned(self.function)
 
     @property
     def parameters(self) -> Sequence[str]:
@@ -219,7 +225,7 @@ class TaskFunction(Shared, Generic[P, R]):
     def _placed(self, build: Build, inputs: Mapping[str, Any]) -> Reference:
         build.workers.include(self.workers)
         node = WorkflowTask(name=self.task_type, task_reference_name=self.task_type, input_parameters=build.written(inputs))
-        return self._options.place(build, node, whole=is_whole(returned(self.function)))
+        return self._options.place(build, node, whole=is_whole(self.returns))
 
     def _inputs(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """The task's input of arguments by name; a record that is the whole input gives its fields."""
@@ -283,7 +289,7 @@ class TaskFunction(Shared, Generic[P, R]):
         """The task as an execution of its own, which `Engine.run_task` starts."""
         if self._options.undo is not None:
             raise BuildError(f"{self.task_type}: `undo` is for a step of a flow; after a task alone nothing can fail")
-        kind = returned(self.function)
+        kind = self.returns
         return Job(workers=self.workers, starting=self._starting_alone, read=lambda output: read_output(kind, output))
 
     def _starting_alone(self, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
@@ -329,7 +335,7 @@ class TaskFunction(Shared, Generic[P, R]):
                 raise BuildError(f"{self.task_type}: a row takes no option {option!r}; @task says it of all tasks of the type")
         build = Build(f"map:{self.task_type}", None)
         given = {"forkTaskName": self.task_type, "forkTaskInputs": Reference("workflow.input.rows", None)}
-        results = build.each(self.task_type, given, whole=is_whole(returned(self.function)), name=self._options.name)
+        results = build.each(self.task_type, given, whole=is_whole(self.returns), name=self._options.name)
         definition = WorkflowDef(
             name=build.name,
             description=f"The task {self.task_type!r} for each of several rows",
@@ -351,7 +357,7 @@ class TaskFunction(Shared, Generic[P, R]):
             return {"workflow": definition, "input": {"rows": inputs}, **self._said(said)}
 
         def read(output: Mapping[str, Any]) -> list[R]:
-            kind = returned(self.function)
+            kind = self.returns
             whole = is_whole(kind)
             rows = enumerate(output["result"])
             return [read_output(kind, one if whole else {"result": one}, f"output[{number}]") for number, one in rows]

@@ -185,6 +185,14 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
         "one = list_rooms(order)\nother = one\nother += list_rooms(order)  #!\nnotify(str(one))",
         ("'other' may be a list or dict that 'one' has too", "list(other)"),
     ),
+    "a list of all rounds that another name has": (
+        "kept = items\nwhile number > 0:\n    number -= 1\n    items.append(notify(order))  #!\nnotify(str([items, kept]))",
+        ("'items' may be a list or dict that 'kept' has too", "list(items)"),
+    ),
+    "a list of all rounds that another value holds": (
+        "kept = [items]\nfor number in range(number):\n    items.extend([notify(order)])  #!\nnotify(str([items, kept]))",
+        ("'items' may be a list or dict that 'kept' has too", "list(items)"),
+    ),
     "a list that grows": (
         "found = ['a']\nfor item in found:\n    found.append(notify(item))  #!",
         ("'found' would change while the loop goes over it", "list(found)"),

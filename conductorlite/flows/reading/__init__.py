@@ -38,7 +38,7 @@ def readable(name: str, function: Callable[..., Any]) -> Source | None:
     around = Surroundings(function)
     source = source_of(name, function)
     if source is not None:
-        if not by_calls(source.function, around):
+        if not by_calls(source, around):
             return source
         check_calls(source, around)
         return None
@@ -69,7 +69,7 @@ def read(build: Build, source: Source, function: Callable[..., Any], given: Mapp
     with carried(READING, (*READING.get(), function)):
         if isinstance(body, list):
             if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-                found = next(one for one in ast.walk(source.function) if isinstance(one, ast.Yield | ast.YieldFrom))
+                found = next(one for one in source.nodes if isinstance(one, ast.Yield | ast.YieldFrom))
                 raise steps.refuse(found, "a flow does not yield; return the values, or start a flow for each")
             statements.block(statements_of)
             result = statements.result

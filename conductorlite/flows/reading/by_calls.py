@@ -17,7 +17,6 @@ from conductorlite.flows.flow import Flow, join, reason, set_variables, status, 
 from conductorlite.flows.forms import attempt, match, otherwise, over, parallel, repeat, when
 from conductorlite.flows.reading.names import Surroundings, bound_names
 from conductorlite.flows.reading.source import Source
-from conductorlite.flows.reading.values import nodes_of
 from conductorlite.flows.tasks import TaskFunction
 
 __all__ = ["by_calls", "check_calls", "is_straight"]
@@ -28,9 +27,9 @@ _BY_CALLS: Final[tuple[Any, ...]] = (
 )  # fmt: skip
 
 
-def by_calls(function: ast.AST, around: Surroundings) -> bool:
+def by_calls(source: Source, around: Surroundings) -> bool:
     """Return True if a function is written in the forms of flows that are built by calls."""
-    for one in nodes_of(function):
+    for one in source.nodes:
         if isinstance(one, ast.With | ast.AsyncWith):
             callee = one.items[0].context_expr
             callee = callee.func if isinstance(callee, ast.Call) else callee
@@ -64,7 +63,7 @@ def is_straight(function: Callable[..., Any], around: Surroundings) -> bool:
 
 def check_calls(source: Source, around: Surroundings) -> None:
     """Refuse what such a flow would pass over without a word; raises BuildError with the place."""
-    for one in nodes_of(source.function):
+    for one in source.nodes:
         if isinstance(one, ast.Try | ast.TryStar):
             raise source.error(
                 one,
@@ -105,8 +104,8 @@ def _calls_steps(found: Any) -> bool:
 
 def _check_names(source: Source, around: Surroundings) -> None:
     """Refuse a name that several cases assign and that is read after them: it would be the last one's."""
-    cases = [one for one in nodes_of(source.function) if isinstance(one, ast.With) and _is_case(one, around)]
-    stores = [one for one in nodes_of(source.function) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+    cases = [one for one in source.nodes if isinstance(one, ast.With) and _is_case(one, around)]
+    stores = [one for one in source.nodes if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
     for place, first in enumerate(cases):
         for second in cases[place + 1 :]:
             end = second.end_lineno or second.lineno
@@ -138,6 +137,6 @@ def _is_case(one: ast.With, around: Surroundings) -> bool:
 
 
 def _reads_after(source: Source, names: set[str], line: int) -> Iterator[ast.Name]:
-    for one in nodes_of(source.function):
+    for one in source.nodes:
         if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load) and one.id in names and one.lineno > line:
             yield one

@@ -15,7 +15,7 @@ from conductorlite.flows.forms import each, join_branches, parallel
 from conductorlite.flows.reading.expressions import Expressions
 from conductorlite.flows.reading.names import FORMS, is_constructor
 from conductorlite.flows.reading.values import Later, Now, Slot, Value, later, nodes_of, path_of, shares_in
-from conductorlite.flows.schemas import is_whole, returned
+from conductorlite.flows.schemas import is_whole
 from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import BuildError, ConductorliteError
@@ -60,7 +60,7 @@ class Calls:
             return later(reference, kind)
         if found is each:
             do = args[1] if len(args) > 1 else named.get("do")
-            return later(reference, list[returned(do.function)])  # type: ignore[misc, union-attr]
+            return later(reference, list[do.returns])  # type: ignore[name-defined]
         return later(reference, Any if found is inline else dict[str, Any])
 
     def _time(self, call: ast.Call) -> Value:
@@ -83,7 +83,7 @@ class Calls:
         args, named = self._arguments(call, name, list(callee.parameters))
         again = isinstance(callee, Flow) and is_read(callee)
         reference = self._placed(call, callee.called_again if again else callee, args, named)
-        kind = returned(callee.function)
+        kind = callee.returns
         unannotated = name if kind in (Any, object) else None
         if TaskResult in (kind, *get_args(kind)):  # the output is whatever the result says
             kind = Any
@@ -239,7 +239,7 @@ class Calls:
         name = found.task_type if isinstance(found, TaskFunction) else found.name
         inputs = self._steps.reference(self._of.closed(listed), f"{name}_inputs", made)
         reference = self._placed(call, _forked, [found, path_of(inputs.tree)], {})
-        return later(reference, list[returned(found.function)])  # type: ignore[misc]
+        return later(reference, list[found.returns])  # type: ignore[name-defined]
 
     def _input_of(self, call: ast.Call, found: TaskFunction[..., Any] | Flow[..., Any]) -> ast.Dict:
         names = list(found.parameters)
@@ -266,7 +266,7 @@ def is_read(flow: Flow[..., Any]) -> bool:
 def _forked(do: TaskFunction[..., Any] | Flow[..., Any], inputs: Reference) -> Reference:
     """A dynamic fork whose items are the inputs of the calls."""
     build = current("each()")
-    whole = is_whole(returned(do.function))
+    whole = is_whole(do.returns)
     if isinstance(do, TaskFunction):
         build.workers.include(do.workers)
         return build.each(do.task_type, {"forkTaskName": do.task_type, "forkTaskInputs": inputs}, whole=whole, name=None)

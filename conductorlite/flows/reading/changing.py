@@ -33,6 +33,8 @@ class Changes:
         self._around = around
         #: What was changed so far: the name, what its value may have been, and where.
         self.done: list[tuple[str, frozenset[str], ast.AST]] = []
+        #: Shares of the lists to which loops only append, by name: in a round the name has what the round has appended.
+        self.collected: dict[str, frozenset[str]] = {}
         #: What is returned, and may still change in the `finally` that is compiled.
         self.returned: list[frozenset[str]] = []
 
@@ -180,6 +182,7 @@ class Changes:
 
     def unshared(self, name: str, changed: frozenset[str], at: ast.AST) -> None:
         """Refuse to change a list or a dict that another name has too."""
+        changed |= self.collected.get(name, frozenset())
         self.done.append((name, changed, at))
         if not changed:
             return

@@ -46,6 +46,7 @@ from conductorlite.flows.reading.values import (
     shares_in,
     shares_of,
     tree_of,
+    twin,
 )
 from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model.definitions import TaskType
@@ -129,6 +130,8 @@ class Expressions:
         #: Whether a handler that names its exception has been compiled.
         self.handles = False
         self._calls: dict[int, tuple[ast.AST, list[ast.AST]]] = {}
+        #: Whether the function reads what is of the process; None: not known yet.
+        self._reads_environment: bool | None = None
         self.calls: Caller
 
     # ------------------------------------------------------------------ names
@@ -262,18 +265,25 @@ class Expressions:
         return Later(tree, shares_in(tree))
 
     def _refuse_environment(self, node: ast.expr) -> None:
+        if self._reads_environment is None:
+            self._reads_environment = any(map(self._is_environment, self.steps.source.nodes))
+        if not self._reads_environment:
+            return
         for one in nodes_of(node):
-            if isinstance(one, ast.Attribute) or (type(one) is ast.Name and one.id not in self.local and one.id not in BUILTINS):
-                try:
-                    found = self.around.static(one, self.local.__contains__)
-                except LookupError:
-                    continue
-                if is_environment(found):
-                    raise self.steps.refuse(
-                        one,
-                        f"`{ast.unparse(one)}` is that of the process that compiles the flow; read it in a @task, give it as an "
-                        f"argument, or write now(...) around it where that is meant",
-                    )
+            if self._is_environment(one):
+                raise self.steps.refuse(
+                    one,
+                    f"`{ast.unparse(one)}` is that of the process that compiles the flow; read it in a @task, give it as an "
+                    f"argument, or write now(...) around it where that is meant",
+                )
+
+    def _is_environment(self, one: ast.AST) -> bool:
+        if isinstance(one, ast.Attribute) or (type(one) is ast.Name and one.id not in self.local and one.id not in BUILTINS):
+            try:
+                return is_environment(self.around.static(one, self.local.__contains__))
+            except LookupError:
+                return False
+        return False
 
     def _is_known(self, node: ast.AST, inner: frozenset[str]) -> bool:
         """Return True if all in an expression is known now, and computing it has no effect."""
@@ -318,6 +328,10 @@ class Expressions:
 
     def evaluated(self, node: ast.expr) -> object:
         """Return what an expression gives when it is computed now; raises what it raises."""
+        if type(node) is ast.Constant:
+            return node.value
+        if type(node) is ast.Name and isinstance(found := self.load(node), Now):
+            return found.value
         names: dict[str, Any] = {}
         held: list[Any] = []
 
@@ -596,7 +610,7 @@ class _Closing(ast.NodeTransformer):
             raise self._refuse(node, f"{ast.unparse(node)} is known when the flow is compiled, and is no JSON: {error}") from None
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        made = copy.copy(node)
+        made = twin(node)
         for field, value in ast.iter_fields(node):
             if isinstance(value, list):
                 setattr(made, field, [self.visit(one) if isinstance(one, ast.AST) else one for one in value])
@@ -746,7 +760,8 @@ def _replaced(node: Any, made: dict[int, ast.expr]) -> Any:
         return [_replaced(one, made) for one in node]
     if not isinstance(node, ast.AST) or isinstance(node, Slot | Known):
         return node
-    new = copy.copy(node)
+    new: ast.AST = twin(node)
     for field, value in ast.iter_fields(node):
-        setattr(new, field, _replaced(value, made))
+        if isinstance(value, list | ast.AST):
+            setattr(new, field, _replaced(value, made))
     return new

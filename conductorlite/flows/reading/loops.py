@@ -30,7 +30,6 @@ from conductorlite.flows.reading.values import (
     shares_of,
     tree_of,
 )
-from conductorlite.flows.schemas import returned
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
 
@@ -307,6 +306,7 @@ class _Loop:
         self._read_outside: set[int] = set()
         #: What the names have at the beginning of a round.
         self._first: dict[str, Later] = {}
+        self._collected_outside: dict[str, frozenset[str]] = {}
         #: Lists to which the rounds only append, and the step of a round that gives what it has appended.
         self._collected: dict[str, Reference | None] = {}
 
@@ -336,10 +336,13 @@ class _Loop:
     def enter(self, step: Step) -> None:
         """At the beginning of a round."""
         self._read_outside, self._of.read = self._of.read, set()
+        changes = self._loops._in.changes
+        self._collected_outside = dict(changes.collected)
         for name in self._assigned:
             found = self._of.scope.get(name)
             if found is not None and not isinstance(found, Maybe) and self._collects(name, found):
                 self._collected[name] = None
+                changes.collected[name] = shares_of(found) | changes.collected.get(name, frozenset())
                 self._of.scope[name] = Now([])
             elif found is not None and not isinstance(found, Maybe):
                 self._of.scope[name] = self._first[name] = self._also(self._kept(name, self._kind(name, found)), found)
@@ -453,8 +456,7 @@ class _Loop:
                 case ast.Await(value=inner):
                     return of(inner)
                 case ast.Call() if self._of.is_step(one):
-                    function = getattr(self._of.callee(one.func), "function", None)
-                    return function is not None and returned(function) in family
+                    return getattr(self._of.callee(one.func), "returns", None) in family
             return False
 
         return of(made)
@@ -464,6 +466,7 @@ class _Loop:
         scope = self._at_leave = self._of.scope
         read = self._of.read
         self._of.read = self._read_outside | read
+        self._loops._in.changes.collected = self._collected_outside
         self._exit = self._loops._in.exit
         for name, first in self._first.items():
             self._loops._in.changes.recheck(name, first, self._since)

@@ -28,6 +28,7 @@ from conductorlite.flows.flow import (
     wait,
 )  # fmt: skip
 from conductorlite.flows.forms import each, parallel
+from conductorlite.flows.reading.values import add_below
 from conductorlite.flows.tasks import Backoff, TaskFunction
 from conductorlite.model.typed import is_record
 
@@ -117,7 +118,7 @@ def bound_names(nodes: list[ast.stmt], *, changed: bool = True) -> Iterator[str]
             continue
         if isinstance(one, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             continue
-        waiting.extend(reversed(list(ast.iter_child_nodes(one))))
+        add_below(one, waiting)
 
 
 def typed_argument(found: object, call: ast.Call) -> ast.expr | None:

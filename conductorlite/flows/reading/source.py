@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from conductorlite.flows.reading.values import nodes_of
 from conductorlite.model.errors import BuildError
 from conductorlite.model.syntax import parse_module
 
@@ -35,6 +36,12 @@ class Source:
     file: str
     lines: tuple[str, ...]
     function: FunctionNode
+    #: All nodes of the function, in the order of the text.
+    nodes: tuple[ast.AST, ...] = attrs.field(init=False, repr=False)
+
+    @nodes.default
+    def _nodes(self) -> tuple[ast.AST, ...]:
+        return tuple(nodes_of(self.function))
 
     def error(self, node: ast.AST, problem: str) -> BuildError:
         """The error that shows a node: file, line, the text with a caret below it, and the problem with what to write instead."""
@@ -78,12 +85,12 @@ def _functions(text: str, file: str) -> dict[tuple[int, str], tuple[FunctionNode
     """The functions of a file by first line and name, each with the code it is compiled to; None where it is no Python."""
     try:
         tree = parse_module(text)
-        whole = compile(text, file, "exec", dont_inherit=True)
+        whole = compile(tree, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return None
     codes = {(code.co_firstlineno, code.co_name): code for code in _codes(whole)}
     found: dict[tuple[int, str], tuple[FunctionNode, types.CodeType]] = {}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             decorators = getattr(node, "decorator_list", [])
             key = (min([node.lineno, *(one.lineno for one in decorators)]), getattr(node, "name", "<lambda>"))

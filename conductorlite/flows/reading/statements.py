@@ -18,7 +18,7 @@ from conductorlite.flows.reading.loops import Loops, ways_of
 from conductorlite.flows.reading.names import changes
 from conductorlite.flows.reading.raising import asserted, raised
 from conductorlite.flows.reading.trying import Compiled, Tries
-from conductorlite.flows.reading.values import Later, Maybe, Now, Slot, Value, nodes_of, path_of, same
+from conductorlite.flows.reading.values import Later, Maybe, Now, Slot, Value, path_of, same
 from conductorlite.flows.schemas import hints
 from conductorlite.model.errors import BuildError
 
@@ -62,7 +62,7 @@ class Statements:
         self.tries = Tries(self)
         #: The lines in which each name is read.
         self._reads: dict[str, list[int]] = {}
-        for one in nodes_of(self.steps.source.function):
+        for one in self.steps.source.nodes:
             target = one.target if isinstance(one, ast.AugAssign) else one
             if isinstance(target, ast.Name) and (target is not one or not isinstance(target.ctx, ast.Store)):
                 self._reads.setdefault(target.id, []).append(target.lineno)

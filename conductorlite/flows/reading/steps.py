@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 from conductorlite.flows.build import Block, Build, Reference, Step, names_of
@@ -21,7 +22,6 @@ from conductorlite.flows.reading.values import (
     path_of,
     replaced,
     shares_of,
-    slots_of,
     template_of,
 )
 from conductorlite.language.expressions import (
@@ -87,11 +87,13 @@ class Steps:
 
     def _rendered(self, tree: ast.expr, at: ast.AST, *, apart: bool = False) -> tuple[Expression, dict[str, str]]:
         """An expression, and what its names stand for; `apart`: by names that are none of a step, which a loop's condition sees."""
-        self._check_annotated(tree, at)
-        local = {one.id for one in nodes_of(tree) if isinstance(one, ast.Name) and not isinstance(one, Slot)}
+        nodes = nodes_of(tree)
+        slots = [one for one in nodes if isinstance(one, Slot)]
+        self._check_annotated(nodes, slots, at)
+        local = {one.id for one in nodes if isinstance(one, ast.Name) and not isinstance(one, Slot)}
         paths: dict[str, str] = {}
         names: dict[str, str] = {}
-        for slot in slots_of(tree):
+        for slot in slots:
             path = slot.reference._path
             if path not in paths:
                 wanted = slot.name or next(iter(names_of((slot.reference,)).values()))
@@ -112,14 +114,14 @@ class Steps:
                 where.end_lineno, where.end_col_offset = error.end_lineno, error.end_col_offset
             raise self.source.error(where, str(error)) from None
 
-    def _check_annotated(self, tree: ast.expr, at: ast.AST) -> None:
+    def _check_annotated(self, nodes: Sequence[ast.AST], slots: Sequence[Slot], at: ast.AST) -> None:
         """Refuse to compute with what a task returns whose annotation does not say it."""
         inside = {
             id(one.value)
-            for one in nodes_of(tree)
+            for one in nodes
             if isinstance(one, ast.Attribute) or (isinstance(one, ast.Subscript) and isinstance(one.slice, ast.Constant))
         }
-        for slot in slots_of(tree):
+        for slot in slots:
             if slot.empties and all(field_names(arm) is None for arm in get_args(slot.kind)):
                 raise self.source.error(
                     at,

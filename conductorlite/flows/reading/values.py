@@ -9,8 +9,9 @@ from __future__ import annotations
 import ast
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, cast, get_args, get_origin
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import attrs
 
@@ -28,6 +29,7 @@ __all__ = [
     "Now",
     "Slot",
     "Value",
+    "add_below",
     "described",
     "field_names",
     "kind_of",
@@ -37,9 +39,9 @@ __all__ = [
     "same",
     "shares_in",
     "shares_of",
-    "slots_of",
     "template_of",
     "tree_of",
+    "twin",
 ]
 
 
@@ -118,6 +120,8 @@ class Maybe:
 
 Value: TypeAlias = Now | Later
 
+_Node = TypeVar("_Node", bound=ast.AST)
+
 #: What functions of Python give, whatever they are given.
 _GIVES: Final[dict[str, Any]] = {"len": int, "list": list, "sorted": list, "str": str, "repr": str, "bool": bool}
 
@@ -127,6 +131,12 @@ def later(reference: Reference, kind: Any = Any, name: str | None = None, unanno
     return Later(Slot(reference, kind, name, unannotated), frozenset() if kind in SCALARS else reference_shares(reference._path))
 
 
+#: Fields of nodes that hold no node, or one that says nothing of its own.
+_NO_NODES: Final = frozenset({"arg", "attr", "conversion", "ctx", "id", "kind", "level", "module", "names", "type_comment"})
+#: The other fields by the class of a node, the last one first.
+_HOLDING: Final[dict[type[ast.AST], tuple[str, ...]]] = {}
+
+
 def nodes_of(tree: ast.AST) -> list[ast.AST]:
     """A tree's nodes in the order of the text, the tree first."""
     found: list[ast.AST] = []
@@ -134,17 +144,21 @@ def nodes_of(tree: ast.AST) -> list[ast.AST]:
     while waiting:
         one = waiting.pop()
         found.append(one)
-        below: list[ast.AST] = []
-        for field in one._fields:
-            value = getattr(one, field, None)
-            if isinstance(value, ast.AST):
-                below.append(value)
-            elif type(value) is list:
-                below += [part for part in value if isinstance(part, ast.AST)]
-        if below:
-            below.reverse()
-            waiting += below
+        add_below(one, waiting)
     return found
+
+
+def add_below(node: ast.AST, waiting: list[ast.AST]) -> None:
+    """Add the nodes right below one to a list, the last one first."""
+    fields = _HOLDING.get(type(node))
+    if fields is None:
+        fields = _HOLDING[type(node)] = tuple(field for field in reversed(node._fields) if field not in _NO_NODES)
+    for field in fields:
+        value = getattr(node, field, None)
+        if type(value) is list:
+            waiting += [part for part in reversed(value) if isinstance(part, ast.AST)]
+        elif isinstance(value, ast.AST):
+            waiting.append(value)
 
 
 def replaced(tree: ast.expr, other: Callable[[ast.AST], ast.AST | None]) -> ast.expr:
@@ -158,17 +172,23 @@ def replaced(tree: ast.expr, other: Callable[[ast.AST], ast.AST | None]) -> ast.
         found = other(one)
         if found is not None:
             return found
-        made = copy.copy(one)
-        for field, value in ast.iter_fields(one):
-            setattr(made, field, copied(value))
+        made = twin(one)
+        for field in one._fields:
+            value = getattr(one, field, None)
+            if isinstance(value, list | ast.AST):
+                setattr(made, field, copied(value))
         return made
 
     return copied(tree)  # type: ignore[no-any-return]
 
 
-def slots_of(tree: ast.AST) -> Iterator[Slot]:
-    """The slots in a tree, in the order of the text."""
-    return (node for node in nodes_of(tree) if isinstance(node, Slot))
+def twin(node: _Node) -> _Node:
+    """Return a node with the same fields; those of lists are the same lists."""
+    if isinstance(node, Slot | Known):
+        return copy.copy(node)
+    made = node.__class__.__new__(node.__class__)
+    made.__dict__.update(node.__dict__)
+    return made
 
 
 def described(value: object) -> str:
@@ -221,13 +241,17 @@ def _computed_kind(kinds: set[Any], op: ast.operator) -> Any:
     return float if isinstance(op, ast.Add) and kinds & {int, bool, float} else Any
 
 
+#: The annotations of a record's fields: what a flow reads of one record, it reads more than once.
+_kinds_of_fields: Final = lru_cache(maxsize=128)(field_kinds)
+
+
 def _key_kind(kind: Any, key: str | int) -> Any:
     kind = bare(kind)
     if is_union(kind):
         arms = [arm for arm in get_args(kind) if arm is not type(None)]
         kind = arms[0] if len(arms) == 1 else Any
     if is_record(kind) and isinstance(key, str):
-        return bare(field_kinds(kind).get(key, Any))
+        return bare(_kinds_of_fields(kind).get(key, Any))
     arguments = get_args(kind)
     if get_origin(kind) is list and isinstance(key, int) and arguments:
         return arguments[0]

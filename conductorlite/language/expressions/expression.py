@@ -18,11 +18,10 @@ from conductorlite.language.expressions.budget import Budget, BudgetSpent
 from conductorlite.language.expressions.closures import Run, compile_closure
 from conductorlite.language.expressions.grammar import check, kind_of
 from conductorlite.language.expressions.operations import Raised
-from conductorlite.language.expressions.texts import text_of_node
+from conductorlite.language.expressions.texts import parsed, text_of_node
 from conductorlite.language.values import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, TakesLong
 from conductorlite.model.later import functions
-from conductorlite.model.syntax import parse_expression
 from conductorlite.model.texts import REASON_LENGTH, printable
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ def compile_expression(text: str) -> CompiledExpression:
     if len(text) > _MAX_TEXT:
         raise InvalidExpression(f"the expression is longer than {_MAX_TEXT:,} characters")
     try:
-        tree = parse_expression(text)
+        tree = parsed(text)
     except SyntaxError as error:
         raise InvalidExpression(f"SyntaxError: {error.msg} at line {error.lineno} column {error.offset}") from None
     except (RecursionError, MemoryError):

@@ -8,12 +8,13 @@ text never holds `${`, which would be an expression of Conductor's own: where it
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 from typing import Any, Final
 
 from conductorlite.language.expressions.grammar import ExpressionRefused
 from conductorlite.model.syntax import parse_expression
 
-__all__ = ["text_of_node"]
+__all__ = ["parsed", "text_of_node"]
 
 #: Longest text of an expression.
 _MAX_TEXT: Final = 20_000
@@ -33,7 +34,7 @@ def text_of_node(node: ast.expr) -> str:
             node, f"the expression is longer than {_MAX_TEXT:,} characters", "assign a part of it to a name before"
         )
     try:
-        same = _alike(parse_expression(text), tree)
+        same = _alike(parsed(text), tree)
     except SyntaxError:
         same = False
     if not same:
@@ -43,13 +44,14 @@ def text_of_node(node: ast.expr) -> str:
     return text
 
 
+#: The tree of a text, kept while the text that was just made is compiled.
+parsed: Final = lru_cache(maxsize=8)(parse_expression)
+
+
 def _copied(node: Any) -> Any:
     """A tree without positions, of nodes that are nobody else's."""
     if isinstance(node, ast.AST):
-        copy = type(node)(**{name: _copied(value) for name, value in ast.iter_fields(node)})
-        if isinstance(copy, ast.Constant):
-            copy.kind = None
-        return copy
+        return type(node)(**{name: _copied(getattr(node, name, None)) for name in node._fields if name != "kind"})
     if isinstance(node, list):
         return [_copied(item) for item in node]
     return node
