@@ -17,7 +17,7 @@ from conductorlite.cli.output import instant, iso
 from conductorlite.cli.shared import Exit, Setting, command_options, load_attribute, read_definition
 from conductorlite.model.canonical import canonical, parse
 from conductorlite.model.errors import InvalidInput
-from conductorlite.model.executions import HistoryEvent, Workflow, in_words
+from conductorlite.model.executions import HistoryEvent, Workflow
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.streams import progress_in_words
 from conductorlite.model.texts import span_in_words
@@ -270,7 +270,7 @@ def show(setting: Setting, workflow_id: str, html: str | None) -> None:
                 instant(task.scheduled_at),
                 instant(task.ended_at),
                 task.worker_id,
-                None if task.reason is None else in_words(task.reason),
+                task.reason,
             )
             for task in row.tasks
         ],

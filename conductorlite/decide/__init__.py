@@ -261,7 +261,7 @@ def _put_aside(changeset: Changeset) -> None:
     changeset.work.clear()
 
 
-_SAID: Final = {name: name for name in ("reason", "resume", "parent", "workflowId", "error", "existing")}
+_SAID: Final = {name: name for name in ("reason", "conductorReason", "resume", "parent", "workflowId", "error", "existing")}
 
 #: What leads to no line.
 _UNSEEN: Final = frozenset({EventKind.EXTEND_LEASE, EventKind.SET_VALUE})

@@ -19,6 +19,7 @@ from conductorlite.decide.operators import schedule
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.document import ExpressionContext
 from conductorlite.decide.prefetch import prefetch_end
+from conductorlite.decide.reasons import Reasons, end_of_parent, failed_with, in_both, terminated_by
 from conductorlite.decide.sub_workflows import notify_parent, start_failure_workflow
 from conductorlite.language.values import to_text
 from conductorlite.model.canonical import EMPTY, Payload
@@ -33,13 +34,10 @@ __all__ = [
     "complete_workflow",
     "end_compensated",
     "fail_workflow",
-    "failed_with",
     "follow_compensation",
-    "in_seconds",
     "interrupted_compensation",
     "is_last_compensation",
     "leave_limit",
-    "out_of_time",
     "schedule_compensation",
     "set_workflow_timeout",
     "terminate_workflow",
@@ -56,34 +54,15 @@ def complete_workflow(changeset: Changeset) -> None:
             ended = (task for task in changeset.rows.everything() if task.executed and not task.status.successful)
             failed = [task for task in ended if _permitted(changeset, task)]
         if failed:
-            fail_workflow(changeset, WorkflowStatus.FAILED, ". ".join(map(failed_with, failed)), failed[-1])
+            reason, told = failed_with(*failed)
+            fail_workflow(changeset, WorkflowStatus.FAILED, reason, failed[-1], conductor_reason=told)
             return
     output = _output(changeset)
     problem = changeset.documents.refusal("workflow_output", output)
     if problem is not None:
         fail_workflow(changeset, WorkflowStatus.FAILED, problem, None, output=EMPTY)
     elif not _refused(changeset, output):
-        _end(changeset, WorkflowStatus.COMPLETED, None, output=output)
-
-
-def failed_with(task: Task) -> str:
-    """Return what an execution says of the failure that ended it, in Conductor's words."""
-    return f"Task {task.task_id} failed with status: {task.status} and reason: '{'null' if task.reason is None else task.reason}'"
-
-
-def out_of_time(changeset: Changeset, task: Task) -> str:
-    """Return what an execution says of a failure after which attempts were left, but no time in which to make them."""
-    limit, elapsed = changeset.rows.node(task).policy.total_timeout_ms, changeset.moment.now - task.first_scheduled_at
-    return (
-        f"Task {task.task_id}/{task.name} exceeded total timeout of {in_seconds(limit)} seconds "
-        f"(elapsed {elapsed // 1000} seconds across all attempts). No further retries will be attempted."
-    )
-
-
-def in_seconds(span_ms: int) -> str:
-    """A span in seconds, with a fraction only where there is one."""
-    seconds, rest = divmod(span_ms, 1000)
-    return str(span_ms / 1000 if rest else seconds)
+        _end(changeset, WorkflowStatus.COMPLETED, output=output)
 
 
 def _refused(changeset: Changeset, output: Payload) -> bool:
@@ -113,17 +92,18 @@ def terminate_workflow(changeset: Changeset, task: Task) -> None:
         return
     if status is WorkflowStatus.COMPLETED and _refused(changeset, task.output):
         return
+    text, told = None if reason is None else to_text(reason), None
     if reason is None and (status is not WorkflowStatus.COMPLETED or changeset.workflow.semantics is Semantics.OSS):
-        reason = f"Workflow is {status} by TERMINATE task: {task.task_id}"
-    text = None if reason is None else to_text(reason)
+        text, told = terminated_by(task, status)
     output = _bounded(changeset, task.output)
     problem = changeset.documents.refusal("workflow_output", output)
     if problem is not None:
         completed = status is WorkflowStatus.COMPLETED
-        status, text = (WorkflowStatus.FAILED, problem) if completed else (status, text)
+        status, text, told = (WorkflowStatus.FAILED, problem, None) if completed else (status, text, told)
         output = EMPTY if completed else _problem_payload(problem)
     compensate = status is not WorkflowStatus.COMPLETED
-    fail_workflow(changeset, status, text, task if compensate else None, output=output, compensate=compensate)
+    culprit = task if compensate else None
+    fail_workflow(changeset, status, text, culprit, conductor_reason=told, output=output, compensate=compensate)
 
 
 def fail_workflow(
@@ -132,22 +112,24 @@ def fail_workflow(
     reason: str | None,
     task: Task | None,
     *,
+    conductor_reason: str | None = None,
     output: Payload | None = None,
     compensate: bool = True,
 ) -> None:
     """End a workflow before its time: every open task is canceled, nothing that was to follow is done.
 
-    `task` is the one whose failure ends it; `output` replaces the workflow's own; `compensate` undoes what has completed, if the
-    definition says how, and then starts its failure workflow. A compensation that fails ends nothing: the others follow it.
+    `task` is the one whose failure ends it; `conductor_reason` is in Conductor's words if those are others; `output` replaces the
+    workflow's own; `compensate` undoes what has completed, if the definition says how, and then starts its failure workflow. A
+    compensation that fails ends nothing: the others follow it.
     """
     if changeset.workflow.compensating is not None:
         if compensate and task is not None:
             follow_compensation(changeset, task)
             return
-        reason = interrupted_compensation(changeset, reason)
+        reason, conductor_reason = interrupted_compensation(changeset, reason, conductor_reason)
     undone = compensate and (changeset.plan.compensates or bool(changeset.plan.definition.failure_workflow))
     prefetch_end(changeset.plan, changeset.reader, everything=undone, output=output is None)
-    because = f"Parent workflow has been terminated with {f'reason: {reason}' if reason else f'status {status}'}"
+    because = end_of_parent(status, reason, conductor_reason)
     for loop in sorted((task for task in changeset.rows.all_live() if task.round), key=lambda task: -len(task.iterations)):
         if not loop.status.terminal:
             with_rounds(changeset, loop)
@@ -166,6 +148,7 @@ def fail_workflow(
     failed = tuple(changeset.rows.all_failed())
     changeset.change(
         reason=reason,
+        conductor_reason=conductor_reason,
         failed_refs=tuple(task.ref for task in failed),
         failed_task_names=tuple(dict.fromkeys(task.name for task in failed)),
         failed_task_id=None if task is None else task.task_id,
@@ -177,7 +160,7 @@ def fail_workflow(
             changeset.change(output=changeset.documents.keep(output))
             _stop_clock(changeset)
             return
-    _end(changeset, status, changeset.workflow.reason, output=output, compensate=compensate)
+    _end(changeset, status, output=output, compensate=compensate)
 
 
 def end_compensated(changeset: Changeset) -> None:
@@ -185,7 +168,7 @@ def end_compensated(changeset: Changeset) -> None:
     status = changeset.workflow.compensating
     if status is None:
         raise InvariantBroken(f"workflow {changeset.workflow.workflow_id} is not compensated")
-    _end(changeset, status, changeset.workflow.reason, output=changeset.workflow.output, compensate=True)
+    _end(changeset, status, output=changeset.workflow.output, compensate=True)
 
 
 def _stop_clock(changeset: Changeset) -> None:
@@ -197,20 +180,21 @@ def _stop_clock(changeset: Changeset) -> None:
 def _end(
     changeset: Changeset,
     status: WorkflowStatus,
-    reason: str | None,
     *,
     output: Payload | None = None,
     compensate: bool = False,
 ) -> None:
+    """End a workflow for the reason that its row has."""
     _stop_clock(changeset)
-    changeset.end(reason)
+    workflow = changeset.workflow
+    changeset.end(workflow.reason, workflow.conductor_reason)
     put_out = output if output is not None else _fitting(changeset)
     if compensate:
         started = start_failure_workflow(changeset, status, put_out)
         if started:
             put_out = Payload.of({**changeset.documents.value(put_out), **started}, bounded=False)
     changeset.change(output=changeset.documents.keep(put_out))
-    changeset.move_workflow(status, reason=reason, payload=put_out)
+    changeset.move_workflow(status, reason=workflow.reason, payload=put_out)
     leave_limit(changeset)
     notify_parent(changeset)
 
@@ -326,19 +310,23 @@ def follow_compensation(changeset: Changeset, task: Task) -> None:
     """Go on behind a compensation that has ended, well or not; one that failed for good is named in the workflow's reason."""
     undone = _undone(changeset, task)
     if not task.status.successful:
-        _refuse_for(changeset, undone.ref, task.reason or task.status)
+        _refuse_for(changeset, undone.ref, task.reason or task.status, task.conductor_reason)
     changeset.work.queue.appendleft(("executed", task.ref))
     # Last in, first out, as with any task: this one stays live until the next one has its row.
     if undone.compensation_next is not None:
         changeset.work.stack.append(("compensate", undone.compensation_next))
 
 
-def _refuse_for(changeset: Changeset, ref: str, reason: str) -> None:
+def _refuse_for(changeset: Changeset, ref: str, reason: str, conductor_reason: str | None = None) -> None:
     """Name a task that could not be undone in the workflow's reason."""
-    failure = f"compensation of {ref!r} failed: {reason}"
-    before = changeset.workflow.reason or ""
-    if len(before) <= _LONG:
-        changeset.change(reason=f"{before}; {failure}" if before else failure)
+    workflow = changeset.workflow
+    before, said = workflow.reason or "", workflow.conductor_reason or workflow.reason or ""
+    if len(said) > _LONG:
+        return
+    failure, told = in_both(lambda why: f"compensation of {ref!r} failed: {why}", reason, conductor_reason)
+    reasons = ("; ".join(filter(None, one)) for one in ((before, failure), (said, told or failure)))
+    whole, conductor_whole = reasons
+    changeset.change(reason=whole, conductor_reason=None if whole == conductor_whole else conductor_whole)
 
 
 def _nameless(changeset: Changeset, order: Iterable[Task]) -> dict[str, str]:
@@ -362,14 +350,18 @@ def _undone(changeset: Changeset, task: Task) -> Task:
     return changeset.rows.known(printed_ref(str(changeset.rows.node(task).compensates), task.iterations))
 
 
-def interrupted_compensation(changeset: Changeset, reason: str | None) -> str:
+def interrupted_compensation(changeset: Changeset, reason: str | None, conductor_reason: str | None = None) -> Reasons:
     """The reason of an execution that is terminated while it is compensated: with what is left as it is."""
     left = [task.ref for task in _reverse_order(changeset) if not _is_undone(changeset, task)]
     shown = [repr(ref) for ref in left[:_LISTED]]
     if len(left) > _LISTED:
         shown.append(f"and {len(left) - _LISTED} more")
-    said = f"{reason}; " if reason else ""
-    return f"{said}terminated while compensating ({changeset.workflow.reason}); not compensated: {', '.join(shown)}"
+    before, told = changeset.workflow.reason, changeset.workflow.conductor_reason
+    sentences = [
+        f"{f'{why}; ' if why else ''}terminated while compensating ({failure}); not compensated: {', '.join(shown)}"
+        for why, failure in ((reason, before), (conductor_reason or reason, told or before))
+    ]
+    return sentences[0], None if sentences[0] == sentences[1] else sentences[1]
 
 
 def _is_undone(changeset: Changeset, task: Task) -> bool:

@@ -14,15 +14,14 @@ from conductorlite.decide.endings import (
     complete_workflow,
     end_compensated,
     fail_workflow,
-    failed_with,
     follow_compensation,
     is_last_compensation,
-    out_of_time,
     terminate_workflow,
 )
 from conductorlite.decide.operators import reschedule, schedule, scope_is_empty
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.join import one_less, pass_over_join
+from conductorlite.decide.reasons import failed_with, out_of_time
 from conductorlite.decide.transitions import delay_of_retry
 from conductorlite.model.errors import InvariantBroken
 from conductorlite.model.executions import Task, printed_ref
@@ -147,14 +146,15 @@ def _tolerated(changeset: Changeset, node: Node, task: Task) -> bool:
         changeset.change(permitted_failures=changeset.workflow.permitted_failures + 1)
         owner = changeset.rows.owner(task)
         if owner is not None and owner.failed_child is None:
-            changeset.put(owner, failed_child=task.reason or f"{task.ref} is {task.status}")
+            reason = task.reason or f"{task.ref} is {task.status}"
+            changeset.put(owner, failed_child=reason, conductor_failed_child=task.conductor_reason)
         return True
     status = {
         TaskStatus.CANCELED: WorkflowStatus.TERMINATED,
         TaskStatus.TIMED_OUT: WorkflowStatus.TIMED_OUT,
     }.get(task.status, WorkflowStatus.FAILED)
-    reason = out_of_time(changeset, task) if _attempts_left(node, task) else failed_with(task)
-    fail_workflow(changeset, status, reason, task)
+    reason, told = out_of_time(changeset, task) if _attempts_left(node, task) else failed_with(task)
+    fail_workflow(changeset, status, reason, task, conductor_reason=told)
     return False
 
 

@@ -24,9 +24,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.changeset.events import counted
-from conductorlite.decide.endings import fail_workflow, in_seconds
+from conductorlite.decide.endings import fail_workflow
 from conductorlite.decide.operators.do_while import with_rounds
 from conductorlite.decide.operators.worker import ask_again, lane_of, offer, queue_again
+from conductorlite.decide.reasons import in_seconds, response_timeout, total_timeout
 from conductorlite.decide.transitions import (
     drop_default_timeout,
     drop_response_timeout,
@@ -392,13 +393,7 @@ def on_total_timeout(changeset: Changeset, event: Event) -> None:
     """All attempts together took too long, counted from the first scheduling."""
     task = due_attempt(changeset, event, "total_timeout_at")
     if task is not None:
-        policy, elapsed_ms = changeset.rows.node(task).policy, changeset.moment.now - task.first_scheduled_at
-        text = (
-            f"Task {task.name}/{task.task_id} exceeded total timeout of {in_seconds(policy.total_timeout_ms)} seconds "
-            f"(elapsed {elapsed_ms // 1000} seconds across all attempts including retry delays). "
-            f"Timeout policy: {policy.timeout_policy}"
-        )
-        _apply_policy(changeset, task, "total_timeout_at", text)
+        _apply_policy(changeset, task, "total_timeout_at", *total_timeout(changeset, task))
 
 
 def on_response_timeout(changeset: Changeset, event: Event) -> None:
@@ -409,11 +404,9 @@ def on_response_timeout(changeset: Changeset, event: Event) -> None:
         drop_response_timeout(row)
         changeset.settle(row, before)
     elif task is not None:
-        limit = in_seconds(changeset.rows.node(task).policy.response_timeout_ms)
-        text = f"responseTimeout: {limit} exceeded for the taskId: {task.task_id} with Task Definition: {task.name}"
-        if EventKind.RESPONSE_TIMEOUT in changeset.rows.node(task).policy.default_ms:
-            text += f" ({_default(changeset)})"
-        changeset.close(task, TaskStatus.TIMED_OUT, error_types=(TIMED_OUT,), reason=text)
+        is_default = EventKind.RESPONSE_TIMEOUT in changeset.rows.node(task).policy.default_ms
+        reason, told = response_timeout(changeset, task, f" ({_default(changeset)})" if is_default else "")
+        changeset.close(task, TaskStatus.TIMED_OUT, error_types=(TIMED_OUT,), reason=reason, conductor_reason=told)
 
 
 def _seconds(span_ms: int) -> str:
@@ -436,16 +429,22 @@ def _default(changeset: Changeset) -> str:
     return f"the default of {changeset.workflow.semantics} semantics, as no definition sets it"
 
 
-def _apply_policy(changeset: Changeset, task: Task, deadline: str, reason: str) -> None:
+def _apply_policy(changeset: Changeset, task: Task, deadline: str, reason: str, conductor_reason: str | None = None) -> None:
     policy = changeset.rows.node(task).policy.timeout_policy
     if policy is TimeoutPolicy.ALERT_ONLY:
         passed: dict[str, Any] = {deadline: None}
         changeset.put(task, **passed)
         changeset.journal.add(HistoryKind.ALERT, deadline.removesuffix("_at"), ref=task.ref, attempt=task.attempt, reason=reason)
         return
-    task = changeset.close(with_rounds(changeset, task), TaskStatus.TIMED_OUT, error_types=(TIMED_OUT,), reason=reason)
+    task = changeset.close(
+        with_rounds(changeset, task),
+        TaskStatus.TIMED_OUT,
+        error_types=(TIMED_OUT,),
+        reason=reason,
+        conductor_reason=conductor_reason,
+    )
     if policy is not TimeoutPolicy.RETRY:
-        fail_workflow(changeset, WorkflowStatus.TIMED_OUT, reason, task)
+        fail_workflow(changeset, WorkflowStatus.TIMED_OUT, reason, task, conductor_reason=conductor_reason)
 
 
 def on_workflow_timeout(changeset: Changeset, event: Event) -> None:

@@ -12,11 +12,12 @@ import attrs
 
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import ExpressionContext
+from conductorlite.decide.reasons import cause_below
 from conductorlite.language.templates import compile_template
 from conductorlite.language.values import to_text
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Event, EventKind, Outcome
-from conductorlite.model.executions import CANCELED, TIMED_OUT, Task
+from conductorlite.model.executions import CANCELED, TIMED_OUT, Task, Workflow, reason_data
 from conductorlite.model.later import functions
 from conductorlite.model.policies import derive_id
 from conductorlite.model.scalars import MAX_EXECUTIONS
@@ -46,6 +47,9 @@ def notify_parent(changeset: Changeset) -> None:
     workflow = changeset.workflow
     if workflow.parent_workflow_id is None:
         return
+    failed = None
+    if workflow.status is not WorkflowStatus.COMPLETED:
+        failed = next((task for task in changeset.rows.all_failed() if task.task_id == workflow.failed_task_id), None)
     output = changeset.documents.value(changeset.workflow.output)
     problem, changeset.documents.lost = changeset.documents.lost, None
     changeset.events.post_to(
@@ -57,9 +61,9 @@ def notify_parent(changeset: Changeset) -> None:
             "taskId": workflow.parent_task_id,
             "name": f"{workflow.name}.{workflow.version}",
             "status": str(changeset.workflow.status),
-            "reason": changeset.workflow.reason,
+            **reason_data(cause_below(workflow, failed), workflow.conductor_reason or workflow.reason),
             "output": output,
-            **_raised(changeset),
+            **_raised(workflow, failed),
             **({"asked": True} if changeset.ended_by == workflow.parent_workflow_id else {}),
             **({"problem": problem} if problem else {}),
         },
@@ -69,12 +73,10 @@ def notify_parent(changeset: Changeset) -> None:
     )
 
 
-def _raised(changeset: Changeset) -> dict[str, Any]:
-    """Return what this execution raises to the `try` around the task that started it: what the task did that failed it."""
-    row = changeset.workflow
+def _raised(row: Workflow, failed: Task | None) -> dict[str, Any]:
+    """Return what an execution raises to the `try` around the task that started it: what the task did that has `failed` it."""
     if row.status is WorkflowStatus.COMPLETED:
         return {}
-    failed = next((task for task in changeset.rows.all_failed() if task.task_id == row.failed_task_id), None)
     if row.status is WorkflowStatus.FAILED and failed is not None:
         types, bases = failed.error_types, failed.error_bases
         return {"raised": {"types": types, "bases": bases, "text": text_of(failed)}}
@@ -109,16 +111,18 @@ def _end_with(changeset: Changeset, task: Task, said: Mapping[str, Any]) -> None
     if said.get("problem"):
         changeset.close(task, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=said["problem"], child_ended=True)
         return
-    reason = None
+    reason = told = None
     if not status.successful:
-        why = "null" if said["reason"] is None else said["reason"]  # as Conductor puts it
-        reason = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {why}"
+        reason = said["reason"]
+        why = said.get("conductorReason", reason)
+        told = f"Sub workflow {said['name']}/{said['workflowId']} failure reason: {'null' if why is None else why}"
     # What the child says of a `subWorkflowId` of its own is about another execution.
     output = {**changeset.documents.value(task.output), **said["output"], "subWorkflowId": said["workflowId"]}
     kept = changeset.documents.keep(Payload.of(output, bounded=False))
     raised = said.get("raised") or {}
     types, bases = tuple(raised.get("types", ())), tuple(raised.get("bases", ()))
     fields: dict[str, Any] = {"error_types": types, "error_bases": bases, "error_text": raised.get("text")}
+    fields |= {"conductor_reason": told}
     changeset.close(task, status, output=kept, reason=reason, child_ended=True, **fields)
 
 
@@ -184,7 +188,7 @@ def start_failure_workflow(changeset: Changeset, status: WorkflowStatus, output:
     values = {
         **changeset.documents.value(workflow.input),
         "workflowId": workflow.workflow_id,
-        "reason": changeset.workflow.reason,
+        "reason": workflow.conductor_reason or workflow.reason,
         "failureStatus": str(status),
         **({"failureTaskId": failed} if failed is not None else {}),
         "failedWorkflow": _whole(changeset, status, output),

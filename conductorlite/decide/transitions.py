@@ -88,7 +88,7 @@ def make_attempt(node: Node, workflow: Workflow, ref: str, iterations: tuple[int
 def begin_attempt(row: Any, status: TaskStatus, now: int) -> None:
     """Begin an attempt whose row has waited for its delay; `status` is what it begins as, or has ended as already."""
     if status.terminal:
-        end_attempt(row, status, row.reason, now)
+        end_attempt(row, status, row.reason, now, row.conductor_reason)
     row.status, row.updated_at, row.started_at = status, now, now
 
 
@@ -144,7 +144,7 @@ def drop_response_timeout(row: Any) -> None:
 
 def record_report(row: Any, report: Mapping[str, Any]) -> None:
     """Keep what a report says of an attempt: who made it, why, and what was raised."""
-    row.reason, row.traceback = report.get("reason") or None, report.get("traceback")
+    row.reason, row.conductor_reason, row.traceback = report.get("reason") or None, None, report.get("traceback")
     row.worker_id = report.get("workerId") or row.worker_id
     row.error_types = tuple(report.get("errorTypes") or ())
     row.error_bases = tuple(report.get("errorBases") or ())
@@ -162,12 +162,12 @@ def drop_default_timeout(row: Any, policy: TaskPolicy) -> None:
         row.timeout_at = None
 
 
-def end_attempt(row: Any, status: TaskStatus, reason: str | None, now: int) -> None:
-    """End an attempt: nobody holds it, and it has no deadlines any more.
+def end_attempt(row: Any, status: TaskStatus, reason: str | None, now: int, conductor_reason: str | None = None) -> None:
+    """End an attempt: nobody holds it, and it has no deadlines any more. The second reason is in Conductor's words, if they differ.
 
     The instant that a WAIT waited for is kept: a retry of the execution waits for the same one.
     """
-    row.status, row.reason = status, reason
+    row.status, row.reason, row.conductor_reason = status, reason, conductor_reason
     row.ended_at = row.updated_at = now
     row.lease, row.holder = 0, None
     row.total_timeout_at = row.timeout_at = row.poll_timeout_at = row.response_timeout_at = None
@@ -175,13 +175,13 @@ def end_attempt(row: Any, status: TaskStatus, reason: str | None, now: int) -> N
 
 def cancel_attempt(row: Any, now: int) -> None:
     """End an open attempt because what is around it ends. The reason of its last report stays."""
-    end_attempt(row, TaskStatus.CANCELED, row.reason, now)
+    end_attempt(row, TaskStatus.CANCELED, row.reason, now, row.conductor_reason)
 
 
 def reopen_attempt(row: Any, now: int, *, lease: int = 0) -> None:
     """Reopen an ended attempt as the row it is. What has followed from it is not done again."""
     row.succeeded_before = row.succeeded_before or row.executed
-    row.status, row.executed, row.reason = _IN_PROGRESS, False, None
+    row.status, row.executed, row.reason, row.conductor_reason = _IN_PROGRESS, False, None, None
     row.ended_at, row.updated_at, row.lease = 0, now, lease
 
 
@@ -233,14 +233,14 @@ def start_workflow(row: Any, now: int) -> None:
     row.started_at = row.started_at or now
 
 
-def end_workflow(row: Any, reason: str | None, now: int) -> None:
-    """End an execution; its status and its output are set by their own functions."""
-    row.reason, row.ended_at, row.compensating = reason, now, None
+def end_workflow(row: Any, reason: str | None, now: int, conductor_reason: str | None = None) -> None:
+    """End an execution; its status and its output are set by their own functions. The second reason is as of an attempt."""
+    row.reason, row.conductor_reason, row.ended_at, row.compensating = reason, conductor_reason, now, None
 
 
 def reopen_workflow(row: Any) -> None:
     """Take back what reported the end of an execution."""
-    row.ended_at, row.output, row.reason = 0, EMPTY, None
+    row.ended_at, row.output, row.reason, row.conductor_reason = 0, EMPTY, None, None
     row.failed_refs, row.failed_task_names, row.failed_task_id = (), (), None
 
 

@@ -14,7 +14,7 @@ from conductorlite.language.templates import compile_template
 from conductorlite.model.canonical import Payload
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidExpression
-from conductorlite.model.executions import Task, Workflow, in_words
+from conductorlite.model.executions import Task, Workflow
 from conductorlite.model.later import pattern
 from conductorlite.model.scalars import step_path
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
@@ -199,7 +199,7 @@ def _cause(row: Workflow, task: Task, address: tuple[str, ...], line: str | None
         address=(*address, task.ref),
         workflow_id=row.workflow_id,
         status=task.status,
-        reason=None if reason is None else in_words(reason),
+        reason=reason,
         traceback=ended.traceback,
         error_types=ended.error_types,
         ref=task.ref,

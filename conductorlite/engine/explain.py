@@ -28,7 +28,6 @@ from conductorlite.model.executions import (
     HistoryKind,
     Reason,
     Task,
-    in_words,
     printed_ref,
 )
 from conductorlite.model.handlers import EventExecution
@@ -267,7 +266,7 @@ class Case:
             if row.permitted_failures:
                 yield self.facts.say("FAILED", f"{row.permitted_failures} permitted failures did not stop it")
             return
-        known = any(task.reason and in_words(task.reason) in (row.reason or "") for task in failed)
+        known = any(task.reason and task.reason in (row.reason or "") for task in failed)
         yield self.facts.say("ENDED", f"{text}: {row.reason}" if row.reason and not known else text, at=row.ended_at)
         for task in failed[:SHOWN]:
             yield from self._failure(task)

@@ -20,7 +20,7 @@ from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, EventKind
 from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy
 from conductorlite.model.errors import InvalidInput, KeyTaken, PayloadLost
-from conductorlite.model.executions import PollData, Workflow
+from conductorlite.model.executions import PollData, Workflow, reason_data
 from conductorlite.model.texts import member_of
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 
@@ -125,7 +125,7 @@ def _result(view: ReadingTransaction, taken: KeyTaken, texts: Texts) -> dict[str
         "existing": True,
         "name": f"{row.name}.{row.version}",
         "status": str(row.status),
-        "reason": row.reason,
+        **reason_data(row.reason, row.conductor_reason),
         "output": result,
     }
 

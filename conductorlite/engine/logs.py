@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from conductorlite.model.decisions import Decision
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvariantBroken
-from conductorlite.model.executions import HistoryKind, Task, Workflow, in_words
+from conductorlite.model.executions import HistoryKind, Task, Workflow
 from conductorlite.model.later import made
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import error_text
@@ -282,7 +282,7 @@ def _name(workflow: Workflow) -> str:
 
 
 def _why(reason: str | None) -> str:
-    return f": {_line(in_words(reason))}" if reason else ""
+    return f": {_line(reason)}" if reason else ""
 
 
 def _about(workflow: Workflow, ref: str | None = None, attempt: int | None = None) -> dict[str, object]:

@@ -161,10 +161,10 @@ class Residents:
 
 def _weight_of(row: Workflow, tasks: Iterable[Task | None]) -> int:
     """About how many bytes the rows of an execution take in memory."""
-    texts = [row.input.text, row.output.text, row.variables.text, row.task_to_domain.text, row.reason]
+    texts = [row.input.text, row.output.text, row.variables.text, row.task_to_domain.text, row.reason, row.conductor_reason]
     rows = [task for task in tasks if task is not None]
     for task in rows:
-        texts += (task.input.text, task.output.text, task.reason, task.traceback)
+        texts += (task.input.text, task.output.text, task.reason, task.conductor_reason, task.traceback)
     return _BARE * (1 + len(rows)) + _CHARACTER * sum([len(text) for text in texts if text])
 
 

@@ -21,7 +21,6 @@ from conductorlite.model.executions import (
     ReasonKind,
     Task,
     Workflow,
-    in_words,
     printed_ref,
 )
 from conductorlite.model.limits import Limit, Member, MemberState, admission
@@ -489,4 +488,4 @@ _WAITS: Final[dict[str, Callable[[Waits, Task], _Wait]]] = {
 
 def because(task: Task) -> str:
     """The reason a task ended with, if any."""
-    return f' with "{" ".join(in_words(task.reason).split())}"' if task.reason else ""
+    return f' with "{" ".join(task.reason.split())}"' if task.reason else ""

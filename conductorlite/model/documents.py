@@ -61,7 +61,7 @@ _WORKFLOW: Final = (
     *("rate_limited", "variables", "task_to_domain", "failed_refs", "failed_task_names"),
 )
 _TASK: Final = (
-    *("task_id", "ref", "task_type", "status", "workflow_id", "reason", "attempt", "retried", "retried_task_id"),
+    *("task_id", "ref", "task_type", "status", "workflow_id", "attempt", "retried", "retried_task_id"),
     *("executed", "seq", "poll_count", "worker_id", "domain", "scheduled_at", "started_at", "updated_at", "ended_at"),
 )
 
@@ -92,6 +92,7 @@ def _task(task: Task, workflow: Workflow | None, node: WorkflowTask | None) -> d
     document = {
         **properties(task, _TASK),
         **sides,
+        "reasonForIncompletion": task.conductor_reason or task.reason,
         "taskDefName": task.name or task.task_type,
         "errorTypes": list(task.error_types) or None,
         "queueWaitTime": max(0, task.started_at - task.scheduled_at) if task.started_at else 0,

@@ -14,7 +14,6 @@ import attrs
 
 from conductorlite.model.canonical import EMPTY, Payload, Revealed
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
-from conductorlite.model.later import pattern
 from conductorlite.model.scalars import in_json
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import InNotebook, cut, plain_ms
@@ -37,10 +36,10 @@ __all__ = [
     "WorkflowRow",
     "frozen_task",
     "frozen_workflow",
-    "in_words",
     "own_task",
     "own_workflow",
     "printed_ref",
+    "reason_data",
     "stored_task",
     "stored_workflow",
 ]
@@ -112,7 +111,7 @@ class HistoryEvent:
         status = f"round {self.number}" if self.kind is HistoryKind.ROUND else self.status
         compensation = self.kind is HistoryKind.COMPENSATION and self.ref is None
         kind = f"{self.kind} " if self.kind in _SAID or compensation else ""
-        return f"{what}  {kind}{status}: {in_words(self.reason)}" if self.reason else f"{what}  {kind}{status}"
+        return f"{what}  {kind}{status}: {self.reason}" if self.reason else f"{what}  {kind}{status}"
 
     @property
     def dropped(self) -> Sequence[str]:
@@ -238,6 +237,12 @@ def printed_ref(base_ref: str, iterations: Sequence[int]) -> str:
     return base_ref
 
 
+def reason_data(reason: str | None, conductor_reason: str | None) -> dict[str, str | None]:
+    """Data of an event that reports why something ended or is to end."""
+    said = {"reason": reason}
+    return said if conductor_reason is None else {**said, "conductorReason": conductor_reason}
+
+
 class _Documents:
     """Input and output, which a task and an execution have."""
 
@@ -293,7 +298,9 @@ class Task(_Documents, InNotebook):
     seq: int = 0
     input: Payload = attrs.field(default=EMPTY, metadata=in_json("inputData"))
     output: Payload = attrs.field(default=EMPTY, metadata=in_json("outputData"))
-    reason: str | None = attrs.field(default=None, metadata=in_json("reasonForIncompletion"))
+    #: Why it ended, for a person; and in Conductor's words, where its clients read something else.
+    reason: str | None = None
+    conductor_reason: str | None = None
     traceback: str | None = None
     #: Types of the exception that its worker raised and of those that it came from, as a traceback names them, outermost first.
     error_types: tuple[str, ...] = ()
@@ -336,8 +343,9 @@ class Task(_Documents, InNotebook):
     open: int = 0
     #: JOIN: joined references that have not ended, plus one while its fork is still scheduling branches.
     waiting: int = 0
-    #: DO_WHILE: a permissive task of the present round failed, with this reason.
+    #: DO_WHILE: a permissive task of the present round failed, with this reason; in Conductor's words where those are others.
     failed_child: str | None = None
+    conductor_failed_child: str | None = None
     poll_timeout_at: int | None = None
     response_timeout_at: int | None = None
     timeout_at: int | None = None
@@ -533,7 +541,8 @@ def own_task(row: Task) -> Any:
     copy.status, copy.iterations, copy.grafts = row.status, row.iterations, row.grafts
     copy.attempt, copy.first_attempt, copy.generation = row.attempt, row.first_attempt, row.generation
     copy.seq, copy.input, copy.output = row.seq, row.input, row.output
-    copy.reason, copy.traceback, copy.error_types = row.reason, row.traceback, row.error_types
+    copy.reason, copy.conductor_reason, copy.traceback = row.reason, row.conductor_reason, row.traceback
+    copy.error_types = row.error_types
     copy.error_bases, copy.error_text = row.error_bases, row.error_text
     copy.worker_id, copy.domain, copy.lease = row.worker_id, row.domain, row.lease
     copy.holder, copy.deaths, copy.poll_count = row.holder, row.deaths, row.poll_count
@@ -542,7 +551,8 @@ def own_task(row: Task) -> Any:
     copy.start_delay_ms, copy.callback_after_ms, copy.retried = row.start_delay_ms, row.callback_after_ms, row.retried
     copy.executed, copy.succeeded_before, copy.retried_task_id = row.executed, row.succeeded_before, row.retried_task_id
     copy.sub_workflow_id, copy.round, copy.open = row.sub_workflow_id, row.round, row.open
-    copy.waiting, copy.failed_child, copy.poll_timeout_at = row.waiting, row.failed_child, row.poll_timeout_at
+    copy.waiting, copy.failed_child, copy.conductor_failed_child = row.waiting, row.failed_child, row.conductor_failed_child
+    copy.poll_timeout_at = row.poll_timeout_at
     copy.response_timeout_at, copy.timeout_at = row.response_timeout_at, row.timeout_at
     copy.total_timeout_at, copy.wait_until, copy.limit_key = row.total_timeout_at, row.wait_until, row.limit_key
     copy.compensation_next, copy.emitted = row.compensation_next, row.emitted
@@ -587,70 +597,12 @@ def frozen_task(row: Task) -> Task:
 
 
 def frozen_workflow(row: Workflow) -> Workflow:
-    """Return an execution as a verb returns it: its reason is for a person, nobody can write it, nor the attempts in it."""
+    """Return an execution as a verb returns it: nobody can write it, nor the attempts in it."""
     tasks = tuple([frozen_task(task) for task in row.tasks])
-    reason = _reason_in_words(row, tasks)
-    if type(row) is Workflow and reason == row.reason and all(map(is_, tasks, row.tasks)):
+    if type(row) is Workflow and all(map(is_, tasks, row.tasks)):
         return row
-    said = row.conductor_reason if reason == row.reason else row.reason
     fields = dict(zip(_WORKFLOW_FIELDS, _workflow_values(row), strict=True))
-    return Workflow(**{**fields, "tasks": tasks, "reason": reason, "conductor_reason": said})
-
-
-# ---------------------------------------------------------------------- reasons
-
-#: `re.DOTALL`, which is not imported for it.
-_DOTALL: Final = 16
-
-#: Conductor's sentence on a task, without another one in it: its id, its status, and what the task reported.
-_SENTENCE: Final = pattern(
-    r"Task (\S+) failed with status: ([A-Z_]+) and reason: '((?:(?!Task \S+ failed with status: ).)*?)'(?=$|; |\. Task |\)|')",
-    _DOTALL,
-)
-_BELOW: Final = pattern(r"^Sub workflow \S+/\S+ failure reason: ")
-_EXCEEDED: Final = pattern(r"Task (?:[0-9a-f]{32}/(\S+)|(\S+)/[0-9a-f]{32}) exceeded total timeout")
-_RESPONSE: Final = pattern(r"(responseTimeout: \S+ exceeded) for the taskId: \S+ with Task Definition: ")
-_TERMINATE: Final = pattern(r"by TERMINATE task: (\S+)")
-
-#: Most sentences that are read one within the other.
-_DEEPEST: Final = 100
-
-_HOW: Final[Mapping[str, str]] = {TaskStatus.TIMED_OUT: "timed out", TaskStatus.CANCELED: "was canceled"}
-
-
-def in_words(text: str, refs: Mapping[str, str] | None = None) -> str:
-    """A reason for a person: the step and the cause, of what failed below the innermost one, in place of Conductor's sentence.
-
-    `refs` are the references of tasks by their ids; others are not named.
-    """
-    if "Task " in text or "task: " in text:  # all of these sentences have it
-        names: Mapping[str, str] = refs or {}
-        for _ in range(_DEEPEST):
-            text, found = _SENTENCE.subn(lambda one: _cause_in_words(one[1], one[2], one[3], names), text)
-            if not found:
-                break
-        text = _EXCEEDED.sub(lambda one: f"{one[1] or one[2]} exceeded its total timeout", text)
-        text = _RESPONSE.sub(r"\1 by ", text)
-        text = _TERMINATE.sub(lambda one: f"by {names[one[1]]}" if one[1] in names else "by a TERMINATE task", text)
-    return _BELOW.sub("", text) if text.startswith("Sub workflow ") else text
-
-
-def _cause_in_words(task_id: str, status: str, reason: str, refs: Mapping[str, str]) -> str:
-    reason = "" if reason == "null" else _BELOW.sub("", reason)
-    how = _HOW.get(status, "failed")
-    if task_id not in refs:
-        return reason or f"a task {how}"
-    return f"{refs[task_id]} {how}{f': {reason}' if reason else ''}"
-
-
-def _reason_in_words(row: Workflow, tasks: Sequence[Task]) -> str | None:
-    if row.reason is None:
-        return None
-    failed = row.failed_refs
-    refs = {task.task_id: task.ref for task in tasks}
-    if not tasks and len(failed) == 1 and row.failed_task_id is not None:
-        refs = {row.failed_task_id: failed[0]}
-    return in_words(row.reason, refs)
+    return Workflow(**{**fields, "tasks": tasks})
 
 
 def stored_task(task: Task) -> Task:

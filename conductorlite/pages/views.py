@@ -16,7 +16,7 @@ import attrs
 
 from conductorlite.errors import Cause
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, Workflow, in_words
+from conductorlite.model.executions import AgendaEntry, Explanation, HistoryEvent, PollData, Task, TaskLog, Workflow
 from conductorlite.model.schedules import Schedule
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.streams import LatestValue, progress_in_words
@@ -239,7 +239,7 @@ def _details(task: Task, limit: int, logs: Sequence[TaskLog], line: str | None) 
     ]
     yield element("p", " · ".join(words), class_="note")
     if task.reason:
-        yield element("p", in_words(task.reason), class_="reason")
+        yield element("p", task.reason, class_="reason")
     for name, payload in (("Input", task.input), ("Output", task.output)):
         if payload.shown not in ("", "{}"):
             yield element("h3", name)

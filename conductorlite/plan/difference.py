@@ -12,7 +12,7 @@ from conductorlite.model.definitions import SubWorkflowParams, TaskDef, Workflow
 from conductorlite.model.scalars import json_names
 from conductorlite.plan.tree import Branch, TreePosition, positions
 
-__all__ = ["DefinitionDiff", "diff", "in_words", "renamed"]
+__all__ = ["DefinitionDiff", "describe_branches", "diff", "renamed"]
 
 
 def renamed(around: Sequence[Branch], refs: Mapping[str, str]) -> tuple[Branch, ...]:
@@ -23,7 +23,7 @@ def renamed(around: Sequence[Branch], refs: Mapping[str, str]) -> tuple[Branch, 
     )
 
 
-def in_words(around: Sequence[Branch]) -> str:
+def describe_branches(around: Sequence[Branch]) -> str:
     """Return where a list of tasks is."""
     return " in ".join(str(branch) for branch in reversed(around)) or "the workflow itself"
 
@@ -151,11 +151,11 @@ def _moved(before: Mapping[str, TreePosition], after: Mapping[str, TreePosition]
         if _list(spot, same) == before[ref].around:
             lists.setdefault(before[ref].around, []).append(ref)
         else:
-            was, now = in_words(before[ref].around), in_words(spot.around)
+            was, now = describe_branches(before[ref].around), describe_branches(spot.around)
             yield ref, (was, now if now != was else now.replace("a branch", "another branch", 1))
     for around, refs in lists.items():
         steady = _longest_rise([before[ref].index for ref in refs])
-        yield from ((ref, (in_words(around),) * 2) for place, ref in enumerate(refs) if place not in steady)
+        yield from ((ref, (describe_branches(around),) * 2) for place, ref in enumerate(refs) if place not in steady)
 
 
 def _list(spot: TreePosition, same: Mapping[tuple[str, int | str], int]) -> tuple[Branch, ...]:

@@ -19,7 +19,7 @@ from conductorlite.model.definitions import LOOP_DELIMITER, TaskType, WorkflowDe
 from conductorlite.model.executions import Task, Workflow, printed_ref
 from conductorlite.model.mailbox import SIGNAL, WorkflowMessage, topic_of
 from conductorlite.plan.compile import Node, Plan, compile_plan
-from conductorlite.plan.difference import in_words, renamed
+from conductorlite.plan.difference import describe_branches, renamed
 from conductorlite.plan.findings import is_expression
 from conductorlite.plan.tree import Branch, TreePosition, positions
 
@@ -424,7 +424,7 @@ def _bodies(spot: TreePosition) -> tuple[Branch, ...]:
 
 
 def _elsewhere(spot: TreePosition, there: TreePosition) -> str:
-    return f"stands in {in_words(spot.around)}, in the new definition in {in_words(there.around)}"
+    return f"stands in {describe_branches(spot.around)}, in the new definition in {describe_branches(there.around)}"
 
 
 def _state(task: Task) -> str:

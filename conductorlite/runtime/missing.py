@@ -30,7 +30,7 @@ from conductorlite.model.clock import elapsed_of
 from conductorlite.model.decisions import ADDRESS, Event, EventKind, Message, queue_prefix, version_of
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import ConductorliteError
-from conductorlite.model.executions import Reason, Task, Workflow, in_words
+from conductorlite.model.executions import Reason, Task, Workflow
 from conductorlite.model.later import functions
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.model.texts import span_in_words
@@ -331,7 +331,7 @@ class WaitNews:
             return reason.text
         left = max(0, reason.at - self._engine.clock.now())
         how = "timed out" if before.status is TaskStatus.TIMED_OUT else "failed"
-        return f"{before.ref} {how}{f': {in_words(before.reason)}' if before.reason else ''}; next attempt in {span_in_words(left)}"
+        return f"{before.ref} {how}{f': {before.reason}' if before.reason else ''}; next attempt in {span_in_words(left)}"
 
 
 def _failed_before(workflow: Workflow, ref: str | None) -> Task | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from conductorlite.model.canonical import Payload
 from conductorlite.model.definitions import WorkflowDef
-from conductorlite.model.executions import Explanation, Task, Workflow, in_words
+from conductorlite.model.executions import Explanation, Task, Workflow
 from conductorlite.model.streams import progress_in_words
 from conductorlite.model.texts import InNotebook, Listing, cut
 from conductorlite.pages.graph import picture
@@ -84,7 +84,7 @@ def _executions(rows: Sequence[Workflow], found: int) -> Html:
 def _tasks(tasks: Sequence[Task], found: int) -> Html:
     rows = []
     for one in tasks:
-        reason = in_words(one.reason) if one.reason else ""
+        reason = one.reason or ""
         rows.append((one.ref, one.task_type, str(one.attempt + 1), badge(str(one.status)), reason, _cut(one.output)))
     return join([_count(found, len(tasks)), _table(("task", "type", "attempt", "status", "reason", "output"), rows)])
 

@@ -316,7 +316,7 @@ def workflow_document(row: Workflow, *, archived: bool = False, words: bool = Tr
         "updateTime": row.updated_at or None,
         "endTime": row.ended_at or None,
         "executionTime": max(0, row.ended_at - row.created_at) if row.ended_at else None,
-        "reasonForIncompletion": row.reason,
+        "reasonForIncompletion": row.conductor_reason or row.reason,
         "event": row.event,
         "priority": row.priority,
         "createdBy": row.created_by,
@@ -326,8 +326,8 @@ def workflow_document(row: Workflow, *, archived: bool = False, words: bool = Tr
     }
     failed = [("failedReferenceTaskNames", cell(ref)) for ref in row.failed_refs]
     failed += [("failedTaskNames", cell(name)) for name in row.failed_task_names]
-    said = (row.workflow_id, row.name, row.status.value, row.correlation_id, row.reason, row.created_by, row.idempotency_key)
-    texts = (*said, *row.failed_refs) if words else None
+    said = (row.workflow_id, row.name, row.status.value, row.correlation_id, row.reason, row.conductor_reason)
+    texts = (*said, row.created_by, row.idempotency_key, *row.failed_refs) if words else None
     return _document(row.workflow_id, None, fields, failed, texts, row.input, row.output)
 
 
@@ -349,7 +349,7 @@ def task_document(task: Task, row: Workflow, *, words: bool = True) -> Document:
         "endTime": task.ended_at or None,
         "executionTime": max(0, task.ended_at - task.started_at) if task.ended_at and task.started_at else None,
         "queueWaitTime": max(0, task.started_at - task.scheduled_at) if task.started_at else None,
-        "reasonForIncompletion": task.reason,
+        "reasonForIncompletion": task.conductor_reason or task.reason,
         "domain": task.domain,
         "workerId": task.worker_id,
         "retryCount": task.attempt,
@@ -358,7 +358,7 @@ def task_document(task: Task, row: Workflow, *, words: bool = True) -> Document:
     }
     raised = [("errorType", cell(name)) for name in task.error_types]
     names = (task.task_id, task.ref, task.name, task.task_type, task.status.value)
-    said = (*names, task.workflow_id, task.reason, task.worker_id, *task.error_types)
+    said = (*names, task.workflow_id, task.reason, task.conductor_reason, task.worker_id, *task.error_types)
     return _document(task.workflow_id, (task.ref, task.attempt), fields, raised, said if words else None, task.input, task.output)
 
 

@@ -36,7 +36,7 @@ _WAITS: Final = (TaskType.WAIT, TaskType.HUMAN)
 _DEADLINES: Final = (
     ("response_timeout_ms", "response timeout", "responseTimeout", "response_timeout"),
     ("poll_timeout_ms", "poll timeout", "Task poll timed out", "poll_timeout"),
-    ("total_timeout_ms", "total timeout", "Task {name}/", "total_timeout"),
+    ("total_timeout_ms", "total timeout", "{ref} exceeded its total timeout", "total_timeout"),
     ("timeout_ms", "timeout", "Task timed out", "timeout"),
 )
 
@@ -112,7 +112,7 @@ def _met(position: TreePosition, line: HistoryEvent) -> Iterator[str]:
         yield from ("retries used up",) if used_up else ()
         yield from ("fails",) if used_up or line.status == TaskStatus.FAILED_WITH_TERMINAL_ERROR else ()
     if line.status == TaskStatus.TIMED_OUT:
-        begins = ((name, text.format(name=task.name)) for _, name, text, _ in _DEADLINES)
+        begins = ((name, text.format(ref=line.ref)) for _, name, text, _ in _DEADLINES)
         yield from (name for name, text in begins if (line.reason or "").startswith(text))
     if line.status == TaskStatus.COMPLETED:
         yield from _completed(task, line)

@@ -106,7 +106,7 @@ def test_a_bad_result_is_taken_over_too(ready: Bench, end: str, status: TaskStat
     ready.start(below(EXISTING))
     ready.healthy()
     assert ready.task("c").status is status
-    assert f"order.1/{first.workflow_id} failure reason" in (ready.task("c").reason or "")
+    assert f"order.1/{first.workflow_id} failure reason" in (ready.task("c").conductor_reason or "")
     assert "not today" in (ready.task("c").reason or "")
 
 
@@ -148,7 +148,8 @@ def test_retry_after_the_child_failed(ready: Bench, strategy: IdempotencyStrateg
     ready.healthy()
     if not resume and strategy is not UNLESS_RUNNING:
         assert (ready.task("c").attempt, ready.task("c").status) == (1, TaskStatus.FAILED)
-        assert child in (ready.task("c").reason or "")
+        task = ready.task("c")
+        assert child in (task.conductor_reason or task.reason or "")
         return
     assert (ready.task("c").sub_workflow_id == child) is resume
     ready.do("a", output={"paid": 1})

@@ -136,8 +136,9 @@ def test_a_poll_timeout_by_default(new_bench: NewBench) -> None:
 
 
 def test_a_written_response_timeout(new_bench: NewBench) -> None:
-    """Its reason is Conductor's."""
+    """Its reason names the step, and Conductor's sentence is kept."""
     bench = new_bench()
     task = begun(bench, written={"response_timeout_ms": 5_000})
     later(bench, 5)
-    assert bench.task("t").reason == f"responseTimeout: 5 exceeded for the taskId: {task.task_id} with Task Definition: t"
+    told = f"responseTimeout: 5 exceeded for the taskId: {task.task_id} with Task Definition: t"
+    assert (bench.task("t").reason, bench.task("t").conductor_reason) == ("responseTimeout: 5 exceeded by t", told)

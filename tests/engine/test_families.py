@@ -134,13 +134,13 @@ def test_definitions_of_one_name_within_each_other(bench: Bench) -> None:
     [("FAILED", "FAILED", "FAILED"), ("CANCELED", "CANCELED", "TERMINATED")],
 )
 def test_a_childs_failure_is_its_tasks(bench: Bench, report: str, status: str, parent: str) -> None:
-    """FAILED fails the task, TERMINATED cancels it, and the reason names the child and what happened in it."""
+    """FAILED fails the task, TERMINATED cancels it, and the reason is what happened in the child; Conductor's names it too."""
     bench.start(flow(sub("c", ONE), simple("z")))
     bench.do("work", report, reason="out of paper")
     bench.engine.settle()
     assert bench.statuses() == {"c": status}
     assert bench.status_of_workflow() == parent
-    assert "one.1/" in (bench.task("c").reason or "")
+    assert "one.1/" in (bench.task("c").conductor_reason or "")
     assert "out of paper" in (bench.task("c").reason or "")
 
 

@@ -233,7 +233,8 @@ def test_join_with_an_optional_failure(bench: Bench) -> None:
     bench.do("b")
     joined = bench.task("j")
     assert (joined.status, joined.output_data) == ("COMPLETED_WITH_ERRORS", {"a": {"half": 1}})
-    assert f"a/{bench.task('a').task_id}" in (joined.reason or "")
+    assert joined.reason == "a completed with errors"
+    assert joined.conductor_reason == f"a/{bench.task('a').task_id} completed with errors"
     bench.do("z")
     assert bench.status_of_workflow() is WorkflowStatus.COMPLETED
 

@@ -1,16 +1,17 @@
-"""Reasons in the words that Conductor's server gives, where people look for them in logs and alerts."""
+"""Reasons in two sentences: the step and the cause for a person, and the words that Conductor's server gives to its clients."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import attrs
 import pytest
 from engine_kit import Bench, flow, fork, join, rounds, simple, task_def, wait
 
-from conductorlite import Workflow, WorkflowDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
+from conductorlite import Task, Workflow, WorkflowDef, WorkflowStatus, WorkflowTask, WorkflowTimeoutPolicy
 from conductorlite.model.definitions import SubWorkflowParams
-from conductorlite.model.documents import workflow_to_json
+from conductorlite.model.documents import task_to_json, workflow_to_json
 
 PATIENT: dict[str, Any] = {"poll_timeout_s": 0, "response_timeout_s": 0, "timeout_s": 0, "retry_count": 0}
 
@@ -31,35 +32,53 @@ def in_conductor(workflow: Workflow) -> str | None:
     return workflow.conductor_reason or workflow.reason
 
 
+def of_task(task: Task) -> str | None:
+    """The reason of an attempt that Conductor's clients read; what a person reads has no id in it."""
+    assert task_to_json(task).get("reasonForIncompletion") == (task.conductor_reason or task.reason)
+    assert task.task_id not in (task.reason or "")
+    return task.conductor_reason or task.reason
+
+
 @pytest.mark.parametrize("policy", ["RETRY", "TIME_OUT_WF", "ALERT_ONLY"])
 @pytest.mark.parametrize(
-    ("field", "text"),
+    ("field", "text", "shown"),
     [
-        ("poll", "Task poll timed out after 20 seconds. Poll timeout configured as 20 seconds. Timeout policy configured to {}"),
-        ("", "Task timed out after 20 seconds. Timeout configured as 20 seconds. Timeout policy configured to {}"),
+        (
+            "poll",
+            "Task poll timed out after 20 seconds. Poll timeout configured as 20 seconds. Timeout policy configured to {}",
+            "",
+        ),
+        ("", "Task timed out after 20 seconds. Timeout configured as 20 seconds. Timeout policy configured to {}", ""),
         (
             "total",
             "Task t/{id} exceeded total timeout of 20 seconds (elapsed 20 seconds across all attempts including retry delays). "
             "Timeout policy: {}",
+            "t exceeded its total timeout of 20 seconds (elapsed 20 seconds across all attempts including retry delays). "
+            "Timeout policy: {}",
         ),
-        ("response", "responseTimeout: 20 exceeded for the taskId: {id} with Task Definition: t"),
+        (
+            "response",
+            "responseTimeout: 20 exceeded for the taskId: {id} with Task Definition: t",
+            "responseTimeout: 20 exceeded by t",
+        ),
     ],
     ids=["poll", "task", "total", "response"],
 )
-def test_timeouts(bench: Bench, field: str, text: str, policy: str) -> None:
-    """How long it took, what was configured, and the policy, as the task's reason or in the alert."""
+def test_timeouts(bench: Bench, field: str, text: str, shown: str, policy: str) -> None:
+    """How long it took, what was configured, and the policy, as the task's reason or in the alert; `shown` to a person."""
     option = f"{field}_timeout_s".lstrip("_")
     bench.start(flow(simple("t", {**PATIENT, option: 20, "timeout_policy": policy})))
     polled = bench.task("t") if field == "poll" else bench.take("t")
     bench.at(20)
-    expected = text.format(policy, id=polled.task_id)
+    expected, read = text.format(policy, id=polled.task_id), (shown or text).format(policy)
     if policy == "ALERT_ONLY" and field != "response":
         alerts = [line.reason for line in bench.engine.history(bench.workflow_id) if line.kind == "ALERT"]
-        assert alerts == [expected]
+        assert alerts == [read]
     else:
-        assert bench.task("t", 0).reason == expected
+        assert (of_task(bench.task("t", 0)), bench.task("t", 0).reason) == (expected, read)
         quoted = f"Task {polled.task_id} failed with status: TIMED_OUT and reason: '{expected}'"
         assert in_conductor(bench.workflow) == (expected if policy == "TIME_OUT_WF" and field != "response" else quoted)
+        assert bench.workflow.reason == (read if policy == "TIME_OUT_WF" and field != "response" else f"t timed out: {read}")
 
 
 @pytest.mark.parametrize("how", ["response", "report"])
@@ -159,7 +178,7 @@ TASKS: dict[str, tuple[WorkflowTask, str]] = {
     ),
     "SET_VARIABLE": (
         task("SET_VARIABLE", input_parameters={"v": "${workflow.input.long}"}),
-        "The variables payload size: 300008 of workflow: w1 is greater than the permissible limit: 256 kilobytes",
+        "The variables payload size: 300008 is greater than the permissible limit: 256 kilobytes",
     ),
     "START_WORKFLOW": (
         task("START_WORKFLOW", input_parameters={"startWorkflow": "${workflow.input.no}"}),
@@ -174,6 +193,8 @@ def test_operators(bench: Bench, kind: str) -> None:
     one, told = TASKS[kind]
     bench.start(flow(one), {"d": "1 s", "long": "x" * 300_000})
     assert bench.task("o").reason == told
+    if kind == "SET_VARIABLE":
+        assert of_task(bench.task("o")) == told.replace("300008", "300008 of workflow: w1")
 
 
 def test_a_loop_condition(bench: Bench) -> None:
@@ -192,7 +213,8 @@ def test_a_child_that_was_terminated(bench: Bench, reason: str | None, told: str
     (run,) = bench.engine.admin.children(bench.workflow_id)
     bench.engine.terminate(run.workflow_id, reason)
     bench.engine.settle()
-    assert bench.task("c").reason == f"Sub workflow one.1/{run.workflow_id} failure reason: {told}"
+    assert of_task(bench.task("c")) == f"Sub workflow one.1/{run.workflow_id} failure reason: {told}"
+    assert (bench.task("c").reason, bench.workflow.reason) == (reason, f"c was canceled: {reason}" if reason else "c was canceled")
 
 
 def test_a_child_that_failed(bench: Bench) -> None:
@@ -203,6 +225,65 @@ def test_a_child_that_failed(bench: Bench) -> None:
     bench.do("t", "FAILED", reason="no paper")
     bench.engine.settle()
     (run,) = bench.engine.admin.children(bench.workflow_id)
-    assert bench.task("c").reason == f"Sub workflow one.1/{run.workflow_id} failure reason: {in_conductor(run)}"
-    assert bench.workflow.reason == "c failed: no paper"
+    assert of_task(bench.task("c")) == f"Sub workflow one.1/{run.workflow_id} failure reason: {in_conductor(run)}"
+    assert (run.reason, bench.task("c").reason, bench.workflow.reason) == ("t failed: no paper", "no paper", "c failed: no paper")
     assert str(in_conductor(bench.workflow)).count("failed with status") == 2
+
+
+#: Ids as people see them: a task's, and one of an execution that the engine has named.
+IDS = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-")
+
+
+BESIDE = simple("beside", {**PATIENT, "retry_count": 0}, compensate="undo")
+
+
+def _ways_up(child: WorkflowTask) -> dict[str, tuple[WorkflowTask, ...]]:
+    """Ways in which the failure of an execution below reaches the reason of its execution."""
+    permitted = attrs.evolve(child, permissive=True)
+    return {
+        "alone": (child,),
+        "permitted": (permitted, BESIDE),
+        "in a loop": (rounds("l", [permitted], 2),),
+        "joined": (fork("f", [permitted], [BESIDE]), join("j", "c", "beside")),
+        "undone": (BESIDE, child),
+    }
+
+
+def _do_offered(bench: Bench, task_type: str, status: str) -> None:
+    task = bench.poll(task_type)
+    if task is not None:
+        bench.report(task, status)
+        bench.engine.settle()
+
+
+@pytest.mark.parametrize("how", ["FAILED", "total", "response"])
+@pytest.mark.parametrize("way", ["alone", "permitted", "in a loop", "joined", "undone"])
+def test_no_reason_has_an_id(bench: Bench, way: str, how: str) -> None:
+    """However a task fails two executions below, and whatever that goes through: in no row, and in no line of the journals.
+
+    Conductor's sentence names the task at the bottom for its clients.
+    """
+    spans = {"total": {"total_timeout_s": 20}, "response": {"response_timeout_s": 20}}.get(how, {})
+    middle = WorkflowDef(name="middle", tasks=[sub("m", WorkflowDef(name="bottom", tasks=[simple("t", {**PATIENT, **spans})]))])
+    child = attrs.evolve(sub("c", middle), task_definition=task_def("c", retry_count=0))
+    bench.start(flow(*_ways_up(child)[way]))
+    bench.engine.settle()
+    _do_offered(bench, "beside", "COMPLETED")
+    failing = bench.take("t")
+    if spans:
+        bench.at(20)
+    else:
+        bench.report(failing, "FAILED", reason="no paper")
+    bench.engine.settle()
+    _do_offered(bench, "beside", "COMPLETED")
+    _do_offered(bench, "undo", "FAILED_WITH_TERMINAL_ERROR")
+    family = [bench.workflow_id]
+    for one in family:
+        family += [below.workflow_id for below in bench.engine.admin.children(one)]
+    assert (len(family), bench.workflow.status.terminal) == (3, True)
+    shown = [row.reason for one in family for row in (bench.engine.get(one), *bench.engine.get(one).tasks) if row.reason]
+    shown += [line.reason for one in family for line in bench.engine.history(one) if line.reason]
+    assert [text for text in shown if IDS.search(text)] == []
+    cause = {"total": "t exceeded its total timeout", "response": "responseTimeout: 20 exceeded by t"}.get(how, "no paper")
+    assert cause in str(bench.workflow.reason)
+    assert failing.task_id in str(in_conductor(bench.workflow))

@@ -73,8 +73,9 @@ def test_time_out_wf(bench: Bench, kind: str, flags: dict[str, Any]) -> None:
     """TIME_OUT_WF ends the workflow at once, whatever budget or flags the task has; the reason is the timeout's own."""
     begin(bench, kind, "TIME_OUT_WF", **flags)
     workflow = bench.workflow
-    said = workflow.conductor_reason or workflow.reason
-    assert (workflow.status, said) == (WorkflowStatus.TIMED_OUT, bench.task("t").reason)
+    task = bench.task("t")
+    assert (workflow.status, workflow.reason) == (WorkflowStatus.TIMED_OUT, task.reason)
+    assert (workflow.conductor_reason, task.task_id in (task.reason or "")) == (task.conductor_reason, False)
     assert bench.statuses() == {"t": "TIMED_OUT"}
     assert workflow.failed_task_id == bench.task("t").task_id
 

@@ -37,7 +37,7 @@ from conductorlite.decide.transitions import (
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Outcome, Outgoing, Renamed, Reply
 from conductorlite.model.errors import InvariantBroken, PayloadTooLarge
-from conductorlite.model.executions import HistoryKind, Task, Workflow, own_workflow, printed_ref
+from conductorlite.model.executions import HistoryKind, Task, Workflow, own_workflow, printed_ref, reason_data
 from conductorlite.model.later import functions
 from conductorlite.model.limits import LimitChange
 from conductorlite.model.statuses import (
@@ -158,9 +158,9 @@ class Changeset:
         """Begin the execution, unless it has begun before."""
         start_workflow(self._row, self.moment.now)
 
-    def end(self, reason: str | None) -> None:
+    def end(self, reason: str | None, conductor_reason: str | None = None) -> None:
         """End the execution; its status is `move_workflow`'s."""
-        end_workflow(self._row, reason, self.moment.now)
+        end_workflow(self._row, reason, self.moment.now, conductor_reason)
 
     def take_back_end(self) -> None:
         """Take back what reported the end of the execution."""
@@ -391,7 +391,7 @@ class Changeset:
             status, output, reason = TaskStatus.FAILED_WITH_TERMINAL_ERROR, EMPTY, problem
         row, before = self.rows.opened(task)
         if not child_ended and (row.sub_workflow_id is not None or row.task_type == "START_WORKFLOW"):
-            self._end_child(row, f"parent workflow {row.workflow_id}: {reason or f'its task {row.ref!r} is {status}'}")
+            self._end_child(row, f"parent workflow {self.workflow.name!r}: {reason or f'its task {row.ref!r} is {status}'}")
         if row.status is not TaskStatus.IN_PROGRESS:
             self._leave_queue(row)
         if report is not None:
@@ -428,7 +428,7 @@ class Changeset:
         self.change(open=self.workflow.open - 1, task_seq=task.seq - 1)
         self.rows.take_out(task)
 
-    def _end_child(self, task: Task, reason: str) -> None:
+    def _end_child(self, task: Task, reason: str, conductor_reason: str | None = None) -> None:
         child = task.sub_workflow_id
         if task.task_type == "START_WORKFLOW" and task.due_at > self.moment.clock and task.status is TaskStatus.IN_PROGRESS:
             child = started_id(self.workflow, task)
@@ -438,12 +438,12 @@ class Changeset:
             child,
             f"{EventKind.TERMINATE}:{task.task_id}",
             EventKind.TERMINATE,
-            {"reason": reason},
+            reason_data(reason, conductor_reason),
         )
 
-    def cancel(self, task: Task, because: str | None = None) -> Task:
+    def cancel(self, task: Task, because: tuple[str, str | None] | None = None) -> Task:
         """End an open attempt because its execution ends, or what is around it: nothing follows. `because` goes to its child."""
-        self._end_child(task, because or f"parent workflow {task.workflow_id}: its task {task.ref!r} is canceled")
+        self._end_child(task, *(because or (f"parent workflow {self.workflow.name!r}: its task {task.ref!r} is canceled",)))
         self._leave_queue(task)
         row, before = self.rows.opened(task)
         cancel_attempt(row, self.moment.now)

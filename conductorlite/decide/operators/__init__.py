@@ -21,6 +21,7 @@ from conductorlite.decide.operators.do_while import go_round, schedule_loop
 from conductorlite.decide.operators.document import rendered
 from conductorlite.decide.operators.join import branches_ended, schedule_exclusive_join, schedule_fork, schedule_join
 from conductorlite.decide.operators.worker import schedule_worker, start_deadlines, total_timeout_at
+from conductorlite.decide.reasons import too_many_variables
 from conductorlite.language.values import to_text
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.errors import InvalidExpression, InvalidInput
@@ -181,10 +182,10 @@ def schedule_set_variable(changeset: Changeset, node: Node, iterations: tuple[in
     values = rendered(changeset, node, iterations)
     variables = changeset.documents.payload({**changeset.documents.value(changeset.workflow.variables), **values})
     size = len((variables.text or "").encode())
-    problem = None
+    problem: str | None = None
+    told: str | None = None
     if size > VARIABLES_LIMIT:
-        refusal = f"The variables payload size: {size} of workflow: {changeset.workflow.workflow_id}"
-        problem = f"{refusal} is greater than the permissible limit: {VARIABLES_LIMIT // 1024} kilobytes"
+        problem, told = too_many_variables(changeset.workflow, size, VARIABLES_LIMIT)
     changeset.create_ended(
         node,
         iterations,
@@ -192,6 +193,7 @@ def schedule_set_variable(changeset: Changeset, node: Node, iterations: tuple[in
         previous=previous,
         input=changeset.documents.payload(values),
         reason=problem,
+        conductor_reason=told,
     )
     if problem is None:
         changeset.change(variables=variables)

@@ -48,7 +48,7 @@ def go_round(changeset: Changeset, node: Node, loop: Task) -> None:
     if loop.status.terminal or loop.open:
         return
     if loop.failed_child is not None:
-        _end(changeset, loop, TaskStatus.FAILED, loop.failed_child)
+        _end(changeset, loop, TaskStatus.FAILED, loop.failed_child, {"conductor_reason": loop.conductor_failed_child})
         return
     changeset.documents.strict = True
     try:
@@ -97,14 +97,14 @@ def round_output(number: int) -> Payload:
     return kept
 
 
-def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None, raised: Mapping[str, Any] | None = None) -> None:
+def _end(changeset: Changeset, loop: Task, status: TaskStatus, reason: str | None, fields: Mapping[str, Any] | None = None) -> None:
     """End a loop with what its rounds put out; more than can be kept fails it for good."""
     try:
         output = changeset.documents.payload({"iteration": 0}) if loop.round == 0 else loop_payload(changeset, loop)
     except InvalidInput as error:
         changeset.close(loop, TaskStatus.FAILED_WITH_TERMINAL_ERROR, reason=f"its output cannot be kept: {error}")
     else:
-        changeset.close(loop, status, output=output, reason=reason, **(raised or {}))
+        changeset.close(loop, status, output=output, reason=reason, **(fields or {}))
 
 
 def with_rounds(changeset: Changeset, loop: Task) -> Task:
@@ -215,11 +215,11 @@ def set_round(changeset: Changeset, loop: Task, number: int) -> dict[str, Any]:
         output |= {"loopIndex": number - 1, "loopItem": items[number - 1]}
     if number != loop.round:
         changeset.journal.add(HistoryKind.ROUND, "IN_PROGRESS", ref=loop.ref, attempt=loop.attempt, number=number)
-    return {"failed_child": None, "round": number, "output": changeset.documents.payload(output)}
+    return {"failed_child": None, "conductor_failed_child": None, "round": number, "output": changeset.documents.payload(output)}
 
 
 def reopened_loop(changeset: Changeset, loop: Task) -> dict[str, Any]:
     """Fields a loop takes back when its execution is reopened: its present round goes on."""
     kept = {key: value for key, value in changeset.documents.value(loop.output).items() if key in ("loopIndex", "loopItem")}
     output = {"iteration": loop.round, **kept} if loop.round else {}
-    return {"failed_child": None, "output": changeset.documents.payload(output)}
+    return {"failed_child": None, "conductor_failed_child": None, "output": changeset.documents.payload(output)}

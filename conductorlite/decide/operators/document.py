@@ -159,7 +159,7 @@ def _workflow_member(changeset: Changeset, member: str) -> Json:
         case "correlationId":
             return workflow.correlation_id
         case "reasonForIncompletion":
-            return changeset.workflow.reason
+            return workflow.conductor_reason or workflow.reason
         case _:
             return changeset.plan.definition.schema_version
 
@@ -176,6 +176,8 @@ def _task_member(changeset: Changeset, task: Task, member: str) -> Json:
             return task.offered_after_ms // 1000
         case "status":
             return shown_status(task.status, changeset.workflow.semantics).value
+        case "reasonForIncompletion":
+            return task.conductor_reason or task.reason
         case _:
             return getattr(task, _FIELDS[member])
 
@@ -191,7 +193,6 @@ _FIELDS: Final = {
     "endTime": "ended_at",
     "workflowInstanceId": "workflow_id",
     "taskId": "task_id",
-    "reasonForIncompletion": "reason",
     "workerId": "worker_id",
     "iteration": "iteration",
 }

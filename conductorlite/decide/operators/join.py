@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.operators.document import joined_payload, rendered
 from conductorlite.decide.operators.worker import start_deadlines
+from conductorlite.decide.reasons import joined, joined_in_spite
 from conductorlite.decide.transitions import reopen_attempt
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import InvalidInput
@@ -193,16 +194,18 @@ def _finish(changeset: Changeset, join: Task) -> None:
         return
     failed = [task for task in tasks if not task.status.successful]
     weighty = [task for task in failed if not changeset.rows.node(task).task.optional]
+    reason: str | None = None
+    told: str | None = None
     if weighty:
+        reason, told = joined(failed)
         canceled = all(task.status is TaskStatus.CANCELED for task in weighty)
         status = TaskStatus.CANCELED if canceled else TaskStatus.FAILED
-        reason: str | None = " ".join(task.reason or "" for task in failed).strip()
     elif any(task.status is TaskStatus.COMPLETED_WITH_ERRORS for task in tasks):
-        names = [f"{t.name}/{t.task_id}" for t in tasks if t.status is TaskStatus.COMPLETED_WITH_ERRORS]
-        status, reason = TaskStatus.COMPLETED_WITH_ERRORS, " ".join(names) + " completed with errors"
+        lesser = [task for task in tasks if task.status is TaskStatus.COMPLETED_WITH_ERRORS]
+        status, (reason, told) = TaskStatus.COMPLETED_WITH_ERRORS, joined_in_spite(lesser)
     else:
-        status, reason = TaskStatus.COMPLETED, None
-    changeset.close(join, status, output=output, reason=reason)
+        status = TaskStatus.COMPLETED
+    changeset.close(join, status, output=output, reason=reason, conductor_reason=told)
 
 
 def schedule_fork(changeset: Changeset, node: Node, iterations: tuple[int, ...]) -> None:

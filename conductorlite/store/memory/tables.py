@@ -198,7 +198,9 @@ def _kinds(execution: Execution, logs: dict[str, Size]) -> dict[str, Size]:
     """By kind of row, all but the execution's own."""
     logged = [logs[task_id] for task_id in execution.logged]
     return {
-        "tasks": _size((task.input, task.output, task.reason, task.traceback) for task in execution.attempts.values()),
+        "tasks": _size(
+            (task.input, task.output, task.reason, task.conductor_reason, task.traceback) for task in execution.attempts.values()
+        ),
         "history": _size(line[7:] for line in execution.history),
         "texts": _size((text,) for text in execution.texts.values()),
         "logs": Size(sum(size.rows for size in logged), sum(size.bytes for size in logged)),
@@ -217,7 +219,9 @@ def sizes(store: Store) -> Sizes:
         found = _kinds(execution, logs)
         row = store.workflows.get(workflow_id)
         if row is not None:
-            found["executions"] = _size([(row.input, row.output, row.variables, row.task_to_domain, row.reason)])
+            found["executions"] = _size(
+                [(row.input, row.output, row.variables, row.task_to_domain, row.reason, row.conductor_reason)]
+            )
             known = own.get((row.name, row.status.value), Size(0, 0))
             held = sum(size.bytes for size in found.values())
             own[row.name, row.status.value] = Size(known.rows + 1, known.bytes + held)
