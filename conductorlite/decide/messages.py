@@ -18,11 +18,20 @@ import attrs
 
 from conductorlite.decide.changeset.changeset import Changeset
 from conductorlite.decide.reports import due_attempt, take_report
-from conductorlite.model.canonical import Payload
+from conductorlite.model.canonical import Document, Payload, size_of
 from conductorlite.model.decisions import Event, Outcome
 from conductorlite.model.executions import HistoryKind, Task, Workflow, printed_ref
 from conductorlite.model.later import functions
-from conductorlite.model.mailbox import DEFAULT_TOPIC, MAX_BATCH, MAX_MESSAGES, WorkflowMessage, signal_topic, topic_of
+from conductorlite.model.mailbox import (
+    DEFAULT_TOPIC,
+    MAX_BATCH,
+    MAX_MESSAGES,
+    WorkflowMessage,
+    sent_message,
+    signal_topic,
+    topic_of,
+)
+from conductorlite.model.scalars import encoded
 from conductorlite.model.statuses import TaskStatus
 from conductorlite.model.texts import did_you_mean, instant_text
 from conductorlite.plan.compile import Node, Plan, split_ref
@@ -37,6 +46,9 @@ __all__ = ["SIGNALED", "give_back", "on_send", "on_wait_ends", "receive", "renam
 #: Types of the tasks for which a signal that comes early is kept; a DYNAMIC may stand for one.
 SIGNALED: Final = frozenset({"WAIT", "HUMAN", "DYNAMIC"})
 
+
+#: Bytes of what stands around the messages in the output of their task.
+_AROUND: Final = len(f'{{"messages":[],"count":{MAX_BATCH}}}')
 
 _PULL: Final = "PULL_WORKFLOW_MESSAGES"
 
@@ -87,9 +99,7 @@ def _keep(changeset: Changeset, topic: str, key: str, value: Any) -> None:
     number = row.message_seq + 1
     changeset.journal.add(HistoryKind.MESSAGE, "SENT", number=number, payload=value)
     changeset.change(message_seq=number, unreceived=row.unreceived + 1)
-    changeset.mailbox.put(
-        WorkflowMessage(workflow_id=row.workflow_id, number=number, topic=topic, key=key, value=value, sent_at=changeset.moment.now)
-    )
+    changeset.mailbox.put(sent_message(row.workflow_id, number, topic, key, value, changeset.moment.now))
 
 
 def _receivers(changeset: Changeset, topic: str, ref: str | None) -> Iterator[Task]:
@@ -148,6 +158,7 @@ def _pull(changeset: Changeset, task: Task, *, ended: bool) -> None:
         return
     received: list[WorkflowMessage] = []
     documents: list[dict[str, Any]] = []
+    size, most = _AROUND, changeset.bounds.barriers.hard("task_output")
     for message in found:
         document = {
             "id": message.key,
@@ -155,13 +166,15 @@ def _pull(changeset: Changeset, task: Task, *, ended: bool) -> None:
             "payload": changeset.documents.value(message.value),
             "receivedAt": instant_text(message.sent_at),
         }
-        whole = Payload.of({"messages": [*documents, document], "count": len(documents) + 1}, bounded=False)
-        if received and changeset.bounds.barriers.refusal("task_output", whole) is not None:
-            break  # the next task takes it
+        if len(found) > 1:
+            size += size_of(encoded(document)) + 1
+            if received and size > most:
+                break  # the next task takes it
         received.append(message)
         documents.append(document)
     _take(changeset, task, received)
-    take_report(changeset, task, {"status": "COMPLETED", "output": {"messages": documents, "count": len(documents)}})
+    output = Payload.made({"messages": documents, "count": len(documents)})  # of what is JSON already
+    take_report(changeset, task, {"status": "COMPLETED", "output": Document(output)})
 
 
 def _batch_size(value: object) -> int:

@@ -22,7 +22,7 @@ import attrs
 
 from conductorlite.engine.logs import FailureLog
 from conductorlite.language.haste import Haste
-from conductorlite.model.canonical import EMPTY, Payload
+from conductorlite.model.canonical import EMPTY, Document, Payload
 from conductorlite.model.decisions import Decision, Event, EventKind, Message, Outcome, Reply
 from conductorlite.model.definitions import IdempotencyStrategy, WorkflowDef
 from conductorlite.model.errors import (
@@ -148,7 +148,7 @@ class TurnResult:
 
 def new_event(workflow_id: str, kind: EventKind, now: int, data: Mapping[str, object] | None = None) -> Event:
     """An event that is handed to a turn directly; it needs the disk only when the turn cannot be taken."""
-    payload = EMPTY if not data else Payload.of(dict(data))
+    payload = EMPTY if not data else Payload.of(data if type(data) is Document else dict(data))
     digest = "" if not data else payload.digest[:16]
     return Event(
         workflow_id=workflow_id,

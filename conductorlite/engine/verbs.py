@@ -29,9 +29,9 @@ from conductorlite.engine.registry import Registry
 from conductorlite.engine.reports import Reports, Secrecy, cut_result, kept_result
 from conductorlite.engine.starts import Starts
 from conductorlite.engine.transactions import OwnTransaction
-from conductorlite.engine.turn_types import Listener, missing, status_of
+from conductorlite.engine.turn_types import Listener, TurnResult, missing, status_of
 from conductorlite.engine.turns import Turns
-from conductorlite.model.canonical import Payload
+from conductorlite.model.canonical import Document, Payload
 from conductorlite.model.clock import Clock, Deadline, SystemClock
 from conductorlite.model.decisions import EventKind, Outcome, queue_name
 from conductorlite.model.definitions import MAX_KEY, TaskDef
@@ -72,10 +72,12 @@ if TYPE_CHECKING:
     from conductorlite.engine.events import Events
     from conductorlite.engine.schedules import Schedules
     from conductorlite.engine.streams import Streams
-    from conductorlite.model.mailbox import WorkflowMessage, signal_topic, signal_value, topic_of
+    from conductorlite.model.mailbox import WorkflowMessage, sent_message, signal_topic, signal_value, topic_of
     from conductorlite.store.search import SearchResult, WorkflowSummary
 else:
-    signal_topic, signal_value, topic_of = functions("conductorlite.model.mailbox", "signal_topic", "signal_value", "topic_of")
+    sent_message, signal_topic, signal_value, topic_of = functions(
+        "conductorlite.model.mailbox", "sent_message", "signal_topic", "signal_value", "topic_of"
+    )
 
 __all__ = ["Verbs"]
 
@@ -397,7 +399,8 @@ class Verbs:
 
         It goes to the open PULL_WORKFLOW_MESSAGES of its `topic` (text of 1 to 255 characters) that began first, or is kept for the
         next one. `value` is any JSON value. Sent again with the same `key` (1 to 255 characters) it is the message that is there
-        already; without a key each call sends another one. While the execution is paused messages are kept.
+        already; without a key each call sends another one. While the execution is paused messages are kept. While another engine
+        has the lock of the execution, the message is left to the next turn, which gives it its number: until then that is 0.
 
         Raises ExecutionNotFound, ExecutionEnded, MailboxFull when 1,000 messages are kept already that no task has received,
         InvalidInput, PayloadTooLarge, Conflict when the key is that of a message with another value, and Parked; then nothing is
@@ -409,9 +412,16 @@ class Verbs:
         if topic_of({"topic": topic}) is None:
             raise InvalidInput(f"topic {printable(topic, 80)!r} is that of signals: use `signal`")
         known = self.core.control.new_id() if key is None else key
-        self._send_event(workflow_id, topic, value, known, **({"new": True} if key is None else {}))
+        taken = self._send_event(workflow_id, topic, value, known, **({"new": True} if key is None else {}))
+        decision = taken.decision
+        if decision is not None and not decision.more:
+            for sent in decision.messages:
+                if (sent.topic, sent.key) == (topic, known):
+                    return sent
         with self.backend.reading() as view:
             message = view.executions.mailbox(workflow_id).message(topic, known)
+            if message is None and taken.posted:
+                return sent_message(workflow_id, 0, topic, known, Payload.of(value), self.clock.now())
             if message is None:
                 raise missing(view, workflow_id)
             texts = self.core.queries.texts(view, workflow_id, [message.value])
@@ -429,12 +439,17 @@ class Verbs:
         said = signal_value(cut_result(kept_result(given)), {} if output is None else as_map(output, "output"))
         self._send_event(workflow_id, signal_topic(ref), said, self.core.control.new_id(), ref=ref, new=True)
 
-    def _send_event(self, workflow_id: str, topic: str, value: Any, key: str, **more: Any) -> None:
+    def _send_event(self, workflow_id: str, topic: str, value: Any, key: str, **more: Any) -> TurnResult:
         payload = Payload.of(value, where="value")
         problem = self._turns.lookups.bounds.barriers.refusal("task_output", payload)
         if problem is not None:
             raise PayloadTooLarge(f"{workflow_id}: {problem}")
-        self.core.control.verb(workflow_id, EventKind.SEND, {"topic": topic, "key": key, "value": value, **more})
+        said: dict[str, Any] = {"topic": topic, "key": key, **more}
+        if type(payload.value) is dict and payload.value:
+            said = Document(Payload.around("value", Document(payload), said))
+        else:
+            said["value"] = payload.value
+        return self.core.control.verb(workflow_id, EventKind.SEND, said)
 
     def transaction(self) -> AbstractContextManager[OwnTransaction]:
         """See `Engine.transaction`."""

@@ -16,7 +16,17 @@ from conductorlite.model.canonical import Payload
 if TYPE_CHECKING:
     from conductorlite.model.executions import TaskResult
 
-__all__ = ["DEFAULT_TOPIC", "MAX_BATCH", "MAX_MESSAGES", "SIGNAL", "WorkflowMessage", "signal_topic", "signal_value", "topic_of"]
+__all__ = [
+    "DEFAULT_TOPIC",
+    "MAX_BATCH",
+    "MAX_MESSAGES",
+    "SIGNAL",
+    "WorkflowMessage",
+    "sent_message",
+    "signal_topic",
+    "signal_value",
+    "topic_of",
+]
 
 #: So many messages are kept for an execution until a task receives them; Conductor's `maxQueueSize`.
 MAX_MESSAGES: Final = 1_000
@@ -72,3 +82,8 @@ class WorkflowMessage:
     def signal_to(self) -> str | None:
         """The reference of the task that a signal is for; None for a message of a topic."""
         return self.topic.removeprefix(SIGNAL) if self.topic.startswith(SIGNAL) else None
+
+
+def sent_message(workflow_id: str, number: int, topic: str, key: str, value: Payload, at: int) -> WorkflowMessage:
+    """A message that no task has received, sent at an instant (epoch ms)."""
+    return WorkflowMessage(workflow_id=workflow_id, number=number, topic=topic, key=key, value=value, sent_at=at)

@@ -353,7 +353,7 @@ def instant_in_words(at: int) -> str:
 def instant_text(at: int) -> str:
     """An instant in ISO 8601, in UTC, as Java writes it: with ms where there are any."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=at)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}{f'.{at % 1000:03}' if at % 1000 else ''}Z"
+    return f"{moment.isoformat(timespec='milliseconds' if at % 1000 else 'seconds')[:-6]}Z"
 
 
 def escape_for_log(text: str) -> str:

@@ -9,7 +9,8 @@
     python -m tests.benchmarks --minutes 15     no round that would end later; what takes minutes is measured in the first one only
     python -m tests.benchmarks --page           table and chart, also into docs/explanation/performance.md
     python -m tests.benchmarks --from FILE      measure nothing: take what `--json` has written
-    python -m tests.benchmarks searching …      another benchmark: load, scripting, searching, turn_isolation
+    python -m tests.benchmarks searching …      another benchmark: load, scripting, searching, servers, talking,
+                                                turn_isolation
 
 Rounds are interleaved: each runs every contestant of a row once, in a process and a store of its own, each with the yardstick just
 before and after it in the same process. What is printed are medians. F, N and M are durable steps a second of bare sqlite3 (insert,
@@ -56,7 +57,7 @@ PEERS: Final = {
 #: Those that keep what is done, so that what is not can go on.
 DURABLE: Final = ("dbos", "langgraph")
 
-OTHERS: Final = ("load", "scripting", "searching", "servers", "turn_isolation")
+OTHERS: Final = ("load", "scripting", "searching", "servers", "talking", "turn_isolation")
 
 Record = Mapping[str, float]
 #: By row and contestant, round by round.

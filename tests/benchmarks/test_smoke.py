@@ -12,6 +12,7 @@ import load
 import pytest
 import scripting
 import searching
+import talking
 import turn_isolation
 from harness import Case, compare
 
@@ -69,6 +70,15 @@ def test_searching(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert printed.count(" hits") == len(searching.QUESTIONS)
     assert "indexed" in printed
+
+
+@pytest.mark.slow
+def test_talking(capsys: pytest.CaptureFixture[str]) -> None:
+    """Thirty messages and two hundred values, read by another process."""
+    talking.main(["--count", "200", "--rounds", "1"])
+    printed = capsys.readouterr().out
+    assert printed.count(" goal ") == 5
+    assert "200 values read" in printed
 
 
 def test_scripting(capsys: pytest.CaptureFixture[str]) -> None:

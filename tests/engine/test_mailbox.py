@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from engine_kit import Bench, flow, fork, join, rounds, wait
 from rerun_kit import s, stand, sub, work
 
-from conductorlite import Engine, Explanation, TaskContext, VirtualClock, Workers, WorkflowDef, WorkflowTask, validate
+from conductorlite import Engine, EngineConfig, Explanation, TaskContext, VirtualClock, Workers, WorkflowDef, WorkflowTask, validate
 from conductorlite.errors import Conflict, ExecutionEnded, ExecutionNotFound, InvalidInput, MailboxFull, Parked, PayloadTooLarge
+from conductorlite.store.locks import InProcessLock
+from conductorlite.store.ports import Backend
 from conductorlite.testing import replay
 
 J = dict[str, Any]
@@ -201,6 +204,21 @@ def test_an_execution_that_is_parked_takes_none(bench: Bench) -> None:
         tx.executions.park(bench.workflow_id, 3, "broken")
     with pytest.raises(Parked):
         bench.engine.send(bench.workflow_id, "messages")
+
+
+def test_while_another_engine_has_the_lock(new_store: Callable[[], Backend]) -> None:
+    """The message is left to its next turn, and has no number until then."""
+    lock = InProcessLock(lease=None)
+    with Engine(new_store(), clock=VirtualClock(0), config=EngineConfig(lock=lock)) as engine:
+        run = engine.start(flow(pull("p")))
+        token = lock.try_acquire(run.workflow_id, engine.clock.now())
+        assert token is not None
+        left = engine.send(run.workflow_id, "messages", {"n": 1}, key="k")
+        assert (left.number, left.key, left.value.value, left.receiver) == (0, "k", {"n": 1}, None)
+        assert engine.messages(run.workflow_id) == []
+        lock.release(run.workflow_id, token)
+        engine.run_until_idle()
+        assert [(one.number, one.receiver) for one in engine.messages(run.workflow_id)] == [(1, "p")]
 
 
 def test_a_batch_is_no_larger_than_an_output_may_be(bench: Bench) -> None:

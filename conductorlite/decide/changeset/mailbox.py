@@ -39,8 +39,10 @@ class Mailbox:
     def unreceived(self, topic: str, limit: int) -> list[WorkflowMessage]:
         """The first messages of a topic that no task has received, in order."""
         own = self.changed
-        found = [message for message in self._reader.unreceived(topic, limit + len(own)) if message.number not in own]
-        found += [message for message in own.values() if message.topic == topic and message.receiver is None]
+        kept = [message for message in own.values() if message.receiver is None]
+        found = [message for message in kept if message.topic == topic]
+        if len(kept) < self._workflow.unreceived:  # else all of them are the turn's own
+            found += [message for message in self._reader.unreceived(topic, limit + len(own)) if message.number not in own]
         return sorted(found, key=_number)[:limit]
 
     def everything(self) -> list[WorkflowMessage]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from conductorlite.decide.changeset.reader import Reader
@@ -18,6 +19,9 @@ __all__ = ["NO_ROW", "Before", "Rows"]
 Before = tuple[TaskStatus | None, Payload | None, bool]
 
 NO_ROW: Final[Before] = (None, None, False)
+
+#: In order of scheduling.
+_PLACE: Final = attrgetter("seq", "ref")
 
 #: Python finds a global faster than a member of an enumeration.
 _IN_PROGRESS, _SKIPPED = TaskStatus.IN_PROGRESS, TaskStatus.SKIPPED
@@ -135,9 +139,10 @@ class Rows:
         return self._overlaid(self._reader.everything(), lambda _: True)
 
     def _overlaid(self, stored: Sequence[Task], wanted: Callable[[Task], bool]) -> list[Task]:
-        rows = {task.ref: task for task in stored if task.ref not in self.dropped}
-        rows.update(self.last)
-        return sorted((task for task in rows.values() if wanted(task)), key=lambda task: (task.seq, task.ref))
+        if self.last or self.dropped:
+            rows = {task.ref: task for task in stored if task.ref not in self.dropped}
+            stored = [task for task in (rows | self.last).values() if wanted(task)]
+        return sorted(stored, key=_PLACE)
 
     def plan_of(self, grafts: Sequence[str]) -> Plan:
         """The plan as a task with these grafts sees it."""

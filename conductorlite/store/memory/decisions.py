@@ -171,7 +171,9 @@ class MemoryDecisions:
             store.drop(execution.mail_keys, (old.topic, old.key))
         if old is not None and old.receiver is None:
             store.discard(execution.unreceived[old.topic], (number,))
-        store.put(execution.mailbox, number, attrs.evolve(message, value=message.value.stored()))
+        store.put(
+            execution.mailbox, number, attrs.evolve(message, value=message.value.stored()) if message.value.large else message
+        )
         store.put(execution.mail_keys, place, number)
         if message.receiver is None:
             store.add(ordered(execution.unreceived, message.topic), (number,))
