@@ -15,7 +15,7 @@ from conductorlite.engine.control import Control
 from conductorlite.engine.index_feed import IndexHealth
 from conductorlite.engine.invariants import Finding
 from conductorlite.engine.queries import Queries
-from conductorlite.engine.retention import PruneReport, Retention, below, definitions_of, first_row
+from conductorlite.engine.retention import PruneReport, Retention, below, definitions_of, exported_emissions, first_row
 from conductorlite.engine.search import Search
 from conductorlite.engine.turn_types import execution_pages, pages, unarchived
 from conductorlite.engine.turns import Turns
@@ -125,13 +125,14 @@ class Admin(Service):
     def export(self, workflow_id: str) -> dict[str, Any]:
         """Return an execution as a JSON document that `conductorlite.testing.replay` can replay.
 
-        It holds the definitions, inputs and whole journals of the execution and, recursively, of those it started: children,
-        failure workflows, what START_WORKFLOW began, whether archived or not. No fence, lease, log line, or value of the engine's
+        It holds the definitions, inputs and whole journals of the execution, with the messages to it, what it has emitted and its
+        latest values, and, recursively, of those it started: children, failure workflows, what START_WORKFLOW began, whether
+        archived or not. No fence, lease, log line, or value of the engine's
         `environment` is in it. Raises ExecutionNotFound, also when the execution has not begun, and StorageCorrupt when a
         definition is missing.
         """
         definitions: dict[str, str] = {}
-        exported: dict[str, tuple[Workflow, Sequence[HistoryEvent]]] = {}
+        exported: dict[str, tuple[Workflow, Sequence[HistoryEvent], Mapping[str, Any]]] = {}
         waiting = [workflow_id]
         while waiting:
             one = waiting.pop()
@@ -142,8 +143,9 @@ class Admin(Service):
                 definitions_of(view, row, history, definitions)
                 row = first_row(view, row, history)
                 definitions_of(view, row, (), definitions)
+                emitted = exported_emissions(view, row)
                 others = [one for one in below(row, history) if view.executions.workflow(one) or view.archive.archived(one)]
-            exported[one] = row, history
+            exported[one] = row, history, emitted
             waiting += [*others, *(child.workflow_id for child in self.children(one))]
         bounds = self._turns.lookups.bounds
         return export_to_json(exported.values(), definitions, bounds.steps, bounds.rows, bounds.barriers.stated())

@@ -283,7 +283,7 @@ class TurnDecider:
                 raise
         if reader.failure is not None:
             raise reader.failure
-        return decision
+        return decision if record is None else record.kept(decision)
 
     def due(self, view: ReadingTransaction, workflow: Workflow, now: int) -> Sequence[Event]:
         """The events of an inbox that a turn at `now` reads."""

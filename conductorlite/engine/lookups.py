@@ -16,7 +16,7 @@ from conductorlite.engine.registry import Registry
 from conductorlite.engine.residents import Quiet
 from conductorlite.model.canonical import ExternalPayload, Payload
 from conductorlite.model.clock import Clock
-from conductorlite.model.decisions import Admission, Event
+from conductorlite.model.decisions import Admission, Decision, Event
 from conductorlite.model.errors import InvalidDefinition, InvalidExpression, MissingExtra, NotFound, StorageCorrupt
 from conductorlite.model.executions import Workflow
 from conductorlite.model.threads import Cache
@@ -51,6 +51,9 @@ class Record(Protocol):
 
     def begun(self, row: Workflow) -> Workflow:
         """The row of an execution that a START event has begun, as it was in the record."""
+
+    def kept(self, decision: Decision) -> Decision:
+        """A decision as it is committed."""
 
 
 class Lookups:

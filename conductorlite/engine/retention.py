@@ -18,12 +18,12 @@ import attrs
 from conductorlite.engine.config import EngineConfig, Part
 from conductorlite.engine.queries import Queries
 from conductorlite.engine.streams import emissions_of
-from conductorlite.engine.turn_types import execution_pages, missing
+from conductorlite.engine.turn_types import execution_pages, missing, unarchived
 from conductorlite.engine.turns import Turns
 from conductorlite.model.canonical import parse
 from conductorlite.model.decisions import EventKind
 from conductorlite.model.definitions import DEFINITION_HASH, WorkflowDef
-from conductorlite.model.documents import archive_text, definitions_in
+from conductorlite.model.documents import archive_text, definitions_in, emitted_to_json
 from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput, StorageCorrupt, StorageFull
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
 from conductorlite.model.policies import derive_id
@@ -32,7 +32,7 @@ from conductorlite.model.texts import Span, to_span
 from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import Archived, ExecutionFilter
 
-__all__ = ["PruneReport", "Retention", "below", "definitions_of", "first_row"]
+__all__ = ["PruneReport", "Retention", "below", "definitions_of", "exported_emissions", "first_row"]
 
 T = TypeVar("T")
 
@@ -259,6 +259,17 @@ def first_row(view: ReadingTransaction, row: Workflow, history: Sequence[History
         correlation_id=cause.get("correlationId"),
         input=begun.payload if begun.payload is not None else row.input,
     )
+
+
+def exported_emissions(view: ReadingTransaction, row: Workflow) -> dict[str, Any]:
+    """What an execution, live or archived, has emitted, and its latest values, as its export has them."""
+    workflow_id = row.workflow_id
+    if view.executions.workflow(workflow_id) is None:
+        found = unarchived(view, workflow_id)
+        return emitted_to_json(found.emissions, found.values, {})
+    emissions = emissions_of(view, workflow_id) if row.item_seq else []
+    leases = {task.task_id: task.lease for task in view.executions.attempts(workflow_id)} if emissions else {}
+    return emitted_to_json(emissions, view.streams.values(workflow_id), leases)
 
 
 def below(row: Workflow, history: Sequence[HistoryEvent]) -> Iterator[str]:

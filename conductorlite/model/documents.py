@@ -44,6 +44,7 @@ __all__ = [
     "Unpacked",
     "archive_text",
     "definitions_in",
+    "emitted_to_json",
     "export_to_json",
     "history_line_to_json",
     "task_from_cells",
@@ -298,14 +299,34 @@ EXPORT_LINE: Final = (
 )
 
 
+def emitted_to_json(emissions: Iterable[Emission], values: Iterable[LatestValue], leases: Mapping[str, int]) -> dict[str, Any]:
+    """Values that an execution has emitted, by the calls of its attempts, and its latest values; nothing of what there is none.
+
+    Calls are counted from 1 in each attempt, 0 is that of the flow; `leases` says which call has an attempt now, by task id.
+    """
+    calls: list[dict[str, Any]] = []
+    counted: dict[str, int] = {}
+    for one in sorted(emissions, key=lambda one: one.first):
+        number = counted[one.task_id] = 0 if not one.lease else counted.get(one.task_id, 0) + 1
+        chunks = [
+            {"stream": chunk.stream, "first": chunk.first, "at": chunk.at, "values": chunk.values.fresh()} for chunk in one.chunks
+        ]
+        call = {"taskId": one.task_id, "ref": one.ref, "attempt": one.attempt, "call": number, "state": one.state.value}
+        held = {"held": True} if one.lease and leases.get(one.task_id) == one.lease else {}
+        calls.append({**call, **held, "chunks": chunks})
+    latest = [{"name": one.name, "ref": one.ref, "at": one.at, "value": one.value.fresh()} for one in values]
+    return {**({"emitted": calls} if calls else {}), **({"values": latest} if latest else {})}
+
+
 def export_to_json(
-    given: Iterable[tuple[Workflow, Iterable[HistoryEvent]]],
+    given: Iterable[tuple[Workflow, Iterable[HistoryEvent], Mapping[str, Any]]],
     definitions: Mapping[str, str],
     steps: int,
     limit: int,
     barriers: Mapping[str, int],
 ) -> dict[str, Any]:
-    """The document of executions as they were started, the exported one first, with their journals; every payload has its text.
+    """The document of executions as they were started, the exported one first, with their journals and what else is said of them
+    (see `emitted_to_json`); every payload has its text.
 
     `definitions` are texts by hash; `steps` and `limit` are the limits of one turn, `barriers` the hard barriers in KB by
     their names, those that are not as they are by default.
@@ -315,8 +336,9 @@ def export_to_json(
         {
             **{name: value for name, value in properties(row, fields).items() if value is not None and value != []},
             "history": [history_line_to_json(line) for line in lines],
+            **more,
         }
-        for row, lines in given
+        for row, lines, more in given
     ]
     return {
         "format": EXPORT_FORMAT,

@@ -16,6 +16,8 @@ from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, Work
 from conductorlite.model.limits import workflow_key
 from conductorlite.model.statuses import REPORTABLE, TaskStatus
 from conductorlite.runtime.engine import Engine
+from conductorlite.testing.emitted import Emitted, emitted_from_json
+from conductorlite.testing.fields import typed
 
 __all__ = ["Exported", "ReplayStep", "as_recorded", "export_from_json", "reenacted", "steps_of", "window_event"]
 
@@ -206,6 +208,8 @@ class Exported:
     definitions: Mapping[str, str]
     executions: Mapping[str, Workflow]
     histories: Mapping[str, tuple[HistoryEvent, ...]]
+    #: What each has emitted, and its latest values.
+    emitted: Mapping[str, Emitted]
 
 
 _OPTIONAL: Final = frozenset(
@@ -223,20 +227,22 @@ def export_from_json(document: Mapping[str, Any] | str | bytes) -> Exported:
         raise InvalidInput(f"$.format: {whole.get('format')!r} is not {EXPORT_FORMAT!r}")
     if whole.get("formatVersion") != EXPORT_VERSION or isinstance(whole.get("formatVersion"), bool):
         raise InvalidInput(f"$.formatVersion: {whole.get('formatVersion')!r} is not known; this release reads {EXPORT_VERSION}")
-    bounds = _typed(whole, "bounds", dict, "$")
-    definitions = _definitions(_typed(whole, "definitions", dict, "$"))
+    bounds = typed(whole, "bounds", dict, "$")
+    definitions = _definitions(typed(whole, "definitions", dict, "$"))
     executions: dict[str, Workflow] = {}
     histories: dict[str, tuple[HistoryEvent, ...]] = {}
-    for number, one in enumerate(_typed(whole, "executions", list, "$")):
+    emitted: dict[str, Emitted] = {}
+    for number, one in enumerate(typed(whole, "executions", list, "$")):
         where = f"$.executions[{number}]"
         row = _export_row(one, where)
         if row.workflow_id in executions:
             raise InvalidInput(f"{where}.workflowId: {row.workflow_id!r} is there twice")
         histories[row.workflow_id] = _export_history(one, where)
+        emitted[row.workflow_id] = emitted_from_json(one, row.workflow_id, where)
         _check_known(row, histories[row.workflow_id], definitions, where)
         variables = parse(definitions[row.definition_hash]).get("variables") or {}
         executions[row.workflow_id] = attrs.evolve(row, variables=Payload.of(variables, bounded=False))
-    workflow_id = _typed(whole, "workflowId", str, "$")
+    workflow_id = typed(whole, "workflowId", str, "$")
     if next(iter(executions), None) != workflow_id:
         raise InvalidInput(f"$.workflowId: {workflow_id!r} is not the first of the executions")
     return Exported(
@@ -247,27 +253,17 @@ def export_from_json(document: Mapping[str, Any] | str | bytes) -> Exported:
         definitions=definitions,
         executions=executions,
         histories=histories,
+        emitted=emitted,
     )
 
 
 def _barriers(bounds: Mapping[str, Any]) -> dict[str, int]:
-    stated = _typed(bounds, "barriers", dict, "$.bounds") if "barriers" in bounds else {}
+    stated = typed(bounds, "barriers", dict, "$.bounds") if "barriers" in bounds else {}
     return {name: _positive(stated, name, "$.bounds.barriers") for name in stated}
 
 
-def _typed(document: Any, name: str, kind: type, where: str) -> Any:
-    if not isinstance(document, Mapping):
-        raise InvalidInput(f"{where}: a map is needed, not a {type(document).__name__}")
-    if name not in document:
-        raise InvalidInput(f"{where}.{name} is missing")
-    value = document[name]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise InvalidInput(f"{where}.{name}: {str(value)[:60]!r} is a {type(value).__name__}, not a {kind.__name__}")
-    return value
-
-
 def _positive(document: Any, name: str, where: str) -> int:
-    value: int = _typed(document, name, int, where)
+    value: int = typed(document, name, int, where)
     if value < 1:
         raise InvalidInput(f"{where}.{name}: {value} is below 1")
     return value
@@ -292,7 +288,7 @@ def _export_fields(
     for name, field, kind in table:
         needed = field in needs if needs is not None else field not in _OPTIONAL
         if needed or (isinstance(document, Mapping) and name in document):
-            fields[field] = _typed(document, name, kind, where)
+            fields[field] = typed(document, name, kind, where)
     return fields
 
 
@@ -316,7 +312,7 @@ def _texts(values: list[Any], where: str) -> list[str]:
 
 def _export_history(document: Any, where: str) -> tuple[HistoryEvent, ...]:
     lines = []
-    for number, one in enumerate(_typed(document, "history", list, where)):
+    for number, one in enumerate(typed(document, "history", list, where)):
         place = f"{where}.history[{number}]"
         fields = _export_fields(one, EXPORT_LINE, _LINE_NEEDS, place)
         if fields["kind"] not in list(HistoryKind):
@@ -348,7 +344,7 @@ def _cause(document: dict[str, Any], where: str) -> str:
     for name in document:
         if name not in _CAUSE:
             raise InvalidInput(f"{where}.{name} is not known")
-        _typed(document, name, _CAUSE[name], where)
+        typed(document, name, _CAUSE[name], where)
     if "kind" in document and document["kind"] not in list(EventKind):
         raise InvalidInput(f"{where}.kind: {document['kind']!r} is none of {', '.join(EventKind)}")
     for number, answer in enumerate(document.get("slots", ())):

@@ -27,6 +27,7 @@ from conductorlite.model.limits import Limit, LimitChange, Member, MemberState
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.ports import Backend
+from conductorlite.testing.emitted import keep_emitted
 from conductorlite.testing.reenacting import Exported, ReplayStep, as_recorded, export_from_json, reenacted, steps_of, window_event
 from conductorlite.testing.steps import ReplayRecord, ReplayRegistry, SettableClock
 
@@ -380,6 +381,7 @@ class _Player:
                 kept = (workflow_id, task.ref, task.attempt) in self.kept_alive
                 if kept and not task.retried and task.status is TaskStatus.IN_PROGRESS:
                     self.engine.tasks.extend_lease(task)
+            keep_emitted(self.engine.backend, workflow_id, self.exported.emitted[workflow_id])
         self.discard_void()
         self.restore_limits()
         with self.engine.backend.writing() as tx:

@@ -25,7 +25,7 @@ from conductorlite.engine.lookups import Cut
 from conductorlite.engine.registry import Registry
 from conductorlite.model.canonical import parse
 from conductorlite.model.clock import VirtualClock
-from conductorlite.model.decisions import Admission, Embedding, Event
+from conductorlite.model.decisions import Admission, Decision, Embedding, Event
 from conductorlite.model.definitions import LOOP_DELIMITER, Semantics, WorkflowDef
 from conductorlite.model.errors import InvalidInput, NotFound
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Workflow
@@ -232,6 +232,10 @@ class ReplayRecord:
     def begun(self, row: Workflow) -> Workflow:
         """The row, with the name of its task in the record: a parent that is resumed writes to a child again under its new one."""
         return attrs.evolve(row, parent_ref=self.recorded[row.workflow_id].parent_ref)
+
+    def kept(self, decision: Decision) -> Decision:
+        """A decision without what is emitted, of which the record has all and the journal a part; see `keep_emitted`."""
+        return attrs.evolve(decision, emissions=()) if decision.emissions else decision
 
 
 def _bare(document: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,20 @@ from conductorlite import (
     EngineConfig,
     SubWorkflowParams,
     Task,
+    TaskContext,
     TaskDef,
     TaskResult,
     TaskStatus,
     VirtualClock,
+    Workers,
     WorkflowDef,
     WorkflowStatus,
     WorkflowTask,
 )
 from conductorlite.errors import AlreadyExists, ExecutionNotFound, InvalidInput, ReplayDiverged
 from conductorlite.testing import replay, timeline
+
+Json = dict[str, Any]
 
 T0 = 1_900_000_000_000
 
@@ -340,3 +345,86 @@ def test_the_variables_of_a_definition() -> None:
     replayed = replay(life.engine.admin.export("v"))
     assert replayed.engine.get("v").output_data == {"v": 1}
     replayed.engine.close()
+
+
+def test_what_was_said_to_and_by_an_execution_comes_with_it(tmp_path: Path) -> None:
+    """Messages, received and not, values kept, dropped and open, and latest values: the export of the replay is the same one."""
+    workers = Workers()
+
+    @workers.task("speak", retry_count=1, retry_delay_seconds=1)
+    def speak(context: TaskContext = TaskContext.given) -> None:
+        for number in range(130):
+            context.emit([context.attempt, number], stream="tokens")
+        context.progress(1, 2)
+        if not context.attempt:
+            raise ValueError("once more")
+
+    tasks: list[Json] = [
+        {"name": "said", "taskReferenceName": "said", "type": "EMIT", "inputParameters": {"value": "first"}},
+        {"name": "speak", "taskReferenceName": "speak"},
+        {"name": "last", "taskReferenceName": "last", "type": "EMIT", "inputParameters": {"value": "second"}},
+        {"name": "p", "taskReferenceName": "p", "type": "PULL_WORKFLOW_MESSAGES", "inputParameters": {"topic": "x"}},
+        {"name": "open", "taskReferenceName": "open", "taskDefinition": {"name": "open", "responseTimeoutSeconds": 60}},
+    ]
+    with Engine(clock=VirtualClock(0), workers=workers) as engine:
+        run = engine.start(WorkflowDef.from_json({"name": "says", "tasks": tasks}))
+        engine.send(run.workflow_id, "x", {"n": 1}, key="k")
+        engine.send(run.workflow_id, "y", "for nobody")
+        run.set_value("mood", "good")
+        engine.advance("5s")
+        for values in ((1, 2), (3,)):
+            (task,) = engine.poll("open")
+            engine.streams.emit(task, *values)
+            if values != (3,):
+                again = TaskResult(workflow_id=run.workflow_id, task_id=task.task_id, status=TaskStatus.IN_PROGRESS)
+                engine.update_task(again)
+        document = json.loads(json.dumps(engine.admin.export(run.workflow_id)))
+        told = [*map(str, engine.streams.items(run.workflow_id, limit=1_000)), *map(str, engine.streams.values(run.workflow_id))]
+        messages = engine.messages(run.workflow_id)
+    assert len(told) == 1 + 130 + 1 + 3 + 2
+    for store in (None, tmp_path / "s.db"):
+        again = replay(document, store=store)
+        with again.engine as other:
+            assert other.admin.export(again.workflow_id) == document
+            items = other.streams.items(again.workflow_id, limit=1_000)
+            assert [*map(str, items), *map(str, other.streams.values(again.workflow_id))] == told
+            assert other.messages(again.workflow_id) == messages
+            assert other.admin.check() == []
+            other.streams.emit(other.get(again.workflow_id).task("open"), 4)
+            last = items[-1].number
+            assert [item.number for item in other.streams.items(again.workflow_id, after=last)] == [last + 1]
+            assert other.admin.check() == []
+            new = other.fork(again.workflow_id, at="p")
+            assert [(one.topic, one.receiver) for one in other.messages(new.workflow_id)] == [("x", "p")]
+            assert other.streams.items(new.workflow_id) == []
+            assert other.admin.check() == []
+            other.terminate(again.workflow_id)
+            assert not [item for item in other.streams.items(again.workflow_id, limit=1_000) if item.ref == "open"]
+            other.admin.archive(again.workflow_id)
+            archived = other.admin.export(again.workflow_id)
+        with replay(archived).engine as third:
+            assert third.admin.check() == []
+            assert len(third.streams.items(again.workflow_id, limit=1_000)) == 1 + 130 + 1
+            assert third.admin.export(again.workflow_id) == archived
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda calls: calls[0].pop("taskId"), r"emitted\[0\]\.taskId is missing"),
+        (lambda calls: calls[0].update(state="GONE"), r"emitted\[0\]\.state: 'GONE'"),
+        (lambda calls: calls[0].update(chunks=[]), r"emitted\[0\]\.chunks is empty"),
+        (lambda calls: calls[0]["chunks"][0].update(first=7), r"emitted: number 7 follows number 0"),
+        (lambda calls: calls[0]["chunks"][0].update(values=[]), r"chunks\[0\]\.values is empty"),
+        (lambda calls: calls.append({**calls[0], "chunks": [{**calls[0]["chunks"][0], "first": 2}]}), "a call is there twice"),
+    ],
+)
+def test_damaged_values_are_refused_by_their_place(change: Callable[[list[Json]], object], place: str) -> None:
+    """As everything in a document is."""
+    task = {"name": "said", "taskReferenceName": "said", "type": "EMIT", "inputParameters": {"value": "first"}}
+    with Engine(clock=VirtualClock(0)) as engine:
+        run = engine.start(WorkflowDef.from_json({"name": "says", "tasks": [task]}))
+        document = engine.admin.export(run.workflow_id)
+    change(document["executions"][0]["emitted"])
+    with pytest.raises(InvalidInput, match=place):
+        replay(document)
