@@ -178,9 +178,8 @@ def fork(setting: Setting, workflow_id: str, at: str, definition: str | None, ne
     with setting.engine() as engine:
         plan = engine.plan_fork(workflow_id, at=at, **given)
         if dry_run:
-            names = {"workflowId": plan.workflow_id, "at": plan.at, "kept": list(plan.kept), "again": list(plan.again)}
             if setting.json:
-                setting.screen.document({**names, "dropped": list(plan.dropped), "shared": dict(plan.shared)})
+                setting.screen.document(plan.to_json())
             else:
                 setting.screen.lines(str(plan))
             return

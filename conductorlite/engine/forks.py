@@ -58,6 +58,18 @@ class ForkPlan:
     #: Executions below the old one that both name: by the task that has started each.
     shared: Mapping[str, str]
 
+    def to_json(self) -> dict[str, Any]:
+        """The plan as JSON, as the command line and REST answer it."""
+        kept, again, dropped = list(self.kept), list(self.again), list(self.dropped)
+        return {
+            "workflowId": self.workflow_id,
+            "at": self.at,
+            "kept": kept,
+            "again": again,
+            "dropped": dropped,
+            "shared": dict(self.shared),
+        }
+
     def __str__(self) -> str:
         lines = [f"{self.workflow_id} from {self.at}"]
         for word, refs in (("kept", self.kept), ("again", self.again), ("dropped", self.dropped)):

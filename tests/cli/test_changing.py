@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from cli_kit import Shell
 
 from conductorlite import SubWorkflowParams, WorkflowDef, WorkflowTask
+from conductorlite.testing import replay
 
 TWO = WorkflowDef.from_json(
     {
@@ -67,6 +69,21 @@ def test_restart_and_rerun(two: Shell) -> None:
         engine.register(WorkflowDef.from_json({**TWO.to_json(), "version": 2}))
     assert two("restart", "a", "--latest").code == 0
     assert two("show", "a", "--json").json["workflowVersion"] == 2
+
+
+def test_fork_of_an_export(two: Shell, tmp_path: Path) -> None:
+    """What was replayed into another store is forked there; the store that it is from is as it was."""
+    two("signal", "a")
+    two("export", "a", "-o", str(tmp_path / "a.json"))
+    before = two("history", "a").out
+    store = tmp_path / "laptop.db"
+    replay((tmp_path / "a.json").read_text(), store=store).engine.close()
+    there = ("--db", str(store))
+    assert two("fork", "a", "--at", "g", "--dry-run", "--json", *there).json["kept"] == ["w"]
+    assert two("fork", "a", "--at", "g", "--id", "new", "--task-input", '{"name": "Bo"}', *there).out == "new is RUNNING\n"
+    assert two("run", "--id", "new", "--workers", "crew:workers", "--json", *there).json["output"]["text"] == "Hello, Bo!"
+    assert two("history", "a").out == before
+    assert two("show", "new").code == 3
 
 
 def test_fork(two: Shell) -> None:

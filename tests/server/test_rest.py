@@ -105,7 +105,7 @@ def test_every_operation_of_conductor_is_there() -> None:
         assert found - names <= {"workerid", "triggerFailureWorkflow"}, (method, path)
     # A server has the second one if it is configured so.
     own = {("GET", "/api/workflow/{}/stream"), ("GET", "/api/workflow/{}/values"), ("POST", "/api/tasks/{}/emit")}
-    own |= {("POST", "/api/workflow/{}/messages/{}"), ("POST", "/api/workflow/{}/fork")}
+    own |= {("POST", "/api/workflow/{}/messages/{}"), ("POST", "/api/workflow/{}/fork"), ("POST", "/api/workflow/{}/fork/plan")}
     own |= {(method, "/api/workflow/{}/values/{}") for method in ("GET", "PUT")}
     assert set(places) == {("GET", "/api/version"), ("POST", "/api/workflow/{}/messages")} | own
 

@@ -143,6 +143,9 @@ def test_messages_of_any_topic_and_forks() -> None:
         async def test(ask: Ask) -> None:
             gone = await ask("POST", "/api/workflow/w/messages/news", {"value": 1})
             assert gone.status_code == 409
+            plan = await ask("POST", "/api/workflow/w/fork/plan", {"at": "a", "newId": "w2"})
+            assert plan.json() == {"workflowId": "w", "at": "a", "kept": [], "again": ["a"], "dropped": [], "shared": {}}
+            assert list(engine.admin.workflow_ids()) == ["w"]
             answer = await ask("POST", "/api/workflow/w/fork", {"at": "a", "newId": "w2", "taskInput": {"x": 1}})
             assert (answer.status_code, answer.text) == (200, "w2")
             assert engine.get("w2").task("a").input_data == {"x": 1}
@@ -153,6 +156,13 @@ def test_messages_of_any_topic_and_forks() -> None:
             for path, body in (("fork", {}), ("fork", {"at": "a", "what": 1}), ("messages/news", {})):
                 assert (await ask("POST", f"/api/workflow/w2/{path}", body)).status_code == 400
             assert (await ask("POST", "/api/workflow/w2/fork", {"at": "none"})).status_code == 404
+            definition = engine.get("w2").definition
+            assert definition is not None
+            other = {**definition.to_json(), "version": 2}
+            assert (await ask("POST", "/api/workflow/w2/fork", {"at": "a", "newId": "w3", "definition": other})).text == "w3"
+            assert engine.get("w3").version == 2
+            other["tasks"] = []
+            assert (await ask("POST", "/api/workflow/w2/fork", {"at": "a", "definition": other})).status_code == 400
 
         asking(engine, test)
 

@@ -6,13 +6,14 @@ from typing import Any, Final
 
 import attrs
 
+from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidInput
 from conductorlite.model.streams import STREAM
 from conductorlite.runtime.engine import Engine
 from conductorlite.server.streams import Events, values
 from conductorlite.server.waiting import Waiting
 
-__all__ = ["emit", "fork", "send_to_topic", "set_value", "stream", "value_of", "values_of"]
+__all__ = ["emit", "fork", "plan_fork", "send_to_topic", "set_value", "stream", "value_of", "values_of"]
 
 Json = dict[str, Any]
 
@@ -63,17 +64,33 @@ _FORKED: Final = {
     "newId": "new_id",
     "correlationId": "correlation_id",
     "idempotencyKey": "idempotency_key",
+    "definition": "definition",
 }
+
+#: What a plan of a fork takes.
+_PLANNED: Final = frozenset({"at", "input", "task_input", "definition"})
 
 
 def fork(engine: Engine, workflow_id: str, body: Json) -> str:
     """Start a new execution from the task `at` of this one, which stays as it is; its id."""
+    return engine.fork(workflow_id, **_forked(body)).workflow_id
+
+
+def plan_fork(engine: Engine, workflow_id: str, body: Json) -> Json:
+    """What a fork with this body would do, which is not done: the tasks that are kept, run again and dropped."""
+    given = _forked(body)
+    return engine.plan_fork(workflow_id, **{name: given[name] for name in given if name in _PLANNED}).to_json()
+
+
+def _forked(body: Json) -> Json:
     unknown = sorted(body.keys() - _FORKED.keys())
     if unknown:
         raise InvalidInput(f"a fork takes no {unknown[0]!r}")
     _given(body, "at")
     given = {_FORKED[name]: value for name, value in body.items() if value is not None}
-    return engine.fork(workflow_id, **given).workflow_id
+    if "definition" in given:
+        given["definition"] = WorkflowDef.from_json(given["definition"])
+    return given
 
 
 def _given(body: Json, name: str) -> Any:

@@ -155,6 +155,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     operation("POST", "/api/workflow/{workflowId}/messages", executions.send_message),
     operation("POST", "/api/workflow/{workflowId}/messages/{topic}", own.send_to_topic),
     operation("POST", "/api/workflow/{workflowId}/fork", own.fork),
+    operation("POST", "/api/workflow/{workflowId}/fork/plan", own.plan_fork),
     operation("GET", "/api/workflow/{workflowId}/stream", own.stream),
     operation("GET", "/api/workflow/{workflowId}/values", own.values_of),
     operation("GET", "/api/workflow/{workflowId}/values/{name}", own.value_of),
