@@ -11,17 +11,21 @@ Source of the rule: DBOS has it (a step in the application's own transaction); C
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import TypeVar
 
 from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, MissingCapability
 from conductorlite.model.pickling import stays_here
+from conductorlite.model.threads import Block, within
 from conductorlite.store.ports import Capability, JoinableBackend, JoinedTransaction
 from conductorlite.store.tables import Parameters, Rows
 
 __all__ = ["OwnTransaction", "joined"]
+
+T = TypeVar("T", bound="OwnTransaction")
 
 
 @stays_here("it is one block of one thread; send the values to be written")
@@ -53,23 +57,63 @@ class OwnTransaction:
         return self._within
 
 
-@contextmanager
-def joined(turns: Turns) -> Iterator[JoinedTransaction]:
-    """The block of a transaction, or inside one, of a part of it; raises MissingCapability when the store has none."""
-    backend, thread = turns.backend, turns.joined
+def joined(turns: Turns, make: Callable[[JoinedTransaction], T]) -> AbstractContextManager[T]:
+    """Return the block of a transaction, or inside one, of a part of it; `make` makes what the block is given.
+
+    Raises MissingCapability when the store has no such transactions.
+    """
+    backend = turns.backend
     if not isinstance(backend, JoinableBackend):
         raise MissingCapability(Capability.TRANSACTIONS, f"{type(backend).__name__} takes no transactions of an application")
-    outer, before = thread.decisions, thread.within
-    mine: list[Decision] = []
-    try:
-        with backend.transaction() as within:
-            thread.decisions, thread.within = mine, within
-            yield within
-    finally:
-        thread.decisions, thread.within = outer, before
-    if outer is not None:
-        outer += mine
-        return
-    turns.committed.wake()
-    for decision in mine:
-        turns.announce(decision)
+    return within(_JoinedBlock(turns, backend, make))
+
+
+class _JoinedBlock(Block[T]):
+    """The store's block of a transaction, in which the engine's changes of this thread are parts.
+
+    An interruption may come at any instruction. The store's block is undone as soon as nothing refers to it, so no frame may: it is
+    an attribute here and nowhere a variable.
+    """
+
+    __slots__ = ("_backend", "_before", "_make", "_mine", "_outer", "_store", "_turns", "_within")
+
+    def __init__(self, turns: Turns, backend: JoinableBackend, make: Callable[[JoinedTransaction], T]) -> None:
+        self._turns, self._backend, self._make = turns, backend, make
+        #: Decisions of the engine in this block; those of the block around it, and its transaction, or None.
+        self._mine: list[Decision] = []
+        self._outer: list[Decision] | None = None
+        self._before: object = None
+        self._store: AbstractContextManager[JoinedTransaction] | None = None
+        self._within: JoinedTransaction | None = None
+
+    def begin(self) -> T:
+        """Open the store's transaction."""
+        self._store = self._backend.transaction()
+        self._within = self._store.__enter__()
+        thread = self._turns.joined
+        self._outer, self._before = thread.decisions, thread.within
+        thread.decisions, thread.within = self._mine, self._within
+        return self._make(self._within)
+
+    def end(self, error: BaseException | None) -> None:
+        """Commit it, or undo it for an error; then announce what the engine has decided in it."""
+        try:
+            if self._store is not None:
+                self._store.__exit__(None if error is None else type(error), error, None if error is None else error.__traceback__)
+        finally:
+            self.undo()
+        if error is not None:
+            return
+        if self._outer is not None:
+            self._outer += self._mine
+            return
+        self._turns.committed.wake()
+        for decision in self._mine:
+            self._turns.announce(decision)
+
+    def undo(self, error: BaseException | None = None) -> None:
+        """Undo what is not committed, and let changes of this thread be their own again."""
+        thread = self._turns.joined
+        if thread.decisions is self._mine:
+            thread.decisions, thread.within = self._outer, self._before
+        self._store = self._within = None

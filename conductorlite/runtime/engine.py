@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NoReturn, ParamSpec, TypeVar, cast, overload
@@ -540,8 +540,7 @@ class Engine(Verbs, InNotebook):
         self._adopt(workflow)
         return Run(self, workflow_id, workflow.read)
 
-    @contextmanager
-    def transaction(self) -> Iterator[Transaction]:
+    def transaction(self) -> AbstractContextManager[Transaction]:
         """Return a block in which this thread's operations and your own rows (`tx.execute`) are one commit, or none if it raises.
 
         The store is locked for other writers meanwhile, as long as the block lasts; those of this process wait up to the busy
@@ -550,8 +549,7 @@ class Engine(Verbs, InNotebook):
         StaleLease. Listeners are called after the commit. In a store in memory there are only the verbs. Raises StorageErrors, at
         the end too: then nothing is stored; InvalidInput when the store has no such transactions.
         """
-        with joined(self._turns) as within:
-            yield Transaction(self, within)
+        return joined(self._turns, partial(Transaction, self))
 
     def in_transaction(self, work: Callable[[Transaction], R]) -> R:
         """Return what `work(tx)` returns, called inside a block of `transaction`; an AsyncEngine calls it in a thread."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,8 @@ from conductorlite import AsyncEngine, Engine, EngineConfig, VirtualClock, Worke
 from conductorlite.errors import StorageUnavailable
 from conductorlite.model.threads import Block, clean_up, within
 from conductorlite.store.locks import InProcessLock
+from conductorlite.store.sqlite.backend import SQLiteBackend
+from conductorlite.testing.interrupts import Instants
 
 ONE = WorkflowDef.from_json(
     {"name": "one", "tasks": [{"name": "a", "taskReferenceName": "a", "inputParameters": {"last": "${workflow.input.last}"}}]}
@@ -198,6 +203,55 @@ def test_a_transaction_whose_end_fails(store: str, ending: type[BaseException], 
         assert engine.search().total_hits == 0
         engine.start(ONE, workflow_id="then")
         assert engine.admin.check() == []
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # a file that was open is closed when it is collected
+@pytest.mark.parametrize(
+    "inner",
+    [
+        pytest.param(False, id="one block", marks=pytest.mark.slow),
+        pytest.param(True, id="a block in a block", marks=pytest.mark.deep),
+    ],
+)
+def test_a_transaction_that_is_interrupted_anywhere(inner: bool, tmp_path: Path) -> None:
+    """While the interruption is still handled, another connection can write, and nothing of the block is stored."""
+    path = tmp_path / "s.db"
+    with Engine(SQLiteBackend(path, synchronous="NORMAL"), clock=VirtualClock(0)) as engine:
+        with engine.transaction() as first:
+            first.execute("CREATE TABLE own (n INTEGER)")
+
+        def written() -> None:
+            with engine.transaction() as tx:
+                tx.execute("INSERT INTO own VALUES (1)")
+                if inner:
+                    with engine.transaction() as part:
+                        part.execute("INSERT INTO own VALUES (2)")
+
+        places: list[tuple[str | None, type[BaseException], int]] = []
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+            for at in count():
+                written()  # an interruption may close the connection, which takes long to open again
+                other.execute("DELETE FROM own")
+                try:
+                    with Instants(at, Alarm) as instants:
+                        written()
+                except (Alarm, KeyboardInterrupt) as raised:
+                    kept = raised  # so that nothing is collected
+                    other.execute("BEGIN IMMEDIATE")
+                    rows = other.execute("DELETE FROM own RETURNING n").fetchall()
+                    other.execute("COMMIT")
+                    places.append((instants.where, type(kept), len(rows)))
+                assert engine.core.turns.joined.decisions is None, instants.where
+                if instants.where is None:
+                    break
+    assert {rows for _, _, rows in places} == {0, 1 + inner}
+    # An exception before the first statement of a function that SQLite calls is lost to everybody.
+    assert {where for where, kind, _ in places if kind is KeyboardInterrupt} <= {
+        where for where, _, _ in places if where is not None and "callbacks.py" in where
+    }
+    assert any(where is not None and "_authorized" in where for where, _, _ in places)
 
 
 class _Held(Block[None]):

@@ -31,7 +31,7 @@ from conductorlite.store.sqlite.disk import Log, Reserve
 from conductorlite.store.sqlite.executions import SQLiteExecutions, SQLiteHistory
 from conductorlite.store.sqlite.limits import RowLimits, RowOwners, RowTaskHolders
 from conductorlite.store.sqlite.mailboxes import NoOutbox, RowPollData, RowQueue, SQLiteInbox
-from conductorlite.store.sqlite.own_rows import OwnRows, is_own
+from conductorlite.store.sqlite.own_rows import OwnRows, Parts, is_own
 from conductorlite.store.sqlite.rows import STATUSES, Session
 from conductorlite.store.sqlite.schema import refuse_newer
 from conductorlite.store.sqlite.tables import (
@@ -260,7 +260,8 @@ class Reading(Block[SQLiteTransaction]):
     """The block of one view."""
 
     __slots__ = ("_backend", "_reader", "view")
-    joinable = False
+    #: Nobody writes in it.
+    parts: Parts | None = None
 
     def __init__(self, backend: Connections) -> None:
         self._backend = backend
@@ -324,13 +325,13 @@ class Reading(Block[SQLiteTransaction]):
 class Writing(Block[SQLiteTransaction]):
     """The block of one change."""
 
-    __slots__ = ("_backend", "joinable", "view")
+    __slots__ = ("_backend", "parts", "view")
 
     def __init__(self, backend: Connections, *, joinable: bool = False) -> None:
         self._backend = backend
         self.view: SQLiteTransaction | None = None
-        #: Whether others of this thread are parts of it.
-        self.joinable = joinable
+        #: The open ones, if others of this thread are parts of it; else None.
+        self.parts = Parts() if joinable else None
 
     def begin(self) -> SQLiteTransaction:
         backend = self._backend
@@ -359,7 +360,7 @@ class Writing(Block[SQLiteTransaction]):
         except FAILURES as error:
             raise translated(error, backend.path) from error
         view.decisions.begin(shared=backend._commits < backend._shared)
-        view.session.dirty = self.joinable  # what came before must not be undone with a decision
+        view.session.dirty = self.parts is not None  # what came before must not be undone with a decision
         self.view = view
         return view
 
@@ -375,7 +376,7 @@ class Writing(Block[SQLiteTransaction]):
                 self.view.close()
             if error is None:
                 self._commit()
-            elif isinstance(error, sqlite3.Error if self.joinable else FAILURES) and not is_own(error):
+            elif isinstance(error, FAILURES if self.parts is None else sqlite3.Error) and not is_own(error):
                 raise translated(error, backend.path) from error
             clean = error is None or is_clean(error)
         except FAILURES as failure:

@@ -92,8 +92,8 @@ class SQLiteBackend(Connections):
         Raises InvariantBroken inside another transaction of this thread.
         """
         outer = self._current.block
-        if outer is not None and outer.joinable and outer.live and isinstance(outer.view, SQLiteTransaction):
-            return within(Part(outer.view, outer.view.session.connection, self.path))
+        if outer is not None and outer.parts is not None and outer.live and isinstance(outer.view, SQLiteTransaction):
+            return within(Part(outer.view, outer.view.session.connection, self.path, outer.parts))
         return within(Writing(self))
 
     def prepare(self, decisions: Sequence[Decision]) -> None:
@@ -103,7 +103,7 @@ class SQLiteBackend(Connections):
     def transaction(self) -> AbstractContextManager[JoinedTransaction]:
         """An atomic change of the application's, in which other changes of this thread are parts."""
         outer = self._current.block
-        if outer is not None and outer.joinable and outer.live:
+        if outer is not None and outer.parts is not None and outer.live:
             return self.writing()
         return within(Writing(self, joinable=True))
 

@@ -26,6 +26,7 @@ from conductorlite.model.errors import (
 from conductorlite.model.later import functions
 from conductorlite.model.threads import NO_FILE, Mutex, Waiter
 from conductorlite.store.payloads import make_private
+from conductorlite.store.sqlite.callbacks import callback, raise_interruption
 from conductorlite.store.sqlite.history import journal_text
 from conductorlite.store.sqlite.identity import OpenFiles
 from conductorlite.store.sqlite.schema import APPLICATION_ID, VERSION, migrate, refuse_newer
@@ -142,9 +143,13 @@ _NEEDED: Final = 8
 
 
 def translated(error: sqlite3.Error | UnicodeDecodeError, path: str) -> ConductorliteError:
-    """Return the public error for a failure of SQLite; its text names the file."""
+    """Return the public error for a failure of SQLite; its text names the file.
+
+    Raises an interruption of a function that SQLite has called, as Ctrl-C.
+    """
     if isinstance(error, UnicodeDecodeError):
         return StorageCorrupt(f"{path}: the database is damaged (a text is not UTF-8: {error})")
+    raise_interruption(error)
     code: int | None = getattr(error, "sqlite_errorcode", None)
     if code is None and "closed" in str(error):  # raised by the sqlite3 module itself, without a code
         return EngineClosed(f"{path}: the engine was closed, and its store with it; open another one")
@@ -281,8 +286,8 @@ def _connect(settings: Settings) -> sqlite3.Connection:
         factory=sqlite3.Connection if settings.counts is None else counting_connection(settings.counts),
     )
     connection.execute("PRAGMA trusted_schema = 0")
-    connection.create_function("fits", 2, fits, deterministic=True)
-    connection.create_function("journal_text", 1, journal_text, deterministic=True)
+    connection.create_function("fits", 2, callback(fits), deterministic=True)
+    connection.create_function("journal_text", 1, callback(journal_text), deterministic=True)
     return connection
 
 

@@ -17,6 +17,7 @@ from typing import Final
 from sqlite_utils import Database, Migrations
 
 from conductorlite.model.canonical import attempt_head
+from conductorlite.store.sqlite.callbacks import callback
 from conductorlite.store.sqlite.declarations import SCHEMA
 from conductorlite.store.sqlite.history import line_of
 from conductorlite.store.sqlite.rows import STATUS, packed_hex
@@ -41,7 +42,7 @@ def bring_up_to_date(connection: sqlite3.Connection, found: int) -> None:
     database = Database(connection, execute_plugins=False)
     if found:
         for name, translate in _OF_OLD.items():
-            connection.create_function(name, -1, translate, deterministic=True)
+            connection.create_function(name, -1, callback(translate), deterministic=True)
     else:
         for statement in _STATEMENTS:
             connection.execute(statement)

@@ -16,10 +16,11 @@ from typing import Final, TypeVar, final
 
 from conductorlite.model.errors import InvalidInput, StorageError
 from conductorlite.model.threads import Block
+from conductorlite.store.sqlite.callbacks import callback, raise_interruption
 from conductorlite.store.sqlite.connections import translated
 from conductorlite.store.tables import Parameters, Rows
 
-__all__ = ["OwnRows", "Part", "is_own"]
+__all__ = ["OwnRows", "Part", "Parts", "is_own"]
 
 W = TypeVar("W")
 
@@ -64,7 +65,7 @@ class OwnRows:
         self._connection, self._path = connection, path
         self._asking = False
         self._refusal: str | None = None
-        connection.set_authorizer(self._authorized)
+        connection.set_authorizer(callback(self._authorized))
 
     def execute(self, statement: str, parameters: Parameters = ()) -> Rows:
         """Carry out one statement; raises InvalidInput for one that is not the application's, and what sqlite3 raises."""
@@ -89,6 +90,7 @@ class OwnRows:
         except sqlite3.Error as error:
             if self._refusal is not None:
                 raise InvalidInput(self._refusal) from None
+            raise_interruption(error)
             setattr(error, _MARK, True)
             raise
         finally:
@@ -114,14 +116,28 @@ def is_own(error: BaseException | None) -> bool:
     return getattr(error, _MARK, False) is True
 
 
+class Parts:
+    """The number of parts of a transaction that are open, one inside the other."""
+
+    __slots__ = ("depth",)
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+
 @final
 class Part(Block[W]):
-    """The block of a change inside an application's transaction."""
+    """The block of a change inside an application's transaction.
 
-    __slots__ = ("_connection", "_open", "_path", "_writes")
+    Its savepoint is named by its depth: one that was interrupted before it had a savepoint must not undo the part around it.
+    """
 
-    def __init__(self, writes: W, connection: sqlite3.Connection, path: str) -> None:
-        self._writes, self._connection, self._path = writes, connection, path
+    __slots__ = ("_connection", "_open", "_outer", "_parts", "_path", "_writes")
+
+    def __init__(self, writes: W, connection: sqlite3.Connection, path: str, parts: Parts) -> None:
+        self._writes, self._connection, self._path, self._parts = writes, connection, path, parts
+        #: The parts around it.
+        self._outer = 0
         self._open = False
 
     def begin(self) -> W:
@@ -129,16 +145,20 @@ class Part(Block[W]):
         connection = self._connection
         if not connection.in_transaction:
             raise StorageError(f"{self._path}: the transaction was undone by an earlier error")
-        self._open = True
-        connection.execute("SAVEPOINT part")
+        self._outer, self._open = self._parts.depth, True
+        self._parts.depth = self._outer + 1
+        try:
+            connection.execute(f"SAVEPOINT part{self._outer}")
+        except sqlite3.Error as failure:
+            raise translated(failure, self._path) from failure
         return self._writes
 
     def end(self, error: BaseException | None) -> None:
         """Keep the part for the commit of the whole, or undo it."""
         try:
             if error is None:
-                self._connection.execute("RELEASE part")
-                self._open = False
+                self._connection.execute(f"RELEASE part{self._outer}")
+                self._open, self._parts.depth = False, self._outer
         except sqlite3.Error as failure:
             raise translated(failure, self._path) from failure
         finally:
@@ -148,7 +168,13 @@ class Part(Block[W]):
 
     def undo(self, error: BaseException | None = None) -> None:
         """Undo it, unless it has ended."""
-        if self._open and self._connection.in_transaction:
-            self._connection.execute("ROLLBACK TO part")
-            self._connection.execute("RELEASE part")
-        self._open = False
+        if not self._open:
+            return
+        if self._connection.in_transaction:
+            try:
+                self._connection.execute(f"ROLLBACK TO part{self._outer}")
+                self._connection.execute(f"RELEASE part{self._outer}")
+            except sqlite3.OperationalError as failure:
+                if "no such savepoint" not in str(failure):  # it was interrupted before it had one, or after it gave it back
+                    raise
+        self._open, self._parts.depth = False, self._outer
