@@ -138,7 +138,8 @@ class EngineConfig:
     under the fence, unless it is required (`lock_required`): then, and without a fence, they are refused.
 
     `bounds` are the limits of one turn: inputs and outputs past their soft barriers are stored in the payload storage, those past
-    the hard ones are refused. `payload_codec` encrypts or compresses what is put there. `event_sources` are asked for messages
+    the hard ones are refused. `payload_codec` seals every payload in the store and in that storage; executions are then searched
+    one by one, unless `plain_index` lets an index hold inputs, outputs and reasons plain. `event_sources` are asked for messages
     while the engine is driven; a function is a source whose messages need no acknowledging, called with how many may come.
 
     With `allocation="local"` an engine keeps to itself what it starts, and takes nothing else: only engines of the same `name`
@@ -173,6 +174,7 @@ class EngineConfig:
     bounds: Bounds = attrs.field(default=None, converter=_bounds)
     event_sources: Iterable[EventSource] = attrs.field(default=(), converter=_sources)
     payload_codec: PayloadCodec | None = None
+    plain_index: bool = False
     name: str | None = None
     allocation: Literal["shared", "local"] = "shared"
     downtime_counts: bool = False

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -39,6 +39,9 @@ from conductorlite.model.texts import error_text, printable
 from conductorlite.store.ports import Backend, PayloadCodec, PayloadStorage, ReadingTransaction, WritingTransaction
 from conductorlite.store.tables import ExternalStorageLocation, OrphanPayload, StoredPayload
 
+if TYPE_CHECKING:
+    from conductorlite.store.sealing import Sealing
+
 __all__ = ["PayloadStore", "PayloadSweep", "PayloadsRequired", "TurnMemo", "as_unavailable", "given_path", "location", "uploaded"]
 
 #: Loose payloads, or objects of a listing, that are looked at in one transaction.
@@ -46,9 +49,6 @@ _PAGE: Final = 200
 
 #: Objects of ours, and what an interrupted write of one has left; other files there are not ours to delete.
 _OURS: Final = pattern(r"([0-9a-f]{2}/[0-9a-f]{64}|(workflow|task)/(input|output)/[0-9a-f]{32})\.json[A-Za-z0-9_.-]*")
-
-_KEY_ID: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
-
 
 #: Folders of Conductor's payload types.
 _FOLDERS: Final = {
@@ -136,8 +136,8 @@ class PayloadStore:
         self.storage = storage
         self.codec = codec
         self.barriers = barriers
-        if codec is not None and not _KEY_ID.fullmatch(codec.key_id):
-            raise InvalidInput(f"key_id {codec.key_id!r} of the payload codec is not 1 to 64 letters, digits, - or _")
+        #: A store that is sealed names hashes of documents.
+        self._sealing: Sealing | None = getattr(backend, "sealing", None)
 
     # ------------------------------------------------------------------ out
 
@@ -188,7 +188,8 @@ class PayloadStore:
 
     def _place(self, payload: Payload) -> ExternalPayload:
         suffix = "" if self.codec is None else f".{self.codec.key_id}"
-        key = f"{payload.digest[:2]}/{payload.digest}.json{suffix}"
+        name = payload.digest if self._sealing is None else self._sealing.name(payload.digest)[1:]
+        key = f"{name[:2]}/{name}.json{suffix}"
         return ExternalPayload(digest=payload.digest, size=size_of(payload.whole()), key=key)
 
     # ------------------------------------------------------------------ back

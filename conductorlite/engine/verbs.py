@@ -104,7 +104,8 @@ class Verbs:
         running: Callable[[], Iterable[AgendaEntry]],
     ) -> None:
         dispensable = config.fencing and not config.lock_required
-        backend, lock, external = opened(store, config.lock, index, dispensable=dispensable)
+        codec, plain_index = config.payload_codec, config.plain_index
+        backend, lock, external = opened(store, config.lock, index, dispensable=dispensable, codec=codec, plain_index=plain_index)
         #: A lock that was given as a URL is closed with the engine.
         self._own_lock = lock if isinstance(config.lock, str) else None
         clock, environment = clock or SystemClock(), dict(environment or {})
@@ -121,7 +122,7 @@ class Verbs:
             lock_required=config.lock_required,
             resident_bytes=config.resident_bytes,
             owner=config.owner,
-            payload_store=PayloadStore(backend, storage, config.payload_codec, config.bounds.barriers),
+            payload_store=PayloadStore(backend, storage, codec, config.bounds.barriers),
             driven=driven,
             ended=wake_schedule,
         )

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import attrs
 
-from conductorlite.model.errors import EngineClosed, InvalidInput, LockUnavailable
+from conductorlite.model.errors import EngineClosed, InvalidInput, LockUnavailable, PayloadUnavailable
 from conductorlite.model.threads import Mutex
-from conductorlite.store.ports import Backend, IndexDAO, Lock
+from conductorlite.store.ports import Backend, IndexDAO, Lock, PayloadCodec
 
 __all__ = ["LateLock", "Place", "on_queue", "open_lock", "opened", "place_of"]
 
@@ -156,12 +156,17 @@ def opened(
     index: str | IndexDAO | None = None,
     *,
     dispensable: bool = False,
+    codec: PayloadCodec | None = None,
+    plain_index: bool = False,
 ) -> tuple[Backend, Lock | None, IndexDAO | None]:
     """A store by its path, by its URL `postgresql://user@host/database`, or (None) in memory, a lock and an index; all, or none.
 
-    The lock "advisory" is one of the store's own server. A lock that is `dispensable` may be one that cannot be reached yet. Raises
-    InvalidInput for another URL, MissingExtra, StorageErrors.
+    The lock "advisory" is one of the store's own server. A lock that is `dispensable` may be one that cannot be reached yet. With a
+    codec the store is sealed by it, see `store.sealing`. Raises InvalidInput for another URL, MissingExtra, StorageErrors, and
+    PayloadUnavailable for a sealed store without its codec.
     """
+    if codec is not None and index is not None and not plain_index:
+        raise InvalidInput("an index keeps payloads plain: with a payload codec and an index say plain_index=True in EngineConfig")
     with ExitStack() as made:
         searched: IndexDAO | None = _adapter("an index", index, _INDEXES).from_url(index) if isinstance(index, str) else index
         if searched is not None and searched is not index:
@@ -174,8 +179,25 @@ def opened(
             made.callback(there.close)
         if lock == _ADVISORY:
             held = _lock_of(there)
+        if codec is not None:
+            from conductorlite.store.sealing import sealed  # most stores are not
+
+            there = sealed(there, codec, plain_index=plain_index)
+        elif not getattr(there, "in_memory", False):
+            _refuse_sealed(there)
         made.pop_all()
         return there, held, searched
+
+
+def _refuse_sealed(store: Backend) -> None:
+    """Raise PayloadUnavailable for a store in which payloads are sealed, before anything is read or written without the codec."""
+    with store.reading() as view:
+        record = view.metadata.definition("sealing/1")
+    if record is not None:
+        raise PayloadUnavailable(
+            f"payloads in this store are sealed, first by the key {record.split(':')[1]!r}: open it with"
+            " EngineConfig(payload_codec=…), or on the command line with --codec"
+        )
 
 
 def on_queue(

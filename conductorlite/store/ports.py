@@ -68,7 +68,7 @@ class PayloadStorage(Protocol):
 
 
 class PayloadCodec(Protocol):
-    """A conversion of bytes on their way to a storage and back, such as compression or encryption. Pure, thread-safe.
+    """A conversion of payloads on their way to a store or a storage and back, such as encryption. Pure, thread-safe.
 
     `key_id` (ASCII letters, digits, `-`, `_`) names how `encode` works at present, for one the key it encrypts with; it is kept
     beside each payload, and given to `decode` with it, so that keys can be changed while old payloads are read.

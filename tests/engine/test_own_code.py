@@ -53,7 +53,12 @@ class Raising:
         self._inner = inner
         self._method = method
         self._errors = list(errors)
+        self._good = 0
         self.raised = 0
+
+    def fail(self, errors: tuple[Exception, ...], after: int) -> None:
+        """Raise these errors, after so many calls that are good."""
+        self._errors, self._good = list(errors), after
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
@@ -61,7 +66,8 @@ class Raising:
             return found
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            if self._errors:
+            self._good -= 1
+            if self._errors and self._good < 0:
                 self.raised += 1
                 raise self._errors.pop()
             return found(*args, **kwargs)
@@ -129,13 +135,15 @@ EACH = pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__
 LATER = WorkflowDef(name="later", tasks=[WorkflowTask(name="n", task_reference_name="n", type="NOOP")])
 
 
-def goes_on(clock: VirtualClock | None, **options: Any) -> None:
-    """An execution of two tasks comes to its end, without a task being called twice."""
+def goes_on(clock: VirtualClock | None, begun: Callable[[], None] | None = None, **options: Any) -> None:
+    """An execution of two tasks comes to its end, without a task being called twice; `begun` is called in the first one."""
     workers, called = Workers(), []
 
     @workers.task()
     def a() -> dict[str, str]:
         called.append("a")
+        if begun is not None:
+            begun()
         return {"large": "x" * 4_000}
 
     @workers.task()
@@ -243,10 +251,13 @@ def test_a_payload_storage(method: str) -> None:
     goes_on(None, payloads=Raising(MemoryPayloads(), method, PASSING), config=EngineConfig(bounds=Bounds(barriers=SMALL)))
 
 
-def test_a_payload_codec() -> None:
-    """The same when a document cannot be encoded."""
-    config = EngineConfig(payload_codec=Raising(Codec(), "encode", PASSING), bounds=Bounds(barriers=SMALL))
-    goes_on(None, payloads=MemoryPayloads(), config=config)
+@pytest.mark.parametrize("after", range(4))
+def test_a_payload_codec(after: int) -> None:
+    """The same when a row or a document cannot be encoded, once the execution was started."""
+    codec = Raising(Codec(), "encode", ())
+    config = EngineConfig(payload_codec=codec, bounds=Bounds(barriers=SMALL))
+    goes_on(None, lambda: codec.fail(PASSING, after), payloads=MemoryPayloads(), config=config)
+    assert codec.raised == len(PASSING)
 
 
 @CLOCKS

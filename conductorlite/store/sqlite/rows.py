@@ -134,10 +134,14 @@ def text_of(row: Row) -> str:
 
 
 def stored_text(digest: str, text: str) -> Payload:
-    """A large payload; raises StorageCorrupt when the text is not the one that was kept under this hash."""
+    """A large payload; raises StorageCorrupt when the text is not the one that was kept under this hash.
+
+    Of one that is sealed only who opens it knows.
+    """
     payload = Payload(text)
-    if not isinstance(text, str) or payload.digest != digest:
+    if not isinstance(text, str) or (payload.digest != digest and text[:1] != "~"):
         raise StorageCorrupt(f"the database is damaged: the payload {digest} is another one")
+    payload.digest = digest
     return payload
 
 
