@@ -228,7 +228,7 @@ SEALED: Final[Mapping[type, Mapping[str, _Ways]]] = {
     },
     Task: {
         **dict.fromkeys(("input", "output"), _CELL),
-        **dict.fromkeys(("reason", "traceback", "error_text", "failed_child"), _TEXT),
+        **dict.fromkeys(("reason", "conductor_reason", "traceback", "error_text", "failed_child", "conductor_failed_child"), _TEXT),
         "grafts": _HASHES_NAMED,
     },
     HistoryEvent: {"payload": _CELL, "reason": _TEXT, "cause": _TEXT},

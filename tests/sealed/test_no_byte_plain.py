@@ -23,7 +23,7 @@ LARGE: Final = f"{CANARY}{'x' * 3_000}"
 
 #: Columns that hold payloads: without a codec the canary is in each of them.
 PAYLOADS: Final = {
-    *(f"workflows.{one}" for one in ("input", "output", "variables", "reason", "journal")),
+    *(f"workflows.{one}" for one in ("input", "output", "variables", "reason", "rest", "journal")),
     *(f"tasks.{one}" for one in ("input", "output", "reason", "rest")),
     *("texts.text", "history.lines", "inbox.data", "task_logs.text", "mailbox.value", "emitted.items", "latest_values.value"),
     *("definitions.text", "event_executions.output", "schedules.text", "archive.document"),
