@@ -36,6 +36,7 @@ from conductorlite.engine.holders import leave_all
 from conductorlite.ext import EnvironmentSecrets
 from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.clock import Deadline, SystemClock
+from conductorlite.model.debounce import Debounce
 from conductorlite.model.definitions import IdempotencyStrategy, Semantics, WorkflowDef
 from conductorlite.model.documents import workflow_to_json
 from conductorlite.model.errors import ConductorliteError, Conflict, ExecutionNotFound, InvalidInput
@@ -188,6 +189,9 @@ def _result(setting: Setting, engine: Engine, workflow: Workflow) -> Exit:
 @_NEW_ID
 @_KEY
 @_STRATEGY
+@click.option("--debounce", metavar="SPAN", help="Begin when no start with the --debounce-key has come for this long, such as 30s.")
+@click.option("--debounce-key", metavar="KEY", help="Starts with this key become one execution, with the last one's input.")
+@click.option("--max-wait", metavar="SPAN", help="Begin at the latest this long after the first of them.")
 @_TASK_DEFS
 @_ENGINE
 @command_options()
@@ -204,7 +208,8 @@ def start(setting: Setting, definition: str, given: str | None, workflow_id: str
 
 
 def _start(engine: Engine, definition: str, given: str | None, workflow_id: str | None, *, task_defs: tuple[str, ...],
-           idempotency_key: str | None, idempotency_strategy: str, uploaded: str | None) -> str:  # fmt: skip
+           idempotency_key: str | None, idempotency_strategy: str, uploaded: str | None, debounce: str | None = None,
+           debounce_key: str | None = None, max_wait: str | None = None) -> str:  # fmt: skip
     wanted: WorkflowDef | str = read_definition(definition) if _is_file(definition) else definition
     values = None if given is None else read_input(given)
     for file in task_defs:
@@ -216,7 +221,16 @@ def _start(engine: Engine, definition: str, given: str | None, workflow_id: str 
         idempotency_key=idempotency_key,
         idempotency_strategy=IdempotencyStrategy(idempotency_strategy),
         external_input_payload_storage_path=uploaded,
+        debounce=_debounce(debounce, debounce_key, max_wait),
     ).workflow_id
+
+
+def _debounce(quiet: str | None, key: str | None, max_wait: str | None) -> Debounce | None:
+    if quiet is None and key is None and max_wait is None:
+        return None
+    if quiet is None or key is None:
+        raise click.UsageError("--debounce and --debounce-key go together")
+    return Debounce(quiet, key=key, max_wait=max_wait)
 
 
 def _is_file(definition: str) -> bool:

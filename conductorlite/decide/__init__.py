@@ -50,6 +50,7 @@ from conductorlite.decide.sub_workflows import on_child_ended, on_started
 from conductorlite.decide.verbs import (
     on_append,
     on_continue,
+    on_debounce,
     on_migrate,
     on_pause,
     on_resume,
@@ -87,6 +88,7 @@ DECIDER_VERSION: Final = 1
 
 _HANDLERS: Final[Mapping[EventKind, Callable[[Changeset, Event], None]]] = {
     EventKind.START: on_start,
+    EventKind.DEBOUNCE: on_debounce,
     EventKind.PAUSE: on_pause,
     EventKind.RESUME: on_resume,
     EventKind.TERMINATE: on_terminate,
@@ -268,7 +270,7 @@ _UNSEEN: Final = frozenset({EventKind.EXTEND_LEASE, EventKind.SET_VALUE})
 
 #: What the journal says of an event that came from outside: names in its data, and what they are called there.
 _ORIGIN: Final[Mapping[EventKind, Mapping[str, str]]] = {
-    EventKind.START: {"at": "at", "delay": "delay"},
+    EventKind.START: {"at": "at", "delay": "delay", "since": "since"},
     EventKind.GIVE_BACK: {"why": "why"},
     EventKind.SEND: {"topic": "topic", "key": "key", "ref": "ref", "posted": "posted"},
     EventKind.TERMINATE: _SAID,

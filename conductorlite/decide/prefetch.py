@@ -62,6 +62,8 @@ def prefetch(plan: Plan, reader: Reader, events: Sequence[Event]) -> None:
             wanted.everything = True
         elif event.kind is EventKind.CLOCK_SET or (event.kind is EventKind.MIGRATE and len(events) == 1):
             wanted.everything = wanted.inbox = True
+        elif event.kind is EventKind.DEBOUNCE:
+            wanted.inbox = True
         elif event.kind in _OF_LIMITS and not event.data.absent:
             _add_limit(wanted, event)
         if event.ref is None:

@@ -38,6 +38,7 @@ else:
 __all__ = [
     "on_append",
     "on_continue",
+    "on_debounce",
     "on_migrate",
     "on_pause",
     "on_resume",
@@ -61,9 +62,9 @@ def on_start(changeset: Changeset, event: Event) -> None:
         at = said.get("at")
         if at is not None and at > changeset.moment.now:
             # A delay is a length of time, which is as long as it was when the clock is set.
-            changeset.events.post(
-                EventKind.START, EventKind.START, at, data=Payload.of({"delay": True}) if said.get("delay") else EMPTY
-            )
+            # `since`: the first call of a debounced start was so long before the beginning.
+            kept = {name: said[name] for name in ("delay", "since") if said.get(name)}
+            changeset.events.post(EventKind.START, EventKind.START, at, data=Payload.of(kept) if kept else EMPTY)
             return
     if changeset.workflow.status.terminal or changeset.workflow.started_at:
         changeset.reply(event, Outcome.IGNORED, "the workflow has begun already")
@@ -85,6 +86,30 @@ def on_start(changeset: Changeset, event: Event) -> None:
         fail_workflow(changeset, WorkflowStatus.FAILED, f"its input breaks inputSchema: {broken}", None)
     else:
         begin(changeset, event)
+
+
+def on_debounce(changeset: Changeset, event: Event) -> None:
+    """Put off an execution that has not begun, and have it be what its last call says."""
+    row = changeset.workflow
+    start = next((one for one in changeset.reader.inbox() if one.kind is EventKind.START), None)
+    if row.status.terminal or row.started_at or start is None:
+        changeset.reply(event, Outcome.CONFLICT, "the execution has begun")
+        return
+    said, now = changeset.documents.value(event.data), changeset.moment.clock
+    shown = {name: value for name, value in said.items() if name not in ("variables", "inputTemplate")}
+    changeset.journal.add(HistoryKind.VERB, EventKind.DEBOUNCE, payload=changeset.documents.keep(Payload.of(shown, bounded=False)))
+    changeset.change(
+        input=changeset.documents.keep(Payload.of(said["input"], bounded=False)),
+        variables=changeset.documents.keep(Payload.of(said["variables"], bounded=False)),
+        definition_hash=said["definitionHash"],
+        version=said["version"],
+        correlation_id=said.get("correlationId"),
+        priority=said["priority"],
+        task_to_domain=changeset.documents.keep(Payload.of(said["taskToDomain"], bounded=False)),
+    )
+    first, most = start.due_at - changeset.documents.value(start.data).get("since", 0), said.get("maxWait")
+    at = now + said["quiet"] if most is None else max(now, min(now + said["quiet"], first + most))
+    changeset.events.post(EventKind.START, EventKind.START, at, data=Payload.of({"delay": True, "since": at - first}))
 
 
 def on_pause(changeset: Changeset, event: Event) -> None:

@@ -15,7 +15,7 @@ import attrs
 from conductorlite.decide import DECIDER_VERSION
 from conductorlite.decide.verbs import pending_of
 from conductorlite.engine.config import EngineConfig, Part, intercepted
-from conductorlite.engine.keys import checked_domains, checked_key, replaced
+from conductorlite.engine.keys import checked_domains, checked_key, put_off, replaced
 from conductorlite.engine.payloads import given_path, uploaded
 from conductorlite.engine.registry import Embedded, Plans
 from conductorlite.engine.starts import Starts
@@ -25,18 +25,20 @@ from conductorlite.language.templates import apply_workflow_input_template
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.clock import Clock
 from conductorlite.model.codec import definition_text
-from conductorlite.model.decisions import EventKind, Outcome, Reply, name_at
+from conductorlite.model.decisions import Decision, EventKind, Outcome, Reply, name_at
 from conductorlite.model.definitions import IdempotencyStrategy, StartWorkflowRequest, WorkflowDef
 from conductorlite.model.errors import (
     AlreadyExists,
     ConductorliteError,
     Conflict,
     ExecutionEnded,
+    ExecutionNotFound,
     InvalidInput,
     KeyTaken,
     MailboxFull,
     Parked,
     PayloadTooLarge,
+    StorageBusy,
     TaskNotFound,
 )
 from conductorlite.model.executions import Task, Workflow, WorkflowRow
@@ -45,11 +47,12 @@ from conductorlite.model.scalars import is_integer
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.model.texts import Instant, Span, as_map, as_text, printable, to_instant, to_span
 from conductorlite.model.threads import Cache
-from conductorlite.store.ports import ReadingTransaction
+from conductorlite.store.ports import ReadingTransaction, WritingTransaction
 
 if TYPE_CHECKING:
     from conductorlite.decide.messages import why_unreachable
     from conductorlite.model.contents import Contents
+    from conductorlite.model.debounce import Debounce
 else:
     (why_unreachable,) = functions("conductorlite.decide.messages", "why_unreachable")
 
@@ -71,6 +74,9 @@ Begin = Callable[[Callable[[Taking | None], object]], None]
 
 #: Definitions remembered as they were started last.
 _DEFINITIONS: Final = 100
+
+#: How often a debounced start looks for the execution of its key again: each time another call was first, or it has begun.
+_TRIES: Final = 64
 
 #: Numbers of chance that are drawn at once.
 _DRAWS: Final = 64
@@ -131,6 +137,23 @@ def _check(request: StartWorkflowRequest) -> None:
         as_text(correlation, "correlation_id")
     if created_by is not None and type(created_by) is not str:
         as_text(created_by, "created_by")
+
+
+def _checked_path(path: str, given: Payload) -> str | None:
+    """The path of an input that was uploaded; raises InvalidInput when an input is given too."""
+    found = given_path(path)
+    if found is not None and given != EMPTY:
+        raise InvalidInput("give `input` or `external_input_payload_storage_path`, not both")
+    return found
+
+
+def _check_debounced(request: StartWorkflowRequest, debounce: object) -> None:
+    from conductorlite.model.debounce import Debounce
+
+    if not isinstance(debounce, Debounce):
+        raise InvalidInput(f"debounce is Debounce('30s', key='form-7'), not {printable(debounce, 80)!r}")
+    if request.idempotency_key is not None:
+        raise InvalidInput("give `debounce` or `idempotency_key`, not both: one puts off what the other refuses to start again")
 
 
 def _check_version(version: object, definition: WorkflowDef | None) -> None:
@@ -245,11 +268,18 @@ class Control(Part):
         delay: Span | None,
         path: str | None = None,
         begin: Begin | None = None,
+        debounce: Debounce | None = None,
     ) -> str:
         """Start an execution whose first task is due `at` an instant, or after a `delay`; returns its id. See `Engine.start`.
 
         `path` is what was uploaded as its input. `begin` is called with what takes the first turn.
         """
+        if debounce is not None:
+            if at is not None or delay is not None or workflow_id is not None:
+                raise InvalidInput("`debounce` says which execution begins, and when: give no `at`, `delay` or `workflow_id`")
+            with intercepted(self._config.start_interceptors, request) as request:
+                return self._debounced(request, debounce, path)
+            raise _swallowed(request)
         now = self._clock.now()
         if at is not None and delay is not None:
             raise InvalidInput("give `at` or `delay`, not both")
@@ -277,16 +307,14 @@ class Control(Part):
         if type(values) is not dict:
             values = as_map(values, "input")
         given = Payload.of(values, where="input") if values else EMPTY
-        path = None if path is None else given_path(path)
-        if path is not None and given != EMPTY:
-            raise InvalidInput("give `input` or `external_input_payload_storage_path`, not both")
+        path = None if path is None else _checked_path(path, given)
         _check(request)
         if workflow_id is not None and name_at(as_text(workflow_id, "workflow_id")) is not None:
             raise InvalidInput(f"{workflow_id!r} is the inbox of a schedule, and no id for an execution")
         try:
             embedded = self._embedded(request)
             if path is not None:
-                given = Payload.of(uploaded(self._turns.lookups.payload_store, path, "WORKFLOW_INPUT"), where="input")
+                given = self._uploaded(path)
             begins = self._begins(request, embedded, workflow_id or self.new_id(), given, now)
             row = begins.workflow
             event = new_event(row.workflow_id, EventKind.START, now, first)
@@ -301,6 +329,67 @@ class Control(Part):
             raise
         self._turns.lookups.registry.now_stored(begins.definitions)
         return row.workflow_id
+
+    def _debounced(self, request: StartWorkflowRequest, debounce: Debounce, path: str | None) -> str:
+        """Store an execution that begins later, or put off the one of the key that has not begun; returns its id."""
+        _check_debounced(request, debounce)
+        given = Payload.of(as_map(request.input, "input"), where="input")
+        path = None if path is None else _checked_path(path, given)
+        _check(request)
+        if path is not None:
+            given = self._uploaded(path)
+        for _ in range(_TRIES):
+            embedded, now = self._embedded(request), self._clock.now()
+            begins = self._begins(attrs.evolve(request, idempotency_key=debounce.stored_key), embedded, self.new_id(), given, now)
+            with self._backend.reading() as view:
+                found = put_off(view, embedded.name, debounce.stored_key)
+            if found is not None and self._is_put_off(found, begins, debounce, now):
+                return found
+            row = begins.workflow
+            first = {"at": now + debounce.quiet, "delay": True, "since": debounce.quiet}
+            try:
+                self._starts.begin(new_event(row.workflow_id, EventKind.START, now, first), begins, own_id=False)
+            except KeyTaken:  # another call was first, whose execution has not begun
+                continue
+            self._turns.lookups.registry.now_stored(begins.definitions)
+            return row.workflow_id
+        raise StorageBusy(f"{request.name!r}: others with key {debounce.key!r} were first {_TRIES} times; nothing was changed")
+
+    def _uploaded(self, path: str) -> Payload:
+        """The input that was uploaded to a path."""
+        return Payload.of(uploaded(self._turns.lookups.payload_store, path, "WORKFLOW_INPUT"), where="input")
+
+    def _is_put_off(self, workflow_id: str, begins: Start, debounce: Debounce, now: int) -> bool:
+        """Have an execution that has not begun be another one, later; False when it has begun, or is gone."""
+        row = begins.workflow
+        said = {
+            "quiet": debounce.quiet,
+            "maxWait": debounce.max_wait,
+            "input": row.input.fresh(),
+            "variables": row.variables.fresh(),
+            "definitionHash": row.definition_hash,
+            "version": row.version,
+            "correlationId": row.correlation_id,
+            "priority": row.priority,
+            "taskToDomain": row.task_to_domain.fresh(),
+        }
+        data = Payload.of({name: value for name, value in said.items() if value is not None}, bounded=False)
+        event = attrs.evolve(new_event(workflow_id, EventKind.DEBOUNCE, now), data=data)
+
+        def embed(tx: WritingTransaction, _: Decision) -> None:
+            for digest, text in begins.definitions.items():
+                tx.metadata.embed(digest, text)
+
+        try:
+            taken = self._turns.run_turn(workflow_id, [event], extra_write=embed if begins.definitions else None)
+        except ExecutionNotFound:
+            return False
+        refuse_parked(workflow_id, taken)
+        reply = taken.replies.get(event.event_id)
+        if reply is None or reply.outcome is not Outcome.DONE:
+            return False
+        self._turns.lookups.registry.now_stored(begins.definitions)
+        return True
 
     def start_many(self, request: StartWorkflowRequest, inputs: Iterable[Mapping[str, Any]], now: int) -> list[str]:
         """Start an execution of each input, all in one commit or none; returns their ids, in order. See `Engine.start_many`."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Decision, Event, EventKind
-from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy
+from conductorlite.model.definitions import DEBOUNCED, MAX_KEY, IdempotencyStrategy, debounce_key
 from conductorlite.model.errors import InvalidInput, KeyTaken, PayloadLost
 from conductorlite.model.executions import PollData, Workflow, reason_data
 from conductorlite.model.texts import member_of
@@ -31,7 +31,9 @@ __all__ = [
     "checked_domains",
     "checked_key",
     "checked_strategy",
+    "is_put_off",
     "last_polls",
+    "put_off",
     "refuse_event",
     "refuse_start",
     "replaced",
@@ -44,9 +46,11 @@ _EVENTS: Final = 200
 
 
 def checked_key(key: str | None) -> str | None:
-    """An idempotency key as it was given; raises InvalidInput when it is empty, too long or not text."""
+    """An idempotency key as it was given; raises InvalidInput when it is empty, too long, not text or of a debounced start."""
     if key is not None and (not isinstance(key, str) or not 0 < len(key) <= MAX_KEY):
         raise InvalidInput(f"an idempotency key is a text of 1 to {MAX_KEY} characters, not {key!r:.80}")
+    if debounce_key(key) is not None:
+        raise InvalidInput(f"{key!r:.80}: keys that begin with {DEBOUNCED!r} are those of Debounce; choose another one")
     return key
 
 
@@ -56,7 +60,10 @@ def checked_strategy(strategy: IdempotencyStrategy | str) -> IdempotencyStrategy
 
 
 def replaced(view: ReadingTransaction, name: str, key: str | None, strategy: IdempotencyStrategy) -> str | None:
-    """The execution that a new one takes the key over from; None when it is free. Raises KeyTaken."""
+    """The execution that a new one takes the key over from; None when it is free. Raises KeyTaken.
+
+    The key of a debounced start is free once its execution has begun.
+    """
     holder = None if key is None else view.executions.key_holder(name, key)
     if holder is None:
         return None
@@ -64,7 +71,20 @@ def replaced(view: ReadingTransaction, name: str, key: str | None, strategy: Ide
     status = "gone" if row is None else str(row.status)
     if strategy is IdempotencyStrategy.FAIL_ON_RUNNING and (row is None or row.status.terminal):
         return holder
+    if debounce_key(key) is not None and not is_put_off(row):
+        return holder
     raise KeyTaken(holder, f"idempotency key {key!r} of workflow {name!r} belongs to execution {holder!r}, which is {status}")
+
+
+def is_put_off(row: Workflow | None) -> bool:
+    """Return True if an execution is there and has not begun."""
+    return row is not None and not (row.status.terminal or row.started_at)
+
+
+def put_off(view: ReadingTransaction, name: str, key: str) -> str | None:
+    """The execution of a debounced start that has not begun; None when the next call stores one."""
+    holder = view.executions.key_holder(name, key)
+    return holder if holder is not None and is_put_off(view.executions.workflow(holder)) else None
 
 
 def start_event(view: ReadingTransaction, workflow_id: str, now: int) -> Event | None:

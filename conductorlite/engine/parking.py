@@ -23,6 +23,9 @@ __all__ = ["BROKEN_TURNS", "Parking"]
 #: Turns that break an invariant before the workflow is parked.
 BROKEN_TURNS: Final = 3
 
+#: Events that are of no use in a later turn.
+_UNLEFT: Final = (EventKind.POLL, EventKind.DEBOUNCE)
+
 
 class Parking:
     """The handling of executions over which one engine cannot take a turn now."""
@@ -68,8 +71,12 @@ class Parking:
                 tx.executions.remove(workflow_id)
 
     def post_to_inbox(self, workflow_id: str, events: Sequence[Event]) -> TurnResult:
-        """Leave events to the next turn. A poll is not left: no worker would be there to receive the task."""
-        left = [event for event in events if event.kind is not EventKind.POLL]
+        """Leave events to the next turn.
+
+        A poll is not left, for no worker would be there to receive the task, nor another call of a debounced start, for the
+        execution may begin before.
+        """
+        left = [event for event in events if event.kind not in _UNLEFT]
         if left:
             with self._backend.writing() as tx:
                 tx.inbox.post(left)

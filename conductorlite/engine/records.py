@@ -14,10 +14,12 @@ import attrs
 
 from conductorlite.decide.transitions import attempt_id
 from conductorlite.engine.invariants import ExecutionAudit, Finding
+from conductorlite.engine.keys import is_put_off
 from conductorlite.engine.parking import BROKEN_TURNS
 from conductorlite.model.canonical import EMPTY, Payload
 from conductorlite.model.canonical import digest as digest_of
 from conductorlite.model.decisions import DEADLINES, FIELDS, TIMERS, EventKind, queue_name
+from conductorlite.model.definitions import debounce_key
 from conductorlite.model.executions import HistoryEvent, HistoryKind, Task, printed_ref
 from conductorlite.model.limits import Member
 from conductorlite.model.statuses import TaskStatus, WorkflowStatus
@@ -453,12 +455,14 @@ def families_agree(view: ReadingTransaction, audit: ExecutionAudit) -> Iterator[
 
 
 def keys_are_held(view: ReadingTransaction, audit: ExecutionAudit) -> Iterator[str]:
-    """The idempotency key of an execution is its own, or was given to another one."""
+    """The idempotency key of an execution is its own, or was given to another one; a debounce key once the execution has begun."""
     workflow = audit.workflow
     if workflow.idempotency_key is not None and not any(line.kind is HistoryKind.MIGRATED for line in audit.history):
         holder = view.executions.key_holder(workflow.name, workflow.idempotency_key)
         if holder is None:
             yield f"its idempotency key {workflow.idempotency_key!r} is held by nobody"
+        elif debounce_key(workflow.idempotency_key) is not None and is_put_off(workflow) and holder != workflow.workflow_id:
+            yield f"it has not begun, and {holder!r} holds the key of its debounced start"
 
 
 def limits_are_stored(view: ReadingTransaction, audit: ExecutionAudit) -> Iterator[str]:

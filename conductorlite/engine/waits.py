@@ -12,7 +12,7 @@ from conductorlite.decide.operators.worker import POLLED_LATELY_MS
 from conductorlite.decide.reports import ALONE_AFTER
 from conductorlite.engine.causes import SHOWN, listed
 from conductorlite.model.decisions import DEADLINES, Event, EventKind, version_of
-from conductorlite.model.definitions import TaskType
+from conductorlite.model.definitions import TaskType, debounce_key
 from conductorlite.model.executions import (
     HistoryEvent,
     HistoryKind,
@@ -302,8 +302,10 @@ class Waits:
         starts = [event.due_at for event in self._facts.inbox if event.kind is EventKind.START]
         if not waiting and starts:
             at = min(starts)
+            key = debounce_key(self._facts.workflow.idempotency_key)
+            unless = "" if key is None else f", unless it is started again with the key {key!r} before"
             yield self._facts.say(
-                "DELAY", f"Its first task is scheduled at {instant_in_words(at)} ({self._facts.ahead(at)})", at=at
+                "DELAY", f"Its first task is scheduled at {instant_in_words(at)} ({self._facts.ahead(at)}){unless}", at=at
             )
 
     def limited(self) -> str:

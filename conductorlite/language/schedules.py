@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from conductorlite.model.definitions import MAX_KEY
+from conductorlite.model.definitions import DEBOUNCED, MAX_KEY, debounce_key
 from conductorlite.model.errors import InvalidExpression, InvalidInput, Problem
 from conductorlite.model.later import functions, pattern
 from conductorlite.model.scalars import is_integer
@@ -113,6 +113,12 @@ def _identity(schedule: WorkflowSchedule) -> Iterator[Problem]:
         yield Problem(path="$.startWorkflowRequest.version", message=message)
     if request.idempotency_key is not None and not 0 < len(request.idempotency_key) <= MAX_KEY:
         yield Problem(path="$.startWorkflowRequest.idempotencyKey", message=f"is not a text of 1 to {MAX_KEY} characters")
+    elif debounce_key(request.idempotency_key) is not None:
+        message = f"begins with {DEBOUNCED!r}, as the keys of debounced starts do"
+        yield Problem(path="$.startWorkflowRequest.idempotencyKey", message=message)
+    if request.extra.get("debounce") is not None:
+        message = "is not read here: a schedule starts each execution at its time"
+        yield Problem(path="$.startWorkflowRequest.debounce", message=message)
     if str(request.extra.get("externalInputPayloadStoragePath") or "").strip():
         # Kept like any property we do not know, it would start without an input, day by day.
         message = "is not read here, for an upload is swept: give the input itself"

@@ -65,6 +65,8 @@ class EventKind(StrEnum):
     PAUSE = "PAUSE"
     RESUME = "RESUME"
     TERMINATE = "TERMINATE"
+    # another call of a debounced start: never stored, answered at once or not at all
+    DEBOUNCE = "DEBOUNCE"
     RETRY = "RETRY"
     RESTART = "RESTART"
     RERUN = "RERUN"

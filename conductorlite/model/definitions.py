@@ -23,6 +23,7 @@ from conductorlite.model.scalars import NAMES, WRITTEN, DurationMs, in_json
 from conductorlite.model.texts import member_of, optional_ms, plain_ms
 
 __all__ = [
+    "DEBOUNCED",
     "DEFINITION_HASH",
     "LOOP_DELIMITER",
     "MAX_KEY",
@@ -45,6 +46,7 @@ __all__ = [
     "WorkflowDef",
     "WorkflowTask",
     "WorkflowTimeoutPolicy",
+    "debounce_key",
 ]
 
 #: The text between a reference name and an iteration number in the printed name of a task inside a loop.
@@ -61,6 +63,14 @@ PYTHON_KEY: Final = "@python"
 
 #: Longest idempotency key, in characters.
 MAX_KEY: Final = 255
+
+#: What the keys of debounced executions begin with, and no idempotency key does.
+DEBOUNCED: Final = "debounce:"
+
+
+def debounce_key(stored: str | None) -> str | None:
+    """The key of a debounced start, of the idempotency key that its execution has; None for another one."""
+    return stored.removeprefix(DEBOUNCED) if stored is not None and stored.startswith(DEBOUNCED) else None
 
 
 #: What a text may stand for in the place of an object.

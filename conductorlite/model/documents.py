@@ -356,12 +356,16 @@ def history_line_to_json(line: HistoryEvent) -> dict[str, Any]:
     return present(document if line.cause is None else {**document, "cause": parse(line.cause)})
 
 
+#: Verbs that may have an execution run on another definition, which their lines name.
+_MOVING: Final = frozenset({EventKind.RESTART, EventKind.DEBOUNCE})
+
+
 def definitions_in(line: HistoryEvent) -> list[str]:
     """Hashes of the definitions that a line of a journal names: found at run time, moved to, restarted on."""
     cause = {} if line.cause is None else parse(line.cause)
     used = cause.get("used")
     found = [hashed for hashed in used if isinstance(hashed, str)] if isinstance(used, list) else []
-    records = line.kind is HistoryKind.MIGRATED or (line.kind is HistoryKind.VERB and line.status == EventKind.RESTART)
+    records = line.kind is HistoryKind.MIGRATED or (line.kind is HistoryKind.VERB and line.status in _MOVING)
     said = line.payload.value if records and line.payload is not None else {}
     places = (said, said.get("to") if isinstance(said, Mapping) else None, {"definitionHash": cause.get("definition")})
     named = (place.get("definitionHash") for place in places if isinstance(place, Mapping))

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from conductorlite.engine.queues import QueueDepth
     from conductorlite.engine.schedules import Schedules
     from conductorlite.engine.streams import Streams
+    from conductorlite.model.debounce import Debounce
     from conductorlite.model.handlers import EventExecution
     from conductorlite.model.mailbox import WorkflowMessage
     from conductorlite.model.streams import Dropped, StreamItem
@@ -796,6 +797,7 @@ class AsyncEngine:
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         external_input_payload_storage_path: str | None = None,
+        debounce: Debounce | None = None,
     ) -> AsyncRun[dict[str, Any]]: ...
 
     async def start(self, workflow: Any, /, *args: Any, **options: Any) -> AsyncRun[Any]:

@@ -31,6 +31,7 @@ from conductorlite.store.ports import Backend, IndexDAO, JoinedTransaction, Lock
 
 if TYPE_CHECKING:
     from conductorlite.engine.forks import ForkPlan
+    from conductorlite.model.debounce import Debounce
     from conductorlite.model.mailbox import WorkflowMessage
     from conductorlite.model.streams import Dropped, StreamItem
     from conductorlite.plan.grafts import RunProgress
@@ -314,6 +315,7 @@ class Engine(Verbs, InNotebook):
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         external_input_payload_storage_path: str | None = None,
+        debounce: Debounce | None = None,
     ) -> Run[dict[str, Any]]: ...
 
     def start(self, workflow: Any, /, *args: Any, **options: Any) -> Run[Any]:
@@ -328,6 +330,10 @@ class Engine(Verbs, InNotebook):
         execution of the workflow's name. When another one holds it: FAIL raises KeyTaken, RETURN_EXISTING returns a handle on
         that one, FAIL_ON_RUNNING raises KeyTaken while it runs or is paused, and else gives the key to the new one.
         `external_input_payload_storage_path` stands for an input that was uploaded where `payloads.location` said.
+        `debounce=Debounce("30s", key="form-7", max_wait="5m")` stores an execution that begins when no call with the key has come
+        for 30 s, and at the latest 5 min after the first one. Until then each such call returns a handle on it, gives it its own
+        input, definition and options, and puts it off; after that the next one stores another. It goes with no `idempotency_key`,
+        `workflow_id`, `at` or `delay`; an execution that is parked raises Parked.
 
         Raises DefinitionNotFound, InvalidDefinition, InvalidInput (input that is not JSON or breaks the inputSchema, something out
         of range, a path where nothing was uploaded), PayloadTooLarge, AlreadyExists when `workflow_id` is taken, KeyTaken,
@@ -391,6 +397,7 @@ class Engine(Verbs, InNotebook):
         idempotency_key: str | None = None,
         idempotency_strategy: IdempotencyStrategy = IdempotencyStrategy.FAIL,
         external_input_payload_storage_path: str | None = None,
+        debounce: Debounce | None = None,
     ) -> str:
         request = StartWorkflowRequest(
             name=workflow if isinstance(workflow, str) else workflow.name,
@@ -406,7 +413,13 @@ class Engine(Verbs, InNotebook):
         )
         begin = self.driver.beginnings.beginning(awaited) if awaited or self.driver.beginnings.rests else None
         workflow_id = self.core.control.start(
-            request, workflow_id=workflow_id, at=at, delay=delay, path=external_input_payload_storage_path, begin=begin
+            request,
+            workflow_id=workflow_id,
+            at=at,
+            delay=delay,
+            path=external_input_payload_storage_path,
+            begin=begin,
+            debounce=debounce,
         )
         self._news.log()
         return workflow_id

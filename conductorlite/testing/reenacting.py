@@ -92,7 +92,7 @@ def reenacted(engine: Engine, workflow_id: str, step: ReplayStep, definitions: M
         if kind is EventKind.POLL:
             fields["data"] = {"workerId": cause["worker"]} if "worker" in cause else {}
     elif kind is EventKind.START:
-        fields["data"] = {name: cause[name] for name in ("at", "delay") if name in cause}
+        fields["data"] = {name: cause[name] for name in ("at", "delay", "since") if name in cause}
     elif kind is EventKind.CLOCK_SET:
         fields["data"] = {"by": line.number or 0}
     elif kind in (EventKind.TERMINATE, EventKind.RETRY):
@@ -334,7 +334,7 @@ def _export_history(document: Any, where: str) -> tuple[HistoryEvent, ...]:
 _CAUSE: Final[Mapping[str, type]] = {
     **dict.fromkeys(("kind", "from", "id", "definition", "correlationId", "worker", "workflowId", "error", "reason", "why"), str),
     **dict.fromkeys(("topic", "key", "ref"), str),
-    **dict.fromkeys(("at", "clock", "callback"), int),
+    **dict.fromkeys(("at", "since", "clock", "callback"), int),
     **dict.fromkeys(("same", "resume", "parent", "existing", "delay", "posted"), bool),
     **dict.fromkeys(("used", "slots", "cut", "errors", "bases"), list),
 }

@@ -370,3 +370,19 @@ def test_watch_follows_what_others_drive(shell: Shell) -> None:
     assert after == shell("history", "h1", "--json").json[2:]
     shell.failed()
     assert shell("watch", "f1").code == 1
+
+
+def test_start_of_a_burst(shell: Shell) -> None:
+    """Starts with one debounce key are one execution, with the last one's input; `explain` says when it begins."""
+    options = ("--debounce", "1h", "--debounce-key", "f7", "--max-wait", "2h")
+    first = shell("start", "hello.json", "--input", '{"name": "Bo"}', *options)
+    again = shell("start", "hello.json", "--input", '{"name": "Cy"}', *options)
+    assert (first.code, first.out) == (0, again.out)
+    said = shell("show", first.out.strip(), "--json").json
+    assert (said["input"], said["idempotencyKey"]) == ({"name": "Cy"}, "debounce:f7")
+    assert "unless it is started again with the key 'f7'" in shell("explain", first.out.strip()).out
+    wrong = ((options[:2], "go together"), (("--max-wait", "1h"), "go together"), ((*options, "--id", "w"), "workflow_id"))
+    for given, problem in wrong:
+        refused = shell("start", "hello.json", *given)
+        assert refused.code != 0
+        assert problem in refused.err

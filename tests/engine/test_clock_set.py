@@ -28,6 +28,7 @@ from conductorlite import (
 from conductorlite.engine.config import EngineConfig
 from conductorlite.errors import ResultTimeout, SourceError
 from conductorlite.model.clock import Wakeup
+from conductorlite.model.debounce import Debounce
 from conductorlite.model.definitions import RetryLogic, TimeoutPolicy, WorkflowTimeoutPolicy
 from conductorlite.model.executions import HistoryKind
 from conductorlite.model.schedules import StartWorkflowRequest, WorkflowSchedule
@@ -60,6 +61,11 @@ def waiting(bench: Bench) -> Callable[[], bool]:
 
 def delayed(bench: Bench) -> Callable[[], bool]:
     run = bench.start(flow(task("n", "NOOP")), delay="10s")
+    return lambda: run.status == "COMPLETED"
+
+
+def debounced(bench: Bench) -> Callable[[], bool]:
+    run = bench.start(flow(task("n", "NOOP")), debounce=Debounce("10s", key="k"))
     return lambda: run.status == "COMPLETED"
 
 
@@ -138,7 +144,8 @@ def child(bench: Bench) -> Callable[[], bool]:
 
 
 LENGTHS = [
-    waiting, delayed, retried, called_back, unanswered, late, late_in_all, unpolled, by_default, too_long, put_off, child,
+    waiting, delayed, debounced, retried, called_back, unanswered, late, late_in_all, unpolled, by_default, too_long, put_off,
+    child,
 ]  # fmt: skip
 
 

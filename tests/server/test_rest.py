@@ -530,3 +530,26 @@ def test_schedules_over_rest(engine: Engine) -> None:
         assert (await ask("GET", "/api/scheduler/schedules/nightly")).status_code == 404
 
     asking(engine, test)
+
+
+def test_a_debounced_start(tmp_path: Path) -> None:
+    """Requests with one `debounce.key` are one execution, which has the last one's input."""
+    with Engine(clock=VirtualClock(0)) as engine:
+        engine.register(
+            WorkflowDef.from_json({"name": "form", "tasks": [{"name": "a", "taskReferenceName": "a", "type": "SIMPLE"}]})
+        )
+
+        async def test(ask: Ask) -> None:
+            debounce = {"quiet": "30s", "key": "f7", "maxWait": "5m"}
+            found = [
+                (await ask("POST", "/api/workflow", {"name": "form", "input": {"x": x}, "debounce": debounce})).text for x in (1, 2)
+            ]
+            assert found[0] == found[1]
+            known = (await ask("GET", f"/api/workflow/{found[0]}")).json()
+            assert (known["input"], known["tasks"], known["idempotencyKey"]) == ({"x": 2}, [], "debounce:f7")
+            for wrong in ({"quiet": "30s"}, {**debounce, "wait": 1}, "30s"):
+                refused = await ask("POST", "/api/workflow", {"name": "form", "debounce": wrong})
+                assert refused.status_code == 400
+                assert "debounce" in refused.json()["message"]
+
+        asking(engine, test)

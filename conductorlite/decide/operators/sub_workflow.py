@@ -27,12 +27,14 @@ from conductorlite.language.values import to_text
 from conductorlite.model.canonical import Payload
 from conductorlite.model.decisions import Embedding, EventKind
 from conductorlite.model.definitions import (
+    DEBOUNCED,
     DEFINITION_HASH,
     MAX_KEY,
     NAMED_BY_INPUT,
     IdempotencyStrategy,
     Semantics,
     SubWorkflowParams,
+    debounce_key,
 )
 from conductorlite.model.errors import PayloadTooLarge
 from conductorlite.model.executions import Task, printed_ref
@@ -144,6 +146,8 @@ def _problem(changeset: Changeset, request: Any) -> str:
         return "startWorkflow.taskToDomain is not a map of texts"
     if str(request.get("externalInputPayloadStoragePath") or "").strip():
         return "startWorkflow.externalInputPayloadStoragePath is not read here: give the input itself"
+    if request.get("debounce") is not None:
+        return "startWorkflow.debounce is not read here: it is an option of Engine.start, for a worker to use"
     problem = key_problem(request.get("idempotencyKey"), request.get("idempotencyStrategy"))
     return f"startWorkflow.{problem}" if problem else ""
 
@@ -361,6 +365,8 @@ def key_problem(key: Any, strategy: Any) -> str:
     """Return what is wrong with an idempotency key and its strategy, beginning with the field; the empty text when nothing is."""
     if key is not None and (not isinstance(key, str) or len(key) > MAX_KEY):
         return f"idempotencyKey {str(key)[:60]!r} is not a text of at most {MAX_KEY} characters"
+    if key is not None and debounce_key(key) is not None:
+        return f"idempotencyKey {key[:60]!r} begins with {DEBOUNCED!r}, as the keys of debounced starts do"
     if strategy is not None and strategy not in list(IdempotencyStrategy):
         return f"idempotencyStrategy {str(strategy)[:60]!r} is none of {', '.join(IdempotencyStrategy)}"
     return ""

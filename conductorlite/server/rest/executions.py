@@ -9,6 +9,7 @@ import attrs
 
 from conductorlite.model.clock import VirtualClock
 from conductorlite.model.codec import structured
+from conductorlite.model.debounce import Debounce
 from conductorlite.model.definitions import StartWorkflowRequest, TaskType
 from conductorlite.model.errors import Conflict, DefinitionNotFound, ExecutionNotFound, InvalidInput, TaskNotFound
 from conductorlite.model.executions import Task, Workflow
@@ -105,6 +106,7 @@ def started(engine: Engine, request: StartWorkflowRequest) -> str:
             idempotency_key=request.idempotency_key,
             idempotency_strategy=request.idempotency_strategy,
             external_input_payload_storage_path=request.extra.get("externalInputPayloadStoragePath"),
+            debounce=None if (debounce := request.extra.get("debounce")) is None else Debounce.from_json(debounce),
         ).workflow_id
     except DefinitionNotFound as error:
         if request.workflow_def is not None:
