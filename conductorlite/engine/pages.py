@@ -31,8 +31,8 @@ __all__ = ["Pages"]
 _LOGGED: Final = 500
 _LINES: Final = 200
 
-#: Executions whose steps are drawn within another one.
-_DRAWN: Final = 50
+#: Attempts at the steps of a `try` that are shown in place, the newest.
+_IN_PLACE: Final = 2_000
 
 #: Executions under way, the newest, of which the steps are listed that wait for a person.
 _ASKED: Final = 500
@@ -50,9 +50,10 @@ class Pages(Part):
         """See `Admin.page`; with `address`, what the addresses of such pages begin with, it has links to others and forms."""
         workflow = self._queries.get(workflow_id, masked=True)
         now = self._clock.now()
+        within = _newest(self._within(workflow))
         with self._backend.reading() as view:
             due = sorted(self._due(view, workflow, now), key=lambda one: (one.at, one.kind, one.ref or ""))
-            logs = _logs(view, workflow)
+            logs = {one: lines for row in (workflow, *within) for one, lines in _logs(view, row).items()}
             values = view.streams.values(workflow_id)
             children = {one: _status(view, one) for task in workflow.tasks if (one := task.sub_workflow_id) is not None}
         shown = ExecutionView(
@@ -64,8 +65,8 @@ class Pages(Part):
             children=children,
             now=now,
             logs=logs,
-            lines=self._lines(workflow),
-            within=list(islice(self._within(workflow), _DRAWN)),
+            lines={ref: line for row in (*within, workflow) for ref, line in self._lines(row).items()},
+            within={row.workflow_id: row for row in within},
             address=address,
             values=() if workflow.status.terminal else values,
         )
@@ -106,9 +107,9 @@ class Pages(Part):
         return store_page(shown)
 
     def _within(self, workflow: Workflow) -> Iterator[Workflow]:
-        """The executions in which the steps of a `try` run, those of inner ones too."""
+        """The executions in which the steps of a `try` run, those of inner ones too, the newest first."""
         places = positions(workflow.definition)
-        for task in workflow.tasks:
+        for task in reversed(workflow.tasks):
             place = places.get(task.base_ref) if task.sub_workflow_id is not None and not task.retried else None
             if place is None or attempt_in(place.task) is None:
                 continue
@@ -137,6 +138,17 @@ class Pages(Part):
             return self._queries.get(workflow_id, masked=True)
         except ExecutionNotFound:
             return None
+
+
+def _newest(rows: Iterable[Workflow]) -> list[Workflow]:
+    """The first of some executions, of which so many attempts are shown."""
+    found, left = [], _IN_PLACE
+    for row in rows:
+        left -= len(row.tasks)
+        if left < 0:
+            break
+        found.append(row)
+    return found
 
 
 def _people(view: ReadingTransaction, rows: Iterable[Workflow]) -> list[tuple[str, str, str, int]]:

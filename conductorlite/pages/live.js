@@ -12,9 +12,10 @@ const edited = (part) => part.contains(document.activeElement) && document.activ
     field.type === "checkbox" ? field.checked !== field.defaultChecked : field.value !== field.defaultValue);
 
 function place(name, html, order) {
-  const made = document.createElement("template");
+  // Not a template: in one, as where no script runs, the rows of a closed fold would be elements and not a text.
+  const made = document.createElement("div");
   made.innerHTML = html;
-  const fresh = made.content.firstElementChild;
+  const fresh = made.firstElementChild;
   const old = document.getElementById(name);
   if (!old) {
     const before = order.slice(0, order.indexOf(name)).reverse().map((one) => document.getElementById(one))

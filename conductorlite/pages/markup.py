@@ -110,7 +110,7 @@ def linked(workflow_id: str | None, address: str | None) -> object:
     """An execution's id, as a link where there is a page of it: `address` is what those of all begin with."""
     if workflow_id is None or address is None:
         return workflow_id
-    return element("a", workflow_id, href=f"{address}{quote(workflow_id, safe='')}")
+    return element("a", workflow_id, href=_page_of(workflow_id, address))
 
 
 def section(name: str, title: str, *content: object) -> Html:
@@ -261,18 +261,25 @@ _FORMS: Final = 20
 _JSON: Final = "{}"
 
 
-def actions(row: Workflow, address: str) -> Html:
-    """Return the actions on an execution; `address` is the beginning of the addresses of executions' pages."""
-    return join(_forms(row, f"{address}{quote(row.workflow_id, safe='')}"))
+def actions(row: Workflow, address: str, within: Iterable[Workflow] = ()) -> Html:
+    """Return the actions on an execution; `address` is the beginning of the addresses of executions' pages.
+
+    `within` are the executions in which the steps of a `try` run: what waits in them is ended here too.
+    """
+    running = [one for one in (row, *within) if one.status is WorkflowStatus.RUNNING]
+    waiting = [task for one in running for task in one.tasks if task.task_type in _OPEN and task.status is TaskStatus.IN_PROGRESS]
+    ends = (_end_task(task, _page_of(task.workflow_id, address)) for task in waiting[:_FORMS])
+    return join([*ends, *_forms(row, _page_of(row.workflow_id, address))])
+
+
+def _page_of(workflow_id: str, address: str) -> str:
+    return f"{address}{quote(workflow_id, safe='')}"
 
 
 def _forms(row: Workflow, page: str) -> Iterator[Html]:
     status, parked = row.status, row.parked is not None
     ended = status.terminal
     failed = ended and status is not WorkflowStatus.COMPLETED
-    waiting = [task for task in row.tasks if task.task_type in _OPEN and task.status is TaskStatus.IN_PROGRESS]
-    for task in waiting[:_FORMS] if status is WorkflowStatus.RUNNING else ():
-        yield _end_task(task, page)
     if status is WorkflowStatus.PAUSED or parked:
         yield _form(page, "resume", "Resume")
     elif not ended:

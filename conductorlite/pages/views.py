@@ -42,6 +42,9 @@ from conductorlite.plan.grafts import unfolded
 
 __all__ = ["ExecutionView", "StoreView", "execution_page", "store_page"]
 
+#: Levels of a `try` in another one that are told apart by their indentation.
+_DEEPEST: Final = 4
+
 #: Attempts, and lines of the journal, in one fold.
 _ATTEMPTS: Final = 200
 _LINES: Final = 1_000
@@ -76,8 +79,8 @@ class ExecutionView:
     values: Sequence[LatestValue] = ()
     #: Where steps are written, by reference: an engine that has the flow knows it.
     lines: Mapping[str, str] = attrs.field(factory=dict)
-    #: The executions in which the steps of a `try` or an `attempt` run, which are drawn in place.
-    within: Sequence[Workflow] = ()
+    #: The executions in which the steps of a `try` or an `attempt` run, which are shown in place, by their ids.
+    within: Mapping[str, Workflow] = attrs.field(factory=dict)
 
 
 def execution_page(view: ExecutionView) -> Document:
@@ -85,22 +88,24 @@ def execution_page(view: ExecutionView) -> Document:
     row = view.workflow
     definition = unfolded(row) or WorkflowDef(name=row.name, tasks=())
     rows = attempts_of(row)
-    for inner in view.within:
-        rows = {**attempts_of(inner), **rows}
-    links = {task.task_id: f"a{number}" for number, task in enumerate(row.tasks, 1)}
+    for inner in reversed(list(view.within.values())):
+        for ref, found in attempts_of(inner).items():
+            rows.setdefault(ref, []).extend(found)
+    shown = list(_in_place(view, row))
+    links = {task.task_id: address for address, _, task in shown}
     graph = Graph(definition=definition, rows=rows, links=links, now=view.now)
     title = f"{row.name} v{row.version}: {row.status}"
     why = element("p", str(view.explanation)) if view.explanation.reasons else Html()
     return Document(
         f"{title} ({row.workflow_id})",
-        join([element("h1", f"{row.name} v{row.version} ", badge(row.status)), _summary(view)]),
+        join([element("h1", f"{row.name} v{row.version} ", badge(row.status)), _summary(view, [task for _, _, task in shown])]),
         [
-            ("actions", "Act", Html() if view.address is None else actions(row, view.address)),
+            ("actions", "Act", Html() if view.address is None else actions(row, view.address, view.within.values())),
             ("why", "What it waits for" if not row.status.terminal else "How it ended", why),
             ("failures", "Failures", _failures(view, links)),
             ("due", "Due next", _due_table(view.due, view.now, view.address)),
             ("graph", "Graph", graph.svg()),
-            ("attempts", "Timeline", _attempts(view, graph)),
+            ("attempts", "Timeline", _attempts(view, graph, shown)),
             ("children", "Sub-workflows", _children(view, links)),
             ("data", "Input and output", _documents(row)),
             ("journal", "Journal", _journal(view)),
@@ -109,9 +114,19 @@ def execution_page(view: ExecutionView) -> Document:
     )
 
 
-def _summary(view: ExecutionView) -> Html:
+def _in_place(view: ExecutionView, row: Workflow, address: str = "a", depth: int = 0) -> Iterator[tuple[str, int, Task]]:
+    """Every attempt with its place on the page, and how many attempts around it hold it: the steps of a `try` follow it."""
+    for number, task in enumerate(row.tasks, 1):
+        here = f"{address}{number}"
+        yield here, depth, task
+        inner = view.within.get(task.sub_workflow_id or "")
+        if inner is not None:
+            yield from _in_place(view, inner, f"{here}-", depth + 1)
+
+
+def _summary(view: ExecutionView, attempts: Sequence[Task]) -> Html:
     row = view.workflow
-    counts = Counter(str(task.status) for task in row.tasks)
+    counts = Counter(str(task.status) for task in attempts)
     begun = row.created_at
     return pairs(
         [
@@ -119,7 +134,7 @@ def _summary(view: ExecutionView) -> Html:
             ("Started", instant_in_words(begun)),
             ("Ended", instant_in_words(row.ended_at) if row.ended_at else None),
             ("Took" if row.ended_at else "Runs for", span_in_words(max(0, (row.ended_at or view.now) - begun))),
-            ("Attempts", f"{len(row.tasks):,}"),
+            ("Attempts", f"{len(attempts):,}"),
             ("Of them", ", ".join(f"{number:,} {status}" for status, number in counts.most_common())),
             ("Progress", ", ".join(f"{ref}: {words}" for ref, words in progress_in_words(view.values).items()) or None),
             ("Values emitted", f"{row.item_seq:,}" if row.item_seq else None),
@@ -169,13 +184,13 @@ def _due_table(due: Sequence[AgendaEntry], now: int, address: str | None = None)
 # ---------------------------------------------------------------------- attempts
 
 
-def _attempts(view: ExecutionView, graph: Graph) -> Html:
-    """Every attempt once, in order of scheduling: its time as a bar, its data in a fold."""
+def _attempts(view: ExecutionView, graph: Graph, attempts: Sequence[tuple[str, int, Task]]) -> Html:
+    """Every attempt once, in order of scheduling, steps of a `try` behind it: its time as a bar, its data in a fold."""
     row = view.workflow
-    if not row.tasks:
+    if not attempts:
         return Html()
-    limit = max(_LEAST, min(_MOST, _BUDGET // (2 * len(row.tasks))))
-    end = max(row.ended_at or view.now, row.created_at + 1, *(task.ended_at for task in row.tasks))
+    limit = max(_LEAST, min(_MOST, _BUDGET // (2 * len(attempts))))
+    end = max(row.ended_at or view.now, row.created_at + 1, *(task.ended_at for _, _, task in attempts))
     scale = _Scale(row.created_at, end - row.created_at, view.now)
     legend = element(
         "p",
@@ -183,11 +198,11 @@ def _attempts(view: ExecutionView, graph: Graph) -> Html:
         f"Its bar is hatched while it waits and filled while it runs; the whole width is {span_in_words(scale.span)}.",
     )
 
-    def whole(task: Task) -> Html:
-        return _attempt(task, graph, scale, limit, view.logs.get(task.task_id, ()), view.lines.get(task.base_ref))
+    def whole(depth: int, task: Task) -> Html:
+        return _attempt(task, depth, graph, scale, limit, view.logs.get(task.task_id, ()), view.lines.get(task.base_ref))
 
-    shown = map(whole, row.tasks)
-    search = search_form("attempts", (task.status for task in row.tasks))
+    shown = (whole(depth, task) for _, depth, task in attempts)
+    search = search_form("attempts", (task.status for _, _, task in attempts))
     return join([search, legend, chunks(shown, _ATTEMPTS, "Attempts", join)])
 
 
@@ -207,7 +222,7 @@ class _Scale:
         return element("i", class_=kind, style=f"left:{min(left, 99.6):.4g}%;width:{max(width - left, 0):.4g}%")
 
 
-def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int, logs: Sequence[TaskLog], line: str | None) -> Html:
+def _attempt(task: Task, depth: int, graph: Graph, scale: _Scale, limit: int, logs: Sequence[TaskLog], line: str | None) -> Html:
     number = task.attempt + 1
     end = task.ended_at or scale.now
     begun = task.started_at or end
@@ -223,6 +238,7 @@ def _attempt(task: Task, graph: Graph, scale: _Scale, limit: int, logs: Sequence
     # A reader that speaks takes the spaces for pauses.
     head = element("summary", join(parts, " "))
     data = {"id": graph.links[task.task_id], "data_n": graph.numbers.get(task.base_ref), "data_s": str(task.status)}
+    data |= {"style": f"margin-left:{min(depth, _DEEPEST)}rem"} if depth else {}
     return element("details", head, join(_details(task, limit, logs, line)), class_="attempt", **data)
 
 

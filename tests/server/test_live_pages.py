@@ -13,7 +13,7 @@ from chromium_kit import CHROMIUM, Browser
 from test_pages import ASKS
 from test_safety import TOKEN
 
-from conductorlite import Engine
+from conductorlite import Engine, Workers, WorkflowDef
 from conductorlite.model.statuses import WorkflowStatus
 from conductorlite.server.pages import engine_app
 from conductorlite.server.running import served
@@ -55,6 +55,26 @@ def test_a_person_looks_and_acts(tmp_path: Path) -> None:
         browser.until("document.getElementById('said').textContent.startsWith('The server does not answer')")
         # A verb that is refused, and a server that is gone, are all that the console has.
         assert [one for one in browser.complaints if "400 (Bad Request)" not in one and "ERR_" not in one] == []
+
+
+def test_folds_of_a_part_that_has_changed(tmp_path: Path) -> None:
+    """Attempts in a fold that was never open are found, and shown when it is opened, also after the part was replaced."""
+    workers = Workers()
+    workers.add("a", lambda: None)
+    steps = [{"name": "a", "taskReferenceName": f"a{number}"} for number in range(250)]
+    with Engine(workers=workers) as engine, Browser(tmp_path) as browser:
+        engine.start(WorkflowDef.from_json({"name": "long", "tasks": [*steps, ASKS.tasks[0].to_json()]}), workflow_id="b-1")
+        engine.settle()
+        app = engine_app(engine, Safety())
+        with served(app, app.safety, ending=app.end_streams) as url:
+            browser.open(f"{url}/executions/b-1")
+            browser.ask("window.old = document.querySelector('.attempt')")
+            browser.until("!document.contains(old)")
+            search = "document.querySelector('#attempts form.filter')"
+            browser.ask(f"{search}.elements.text.value = 'a24'; {search}.dispatchEvent(new Event('input'))")
+            assert browser.ask(f"{search}.querySelector('output').textContent") == "11 of 251 shown"
+            assert browser.ask("document.querySelectorAll('.attempt:not([hidden])').length") == 11
+            assert browser.complaints == []
 
 
 def test_nothing_moves_while_a_form_is_filled_in(tmp_path: Path) -> None:
