@@ -393,6 +393,7 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "fail_task": "see [TaskDetails](#taskdetails)",
         "terminate_workflow": "see [TerminateWorkflow](#terminateworkflow)",
         "update_workflow_variables": "see [UpdateWorkflowVariables](#updateworkflowvariables)",
+        "send": "see [SendMessage](#sendmessage)",
         "expand_inline_json": "parses texts in the payload that are JSON objects or lists",
         "extra": "unknown properties: kept and written back",
     },
@@ -424,6 +425,13 @@ EFFECTS: Final[Mapping[str, Mapping[str, str]]] = {
         "workflow_id": "the execution; `${…}` reads the payload",
         "variables": "variables to set; others stay; `${…}` reads the payload",
         "append_array": "appends a list to the existing list",
+        "extra": "unknown properties: kept and written back",
+    },
+    "SendMessage": {
+        "workflow_id": "the execution; `${…}` reads the payload",
+        "topic": "default: `messages`, that of tasks which name none; `${…}` reads the payload",
+        "key": "a message with this key is sent once on the topic; default: one key for each message id; `${…}` reads the payload",
+        "value": "any JSON value; `${…}` reads the payload",
         "extra": "unknown properties: kept and written back",
     },
 }

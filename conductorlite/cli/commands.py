@@ -26,6 +26,7 @@ _COMMANDS: Final = {
         "CHANGING",
     ): "retry restart rerun fork skip send signal set-variables pause resume terminate remove sweep-payloads",
     ("queries", "LOOKING"): "list show history logs watch export explain agenda queues limits check diagram to-python compile",
+    ("talking", "TALKING"): "messages stream",
     ("maintenance", "VALIDATING"): "validate",
     ("driving", "DRIVING"): "worker drive copy",
     ("driving", "SERVING"): "serve",
@@ -141,6 +142,9 @@ _JSON = """
 | `send` | `workflowId`, `topic`, `key`, `number`, `receiver` |
 | `signal` | `workflowId`, `referenceTaskName`, `taskId`, `status`; for a kept signal `kept` instead of the last two |
 | `set-variables` | `workflowId`, `variables` |
+| `messages` | a list of `number`, `topic`, `key`, `time`, `value`; if received `receiver`, `receivedAt` |
+| `stream` | a list of `number`, `stream`, `time`, `referenceTaskName`, `retryCount`, `kept`, `value`; with `--follow` one a line, \
+ or `dropped`: the first and the last number, `referenceTaskName`, `retryCount` |
 | `history` | a list of `n`, `time`, `kind`, `status`; if any `referenceTaskName`, `retryCount`, `iteration`, `reason`, \
  `data` (or `externalPayloadStoragePath`), `cause` |
 | `logs` | a list of `time`, `referenceTaskName`, `retryCount`, `taskId`, `log` |

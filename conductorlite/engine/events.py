@@ -55,12 +55,13 @@ from conductorlite.model.handlers import (
     EventExecution,
     EventHandler,
     EventStatus,
+    SendMessage,
     StartWorkflow,
     TaskDetails,
     TerminateWorkflow,
     UpdateWorkflowVariables,
 )
-from conductorlite.model.mailbox import MAX_MESSAGES, signal_topic
+from conductorlite.model.mailbox import DEFAULT_TOPIC, MAX_MESSAGES, signal_topic, topic_problem
 from conductorlite.model.policies import derive_id
 from conductorlite.model.texts import REASON_LENGTH, Instant, error_text
 from conductorlite.model.threads import Cache
@@ -470,9 +471,42 @@ def _report(status: str, tx: WritingTransaction, acting: Acting, wanted: TaskDet
 
 def _why_not_kept(view: ReadingTransaction, acting: Acting, row: Workflow, ref: str) -> str | None:
     """Why no message to a task can be kept; None when it can."""
-    if row.unreceived >= MAX_MESSAGES:
-        return f"{row.unreceived} messages are kept already"
-    return acting.unreachable(view, row, ref)
+    return _why_full(row) or acting.unreachable(view, row, ref)
+
+
+def _why_full(row: Workflow) -> str | None:
+    return f"{row.unreceived} messages are kept already" if row.unreceived >= MAX_MESSAGES else None
+
+
+def _send(tx: WritingTransaction, acting: Acting, wanted: SendMessage) -> _Done:
+    workflow_id = acting.name(wanted.workflow_id, "workflowId")
+    topic = acting.name(wanted.topic, "topic") or DEFAULT_TOPIC
+    key = checked_key(acting.name(wanted.key, "key")) or acting.identity
+    problem = topic_problem(topic)
+    if problem is not None:
+        raise InvalidInput(f"topic {topic[:80]!r} {problem}")
+    said, open_ = _open(tx, workflow_id)
+    said = {**said, "topic": topic, "key": key}
+    row = None if workflow_id is None else tx.executions.workflow(workflow_id)
+    if row is None:
+        return said, None
+    value = Payload.of(acting.rendered(wanted.value), where="value")
+    event = acting.event(row.workflow_id, EventKind.SEND, {"topic": topic, "key": key, "value": value.value, "posted": True})
+    # Of its key, so that what another action has posted is found before it has its number.
+    event = attrs.evolve(event, event_id=f"{event.kind}@{derive_id('message', topic, key)}")
+    there = tx.executions.mailbox(row.workflow_id).message(topic, key)
+    posted = [one for one in tx.inbox.events(row.workflow_id) if one.event_id == event.event_id] if there is None else []
+    if there is not None or posted:
+        if all(one.data == event.data for one in posted) and (there is None or there.value == value):
+            return {name: one for name, one in said.items() if name != _ERROR} | {"existing": True}, None
+        return {**said, _ERROR: f"the message of topic {topic!r} with the key {key!r} has another value"}, None
+    if not open_:
+        return said, None
+    full = _why_full(row)
+    if full is not None:
+        return {**said, _ERROR: full}, None
+    _post(tx, event)
+    return said, row.workflow_id
 
 
 def _task(view: ReadingTransaction, task_id: str | None, workflow_id: str | None, ref: str | None) -> Task | None:
@@ -520,6 +554,7 @@ _ACTIONS: Final[Mapping[ActionType, Callable[[WritingTransaction, Acting, Any], 
     ActionType.FAIL_TASK: partial(_report, "FAILED"),
     ActionType.TERMINATE_WORKFLOW: _terminate,
     ActionType.UPDATE_WORKFLOW_VARIABLES: _set_variables,
+    ActionType.SEND: _send,
 }
 
 

@@ -136,15 +136,22 @@ class Queries(Part):
         absent = {payload.digest for payload in payloads if payload is not None and payload.absent}
         return self._turns.lookups.texts(view, workflow_id, absent) if absent else {}
 
-    def messages(self, workflow_id: str) -> list[WorkflowMessage]:
+    def messages(self, workflow_id: str, *, masked: bool = False) -> list[WorkflowMessage]:
         """See `Engine.messages`."""
+        texts: Mapping[str, Payload] = {}
         with self._backend.reading() as view:
             row = view.executions.workflow(workflow_id)
             if row is None:
-                return list(unarchived(view, workflow_id).messages)
-            found = messages_to(view, workflow_id) if row.message_seq else []
-            texts = self.texts(view, workflow_id, (message.value for message in found))
-        return [attrs.evolve(message, value=texts.get(message.value.digest, message.value)) for message in found]
+                found = list(unarchived(view, workflow_id).messages)
+            elif row.message_seq:
+                found = messages_to(view, workflow_id)
+                texts = self.texts(view, workflow_id, (message.value for message in found))
+            else:
+                return []
+        fields = _fields(self.get(workflow_id)) if masked and found else frozenset[str]()
+        values = (texts.get(message.value.digest, message.value) for message in found)
+        shown = (_payload(value, fields) if fields else value for value in values)
+        return [attrs.evolve(message, value=value) for message, value in zip(found, shown, strict=True)]
 
     def around(self, task: Task, row: Workflow | None = None, *, masked: bool = False) -> Workflow:
         """The execution of an attempt, to show the attempt by: no document of its own, its definition, and that attempt alone.

@@ -485,9 +485,12 @@ class Verbs:
         """
         return self.core.queries.explain(workflow_id, task)
 
-    def messages(self, workflow_id: str) -> list[WorkflowMessage]:
-        """Return the messages to an execution, live or archived, in order, including received ones; raises ExecutionNotFound."""
-        return self.core.queries.messages(workflow_id)
+    def messages(self, workflow_id: str, *, masked: bool = False) -> list[WorkflowMessage]:
+        """Return the messages to an execution, live or archived, in order, including received ones; raises ExecutionNotFound.
+
+        `masked` as `get` does it.
+        """
+        return self.core.queries.messages(workflow_id, masked=masked)
 
     def executions(
         self,

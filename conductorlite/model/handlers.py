@@ -22,6 +22,7 @@ __all__ = [
     "EventExecution",
     "EventHandler",
     "EventStatus",
+    "SendMessage",
     "StartWorkflow",
     "TaskDetails",
     "TerminateWorkflow",
@@ -37,6 +38,7 @@ class ActionType(StrEnum):
     FAIL_TASK = "fail_task"
     TERMINATE_WORKFLOW = "terminate_workflow"
     UPDATE_WORKFLOW_VARIABLES = "update_workflow_variables"
+    SEND = "send"
 
 
 @attrs.frozen(kw_only=True, slots=True)
@@ -92,6 +94,20 @@ class UpdateWorkflowVariables:
 
 
 @attrs.frozen(kw_only=True, slots=True)
+class SendMessage:
+    """Message to send to an execution, on a `topic` (default: that of tasks which name none); all may hold `${…}` of the payload.
+
+    A message with the `key` is sent once on the topic; without one it is sent once for each message that is published.
+    """
+
+    workflow_id: str | None = None
+    topic: str | None = None
+    key: str | None = None
+    value: Any = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict)
+
+
+@attrs.frozen(kw_only=True, slots=True)
 class EventAction:
     """One thing to do: `action` is an ActionType's text, and the field of that name its body.
 
@@ -106,6 +122,7 @@ class EventAction:
     update_workflow_variables: UpdateWorkflowVariables | None = attrs.field(
         default=None, metadata=in_json("update_workflow_variables")
     )
+    send: SendMessage | None = None
     expand_inline_json: bool = attrs.field(default=False, metadata=in_json("expandInlineJSON"))
     extra: Mapping[str, Any] = attrs.field(factory=dict)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from conductorlite.model.canonical import Payload
+from conductorlite.model.definitions import MAX_KEY
 
 if TYPE_CHECKING:
     from conductorlite.model.executions import TaskResult
@@ -26,6 +27,7 @@ __all__ = [
     "signal_topic",
     "signal_value",
     "topic_of",
+    "topic_problem",
 ]
 
 #: So many messages are kept for an execution until a task receives them; Conductor's `maxQueueSize`.
@@ -52,6 +54,13 @@ def topic_of(values: Mapping[str, Any]) -> str | None:
     if topic is None or topic == "":
         return DEFAULT_TOPIC
     return topic if isinstance(topic, str) and not topic.startswith(SIGNAL) else None
+
+
+def topic_problem(topic: str) -> str | None:
+    """Why a text is no topic that can be sent to; None when it is one."""
+    if not 0 < len(topic) <= MAX_KEY:
+        return f"is not a text of 1 to {MAX_KEY} characters"
+    return "is that of signals to a task" if topic.startswith(SIGNAL) else None
 
 
 def signal_value(result: TaskResult, output: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from conductorlite.model.canonical import canonical
 from conductorlite.model.definitions import MAX_KEY, IdempotencyStrategy, SchemaDef, TaskDef, TaskType, WorkflowDef
 from conductorlite.model.errors import InvalidDefinition, InvalidInput, Problem
 from conductorlite.model.later import functions, module, pattern
+from conductorlite.model.mailbox import DEFAULT_TOPIC, topic_problem
 from conductorlite.model.scalars import LARGEST_VERSION, MAX_NESTING, camel_case, json_names, step_path
 from conductorlite.model.texts import did_you_mean
 from conductorlite.plan.findings import Findings, Scope, blank, check_extras, check_names, check_served, is_expression
@@ -406,6 +407,7 @@ _TEMPLATES: Final[Mapping[str, tuple[str, ...]]] = {
     "TaskDetails": ("workflow_id", "task_ref_name", "task_id", "output", "reason_for_incompletion"),
     "TerminateWorkflow": ("workflow_id", "termination_reason"),
     "UpdateWorkflowVariables": ("workflow_id", "variables"),
+    "SendMessage": ("workflow_id", "topic", "key", "value"),
 }
 
 
@@ -421,6 +423,10 @@ def _check_body(body: Any, path: str, findings: Findings) -> None:
         findings.error(f"{path}.workflowId", "is missing")
     if isinstance(body, handlers.UpdateWorkflowVariables) and not body.variables:
         findings.error(f"{path}.variables", "is empty")
+    if isinstance(body, handlers.SendMessage) and not is_expression(body.topic or ""):
+        problem = topic_problem(body.topic or DEFAULT_TOPIC)
+        if problem is not None:
+            findings.error(f"{path}.topic", problem)
     for field in _TEMPLATES[type(body).__name__]:
         _check_template(getattr(body, field), f"{path}.{camel_case(field)}", findings)
 

@@ -706,9 +706,9 @@ class AsyncEngine:
         """`Engine.explain`, awaited."""
         return await self._bridge.call(self._engine.explain, workflow_id, task)
 
-    async def messages(self, workflow_id: str) -> list[WorkflowMessage]:
+    async def messages(self, workflow_id: str, *, masked: bool = False) -> list[WorkflowMessage]:
         """`Engine.messages`, awaited."""
-        return await self._bridge.call(self._engine.messages, workflow_id)
+        return await self._bridge.call(self._engine.messages, workflow_id, masked=masked)
 
     async def executions(
         self,

@@ -42,6 +42,8 @@ ARGUMENTS: dict[str, list[str]] = {
     "history": ["X"],
     "logs": ["X"],
     "watch": ["X"],
+    "messages": ["X"],
+    "stream": ["X"],
     "export": ["X"],
     "explain": ["X"],
     "serve": ["--port", "0"],
@@ -84,7 +86,7 @@ ARGUMENTS: dict[str, list[str]] = {
 }
 
 #: Commands about one execution that tell of one that is archived, or delete it.
-SEEING = {"run", "show", "history", "logs", "watch", "export", "explain", "check", "diagram", "remove"}
+SEEING = {"run", "show", "history", "logs", "watch", "messages", "stream", "export", "explain", "check", "diagram", "remove"}
 
 #: Commands that are done to an execution that has not ended.
 OPEN = {"run", "fork", "skip", "send", "signal", "set-variables", "pause", "terminate", "migrate"}

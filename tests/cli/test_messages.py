@@ -1,11 +1,15 @@
-"""`handlers`, `publish` and `events`: what they print, and how they end."""
+"""`handlers`, `publish`, `events`, `messages` and `stream`: what they print, and how they end."""
 
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 from cli_kit import Shell
+
+from conductorlite import Engine, TaskContext, Workers
+from conductorlite.model.threads import Waiter
 
 
 @pytest.fixture
@@ -55,3 +59,77 @@ def test_publish_and_events(handled: Shell) -> None:
     broken = handled("publish", "shop:paid", "{no json")
     assert (broken.code, broken.out) != (0, "")
     assert len(broken.err.splitlines()) == 1
+
+
+PULL = {
+    "name": "pulls",
+    "schemaVersion": 2,
+    "maskedFields": ["card"],
+    "tasks": [{"name": "p", "taskReferenceName": "p", "type": "PULL_WORKFLOW_MESSAGES", "inputParameters": {"topic": "paid"}}],
+}
+
+
+def test_messages_are_listed(shell: Shell) -> None:
+    """In order, with who has received them; those of a topic, or that nobody has received, also once they are archived."""
+    (shell.folder / "pulls.json").write_text(json.dumps(PULL))
+    shell("start", "pulls.json", "--id", "p1")
+    shell("send", "p1", "other", '"hello \\u001b[31m"', "--key", "k")
+    shell("send", "p1", "paid", '{"card": "4711", "amount": 5}')
+    for archived in (False, True):
+        if archived:
+            assert shell("archive", "p1").code == 0
+        rows = [line.split() for line in shell("messages", "p1").out.splitlines()]
+        assert rows[0] == ["NUMBER", "TOPIC", "KEY", "SENT", "RECEIVED", "BY", "VALUE"]
+        assert rows[1][:3] == ["1", "other", "k"]
+        assert "\x1b" not in shell("messages", "p1").out
+        first, second = shell("messages", "p1", "--json").json
+        assert (first["value"], first.get("receiver")) == ("hello \x1b[31m", None)
+        assert (second["number"], second["receiver"], second["value"]) == (2, "p", {"card": "***", "amount": 5})
+        assert [one["number"] for one in shell("messages", "p1", "--topic", "paid", "--json").json] == [2]
+        assert [one["number"] for one in shell("messages", "p1", "--unreceived", "--json").json] == [1]
+    assert shell("messages", "nobody").code == 3
+
+
+EMITTING = {
+    "name": "emitting",
+    "schemaVersion": 2,
+    "tasks": [
+        {"name": "e", "taskReferenceName": "e", "type": "EMIT", "inputParameters": {"value": "begun", "stream": "state"}},
+        {"name": "greet", "taskReferenceName": "greet", "retryCount": 0},
+    ],
+}
+
+
+def test_a_stream_is_read_and_followed(shell: Shell) -> None:
+    """What is there, from a number on, of one stream; with --follow what comes until the end, and notices of what is dropped."""
+    (shell.folder / "emitting.json").write_text(json.dumps(EMITTING))
+    shell("start", "emitting.json", "--id", "e1")
+    assert [line.split() for line in shell("stream", "e1").out.splitlines()] == [
+        ["NUMBER", "STREAM", "TASK", "ATTEMPT", "KEPT", "VALUE"],
+        ["1", "state", "e", "1", "yes", "begun"],
+    ]
+    workers = Workers()
+    looked = threading.Event()
+
+    @workers.task("greet")
+    def greet(context: TaskContext) -> None:
+        context.emit({"token": "A"}, stream="tokens")
+        context.emit("B\nC", stream="tokens")
+        assert looked.wait(20)
+        raise ValueError("no")
+
+    with Engine(shell.folder / "conductorlite.db", workers=workers) as engine:
+        driver = threading.Thread(target=engine.run_until_idle)
+        driver.start()
+        while len(engine.streams.items("e1")) < 3:
+            engine.clock.wait(Waiter(), engine.clock.now() + 10)
+        threading.Timer(0.3, looked.set).start()
+        said = shell("stream", "e1", "--follow")
+        driver.join(20)
+    assert (said.code, said.err) == (0, "")
+    assert said.out == 'begun\n{"token":"A"}\nB\nC\n(greet, attempt 1: its values from 2 to 3 are dropped)\n'
+    followed = [json.loads(line) for line in shell("stream", "e1", "--follow", "--json").out.splitlines()]
+    assert [(one["number"], one["value"], one["kept"]) for one in followed] == [(1, "begun", True)]
+    assert shell("stream", "e1", "--json").json == followed
+    assert shell("stream", "e1", "--after", "1", "--json").json == shell("stream", "e1", "--stream", "tokens", "--json").json == []
+    assert shell("stream", "nobody").code == 3

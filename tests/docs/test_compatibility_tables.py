@@ -51,6 +51,7 @@ HANDLERS: Final = (
     "TaskDetails",
     "TerminateWorkflow",
     "UpdateWorkflowVariables",
+    "SendMessage",
 )
 
 #: What a page must not say of the future.

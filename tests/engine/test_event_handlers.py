@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from engine_kit import T0, Bench, flow, rounds, simple, wait
 
-from conductorlite import EventAction, EventHandler, InvalidDefinition, WorkflowStatus, validate_event_handler
+from conductorlite import EventAction, EventHandler, InvalidDefinition, WorkflowStatus, WorkflowTask, validate_event_handler
 from conductorlite.errors import AlreadyExists, DefinitionNotFound, InvalidInput
 from conductorlite.model.handlers import (
     EventExecution,
     EventStatus,
+    SendMessage,
     StartWorkflow,
     TaskDetails,
     TerminateWorkflow,
@@ -143,6 +144,80 @@ def test_an_execution_is_terminated(bench: Bench) -> None:
     bench.engine.events.register(handler(EventAction(action="terminate_workflow", terminate_workflow=body)))
     bench.engine.events.publish(EVENT, {"wf": run.workflow_id, "why": 3})
     assert (bench.workflow.status, bench.workflow.reason) == (WorkflowStatus.TERMINATED, "because of 3")
+
+
+def pull(ref: str, **given: Any) -> WorkflowTask:
+    """A task that receives messages."""
+    return WorkflowTask(name=ref, task_reference_name=ref, type="PULL_WORKFLOW_MESSAGES", input_parameters=given)
+
+
+def send(**given: Any) -> EventAction:
+    """A message to the execution that the payload names."""
+    return EventAction(action="send", send=SendMessage(workflow_id="${wf}", **given))
+
+
+def test_a_message_is_sent(bench: Bench) -> None:
+    """Before the task that receives it begins, and while it waits; once for the message's id; to the usual topic, too."""
+    run = bench.start(flow(wait("w"), pull("p", topic="paid"), pull("q")))
+    bench.engine.events.register(handler(send(topic="${topic}", value={"amount": "${n}"}), send(value="${n}")))
+    message = {"wf": run.workflow_id, "topic": "paid", "n": 5}
+    for _ in range(2):
+        done = bench.engine.events.publish(EVENT, message, message_id="m")
+        assert [(str(one.status), one.output_data["topic"]) for one in done] == [("COMPLETED", "paid"), ("COMPLETED", "messages")]
+    assert [one.topic for one in bench.engine.messages(run.workflow_id)] == ["paid", "messages"]
+    bench.engine.events.remove_executions(bench.engine.clock.now() + 1)
+    again = bench.engine.events.publish(EVENT, message, message_id="m")
+    assert [one.output_data["existing"] for one in again] == [True, True]
+    bench.engine.signal(run.workflow_id, task="w")
+    assert [bench.task(ref).output_data["messages"][0]["payload"] for ref in ("p", "q")] == [{"amount": 5}, 5]
+    assert bench.engine.status(run.workflow_id) == "COMPLETED"
+    assert bench.engine.admin.check() == []
+
+
+def test_a_message_that_is_not_taken_fails_the_action(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    """FAILED with its reason, in the record and in the log: another value, no topic, a full mailbox, an end."""
+    run = bench.start(flow(wait("w")))
+    bench.engine.events.register(handler(send(topic="${topic}", key="${key}", value="${n}")))
+
+    def published(**message: Any) -> str | None:
+        (done,) = bench.engine.events.publish(EVENT, {"wf": run.workflow_id, "topic": "t", "n": 1, "key": None, **message})
+        said = done.output_data
+        assert str(done.status) == ("FAILED" if "error" in said or "exception" in said else "COMPLETED")
+        why = said.get("error") or said.get("exception")
+        assert why is None or why in caplog.messages[-1]
+        return why
+
+    assert published(key="k") is None
+    assert published(key="k") is None
+    assert published(key="k", n=2) == "the message of topic 't' with the key 'k' has another value"
+    assert "topic 'task:w' is that of signals to a task" in str(published(topic="task:w"))
+    assert "key is 5, not a text" in str(published(key=5)).replace("'", "")
+    assert published(wf="nobody") == "no workflow found with the id nobody"
+    assert [one.value.value for one in bench.engine.messages(run.workflow_id)] == [1]
+    for n in range(999):
+        bench.engine.send(run.workflow_id, "t", n)
+    assert published() == "1000 messages are kept already"
+    assert published(key="k") is None, "it is there"
+    assert "could not send just now: 1000 messages are kept already" in str(bench.engine.explain(run.workflow_id))
+    bench.engine.terminate(run.workflow_id)
+    assert published() == f"workflow {run.workflow_id} is TERMINATED already"
+    assert published(key="k") is None, "it is there"
+
+
+def test_two_messages_with_one_key_before_a_turn(bench: Bench) -> None:
+    """While the execution is parked: the second is found in its inbox, and is the first or fails."""
+    run = bench.start(flow(wait("w")))
+    for name, value in (("a", "${n}"), ("b", "${n}"), ("c", "other")):
+        bench.engine.events.register(handler(send(topic="t", key="k", value=value), name=name))
+    with bench.engine.backend.writing() as tx:
+        tx.executions.park(run.workflow_id, 3, "it broke")
+    done = bench.engine.events.publish(EVENT, {"wf": run.workflow_id, "n": 1})
+    assert [str(one.status) for one in done] == ["COMPLETED", "COMPLETED", "FAILED"]
+    assert done[1].output_data["existing"] is True
+    assert "another value" in done[2].output_data["error"]
+    bench.engine.resume(run.workflow_id)
+    bench.engine.settle()
+    assert [one.value.value for one in bench.engine.messages(run.workflow_id)] == [1]
 
 
 def test_variables_are_set_and_appended_to(bench: Bench) -> None:
@@ -346,6 +421,14 @@ def test_bad_messages(bench: Bench, event: Any, payload: Any, message_id: Any) -
                 "actions": [{"action": "update_workflow_variables", "update_workflow_variables": {"workflowId": "w"}}],
             },
             "$.actions[0].update_workflow_variables.variables: is empty",
+        ),
+        (
+            {"name": "h", "event": "e", "actions": [{"action": "send", "send": {"topic": "t"}}]},
+            "$.actions[0].send.workflowId: is missing",
+        ),
+        (
+            {"name": "h", "event": "e", "actions": [{"action": "send", "send": {"workflowId": "w", "topic": "task:w"}}]},
+            "$.actions[0].send.topic: is that of signals to a task",
         ),
         (
             {
