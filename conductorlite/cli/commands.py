@@ -35,7 +35,7 @@ _COMMANDS: Final = {
     ("maintenance", "MOVING"): "diff migrate",
     ("operations", "MESSAGES"): "publish events handlers",
     ("schedules", "SCHEDULING"): "schedule",
-    ("maintenance", "RETENTION"): "search query archive prune compact size reindex",
+    ("maintenance", "RETENTION"): "search query archive prune compact reseal size reindex",
     ("maintenance", "MAINTENANCE"): "engines take-over backup",
 }
 
@@ -115,9 +115,9 @@ This page lists every command, option, exit code and JSON document. Install the 
 - Results go to standard output, notes and errors to standard error. An error is one line (each problem of a definition on its own).
 - Tables are colored on a terminal, which honors `NO_COLOR` and `TERM`. Instants are UTC.
 - The database is `conductorlite.db` in the current folder unless you give `--db`; its payload storage is beside it unless you give
-  `--payloads`. `--db`, `--payloads`, `--json` and `--debug` may come before or after the command; after it, they win.
-- The environment variables `CONDUCTORLITE_DB`, `CONDUCTORLITE_PAYLOADS` and `CONDUCTORLITE_TOKEN` (for `serve` and `worker`) set
-  missing options. No others are read, except those of `run --secrets-prefix`.
+  `--payloads`. `--db`, `--payloads`, `--codec`, `--json` and `--debug` may come before or after the command; after it, they win.
+- The environment variables `CONDUCTORLITE_DB`, `CONDUCTORLITE_PAYLOADS`, `CONDUCTORLITE_CODEC` and `CONDUCTORLITE_TOKEN` (for
+  `serve` and `worker`) set missing options. No others are read, except those of `run --secrets-prefix`.
 
 ## Exit codes
 
@@ -184,6 +184,7 @@ _JSON = """
 | `archive` | `bulkSuccessfulResults`: a list of ids, and `bulkErrorResults`: messages by id |
 | `prune` | `removed`, `archived`, `kept`: lists of ids, and `bulkErrorResults`: messages by id |
 | `compact` | `bytesBefore`, `bytesAfter` |
+| `reseal` | `rows`, `keysNotNeeded` |
 | `size` | `fileBytes`, `freeBytes`, `kinds` and `executions`: rows and bytes |
 | `reindex` | `executions`: how many are indexed |
 | `validate` | `valid`, and `problems`: a list of `path`, `message`, `severity` |

@@ -22,6 +22,7 @@ import click
 from conductorlite.cli.execution import drive_to_end, driven
 from conductorlite.cli.queries import explained
 from conductorlite.cli.shared import (
+    CODEC_OPTION,
     Exit,
     Setting,
     command_options,
@@ -364,6 +365,7 @@ def _ready(engine: Engine, thread: threading.Thread) -> str:
 @click.command("copy")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
+@CODEC_OPTION
 @command_options(database=False)
 def copy(setting: Setting, source: str, target: str) -> Exit:
     """Copy a store, with its running executions, into an empty one: FROM and TO are a file or a URL (postgresql://…).
@@ -373,10 +375,15 @@ def copy(setting: Setting, source: str, target: str) -> Exit:
     """
     from conductorlite.ext.postgres.copying import copy_store
 
-    quiet = EngineConfig(give_back=False)
-    with Engine(source, config=quiet) as one, Engine(target, config=quiet) as other:
-        copied = copy_store(one.backend, other.backend)
-        problems = [f"{place}: {finding}" for place, engine in ((source, one), (target, other)) for finding in engine.admin.check()]
+    sealing = setting.payload_codec
+    quiet = EngineConfig(give_back=False, payload_codec=sealing)
+    with Engine(source, config=quiet) as one:
+        with Engine(target, config=EngineConfig(give_back=False)) as other:
+            sealed: Any = one.backend
+            copied = copy_store(one.backend if sealing is None else sealed.inner, other.backend)
+        with Engine(target, config=quiet) as other:
+            places = ((source, one), (target, other))
+            problems = [f"{place}: {finding}" for place, engine in places for finding in engine.admin.check()]
     if setting.json:
         setting.screen.document({"copied": copied, "problems": problems})
     else:

@@ -1,4 +1,4 @@
-"""The commands on the store as a whole: search, query, archive, prune, compact, size, reindex.
+"""The commands on the store as a whole: search, query, archive, prune, compact, reseal, size, reindex.
 
 The commands that compare definitions and move executions from one to another.
 
@@ -344,6 +344,18 @@ def compact(setting: Setting) -> None:
     setting.screen.answer({"bytesBefore": before, "bytesAfter": after}, f"{before:,} bytes before, {after:,} after")
 
 
+@click.command("reseal")
+@click.option("--limit", type=click.IntRange(min=1), default=500, show_default=True, help="Rows sealed in one commit.")
+@command_options()
+def reseal(setting: Setting, limit: int) -> None:
+    """Seal all payloads again by the present key of --codec, and forget its other keys; after an interruption, call it again."""
+    changed = [0]
+    with setting.engine() as engine:
+        keys = engine.admin.reseal(limit, changed.append)
+    text = f"sealed {changed[-1]:,} rows; no longer needed: {', '.join(keys) or 'no key'}"
+    setting.screen.answer({"rows": changed[-1], "keysNotNeeded": list(keys)}, text)
+
+
 @click.command("size")
 @command_options()
 def size(setting: Setting) -> None:
@@ -389,7 +401,7 @@ def reindex(setting: Setting, forget: bool) -> None:
 
 
 #: The commands of this module, in the order of the help.
-RETENTION = (search, query, archive, prune, compact, size, reindex)
+RETENTION = (search, query, archive, prune, compact, reseal, size, reindex)
 
 
 _SARIF = "https://json.schemastore.org/sarif-2.1.0.json"

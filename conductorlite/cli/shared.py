@@ -4,7 +4,7 @@ Exit codes: what each means, and which error ends with which.
 
 From the texts of a command line to objects: definitions, `--input`, `--workers`.
 
-What all commands have: `--db`, `--payloads`, `--json`, `--debug`, before or after their names; one line for every error.
+What all commands have: `--db`, `--payloads`, `--codec`, `--json`, `--debug`, before or after their names; one line for every error.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from conductorlite.model.handlers import EventHandler
     from conductorlite.runtime.engine import Engine
     from conductorlite.runtime.registry import Workers
-    from conductorlite.store.ports import SecretProvider
+    from conductorlite.store.ports import PayloadCodec, SecretProvider
 
 __all__ = [
+    "CODEC_OPTION",
     "DATABASE",
     "Exit",
     "OutputClosed",
@@ -53,6 +54,7 @@ __all__ = [
     "command_options",
     "exit_code",
     "guarded",
+    "payload_codec",
     "read_definition",
     "read_document",
     "read_event_handler",
@@ -208,6 +210,15 @@ def load_attribute(text: str, what: str) -> Any:
     return value
 
 
+def payload_codec(text: str | None) -> PayloadCodec | None:
+    """The codec at `module:attribute`; raises InvalidInput when it is none."""
+    found = None if text is None else load_attribute(text, "--codec")
+    if found is not None and not all(hasattr(found, name) for name in ("key_id", "encode", "decode")):
+        raise InvalidInput(f"--codec {text!r} is a {type(found).__name__}, not a payload codec")
+    codec: PayloadCodec | None = found
+    return codec
+
+
 def _workers(text: str) -> Workers:
     from conductorlite.runtime.registry import Workers
 
@@ -221,6 +232,13 @@ def _workers(text: str) -> Workers:
 #: The database when `--db` is not given, in the current folder.
 DATABASE = "conductorlite.db"
 
+CODEC_OPTION = click.option(
+    "--codec",
+    metavar="MODULE:ATTRIBUTE",
+    envvar="CONDUCTORLITE_CODEC",
+    show_envvar=True,
+    help="The payload codec of a sealed store, such as an Encryption in a module of yours.",
+)
 #: Options of every command and of the groups above it.
 _DATABASE_OPTIONS = (
     click.option(
@@ -241,6 +259,7 @@ _DATABASE_OPTIONS = (
         show_envvar=True,
         help="The payload storage; by default beside the database.",
     ),
+    CODEC_OPTION,
 )
 #: Of the commands that search, or feed what is searched; others need no server of it.
 _INDEX_OPTION = click.option(
@@ -255,6 +274,9 @@ _OPTIONS = (
     click.option("--debug", is_flag=True, help="Show the traceback of an error."),
 )
 
+#: Names of the options that may stand before the name of a command.
+_SHARED = ("db", "payloads", "codec", "as_json", "debug")
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -268,6 +290,12 @@ class Setting:
     screen: Screen
     payloads: str | None = None
     index: str | None = None
+    codec: str | None = None
+
+    @property
+    def payload_codec(self) -> PayloadCodec | None:
+        """The codec that is named; raises InvalidInput for what is none."""
+        return payload_codec(self.codec)
 
     @property
     def place(self) -> Path | str:
@@ -294,7 +322,14 @@ class Setting:
             raise NotFound(f"there is no database {self.db!r}; name it with --db")
         allocation: Literal["shared", "local"] = "shared" if name is None else "local"
         # A command that only looks does not write: what dead processes held it leaves to those that drive.
-        config = EngineConfig(name=name, allocation=allocation, give_back=workers is not None, semantics=semantics, lock=lock)
+        config = EngineConfig(
+            name=name,
+            allocation=allocation,
+            give_back=workers is not None,
+            semantics=semantics,
+            lock=lock,
+            payload_codec=self.payload_codec,
+        )
         with Engine(
             self.place, workers=workers, payloads=self.payloads, index=self.index, secrets=secrets, config=config
         ) as engine:
@@ -308,7 +343,7 @@ def command_options(database: bool = True, index: bool = False) -> Callable[[F],
         @wraps(function)
         def call(*arguments: Any, **options: Any) -> None:
             context = click.get_current_context()
-            shared = {name: _nearest(context, name, options.pop(name, None)) for name in ("db", "payloads", "as_json", "debug")}
+            shared = {name: _nearest(context, name, options.pop(name, None)) for name in _SHARED}
             as_json, debug = bool(shared["as_json"]), bool(shared["debug"])
             screen = Screen.standard(as_json)
             setting = Setting(
@@ -317,6 +352,7 @@ def command_options(database: bool = True, index: bool = False) -> Callable[[F],
                 debug=debug,
                 screen=screen,
                 payloads=shared["payloads"],
+                codec=shared["codec"],
                 index=options.pop("index") if index else None,
             )
             with guarded(debug):
@@ -350,9 +386,9 @@ class SharedGroup(click.Group):
         self.params += reversed(made.__click_params__)
         function = self.callback
 
-        def call(db: str, payloads: str | None, as_json: bool, debug: bool, **others: Any) -> None:
+        def call(**given: Any) -> None:
             if function is not None:
-                function(**others)
+                function(**{name: value for name, value in given.items() if name not in _SHARED})
 
         self.callback = call
 

@@ -291,6 +291,19 @@ class Admin(Service):
         with self._backend.reading() as view:
             return view.sizes()
 
+    def reseal(self, limit: int = 500, progress: Callable[[int], None] | None = None) -> tuple[str, ...]:
+        """Seal everything again by the codec's present key, also what was stored without a codec; return the other keys' ids.
+
+        In commits of up to `limit` rows each, while engines use the store; `progress` is called with how many rows were changed so
+        far. When it ends by an error or its process dies, call it again: what is sealed by that key already is only read. When it
+        returns, no other key is needed to open the store, so have every process seal with the new key before. What was deleted
+        stays in free pages of a file until `compact`. Raises InvalidInput without a codec, or for a store that is neither in
+        SQLite nor in PostgreSQL, PayloadUnavailable, StorageErrors.
+        """
+        from conductorlite.engine.resealing import Resealing
+
+        return Resealing(self._turns, self._config).run(limit, progress)
+
     # ------------------------------------------------------------------ what has ended
 
     def remove(self, workflow_id: str) -> None:

@@ -187,10 +187,25 @@ class PayloadStore:
                 tx.payloads.mark_orphan(loose)
 
     def _place(self, payload: Payload) -> ExternalPayload:
+        return ExternalPayload(digest=payload.digest, size=size_of(payload.whole()), key=self._key(payload.digest))
+
+    def _key(self, hashed: str) -> str:
         suffix = "" if self.codec is None else f".{self.codec.key_id}"
-        name = payload.digest if self._sealing is None else self._sealing.name(payload.digest)[1:]
-        key = f"{name[:2]}/{name}.json{suffix}"
-        return ExternalPayload(digest=payload.digest, size=size_of(payload.whole()), key=key)
+        name = hashed if self._sealing is None else self._sealing.name(hashed)[1:]
+        return f"{name[:2]}/{name}.json{suffix}"
+
+    def is_fresh(self, external: ExternalPayload) -> bool:
+        """Return True for a document that is stored as it would be put now, or cannot be put again."""
+        return self.storage is None or external.key == self._key(external.digest)
+
+    def put_again(self, external: ExternalPayload, workflow_id: str, now: int) -> str:
+        """Put a document as it would be put now, beside what is there; returns its key. Raises PayloadLost, PayloadUnavailable."""
+        storage, key = _storage(self), self._key(external.digest)
+        data = self.text(external).encode()
+        self._loosen([OrphanPayload(key=key, workflow_id=workflow_id, at=now)], None)
+        with as_unavailable(f"payload {key} could not be stored"):
+            storage.put(key, data if self.codec is None else self.codec.encode(data))
+        return key
 
     # ------------------------------------------------------------------ back
 

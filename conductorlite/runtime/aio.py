@@ -535,6 +535,10 @@ class AsyncAdmin:
         """`Engine.admin.size_report`, awaited."""
         return await self._bridge.call(self._service.size_report)
 
+    async def reseal(self, limit: int = 500, progress: Callable[[int], None] | None = None) -> tuple[str, ...]:
+        """`Engine.admin.reseal`, awaited."""
+        return await self._bridge.call(self._service.reseal, limit, progress)
+
     async def remove(self, workflow_id: str) -> None:
         """`Engine.admin.remove`, awaited."""
         await self._bridge.call(self._service.remove, workflow_id)

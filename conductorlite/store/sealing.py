@@ -50,7 +50,9 @@ __all__ = [
     "SealedBackend",
     "Sealing",
     "checked_key_id",
+    "is_own_timer",
     "record_name",
+    "retire",
     "retired_name",
     "sealed",
 ]
@@ -71,6 +73,10 @@ _NAMED: Final = "~"
 #: Kinds of events that an execution dates for itself, and their data when that is only when they count from.
 _OWN_TIMERS: Final = frozenset({*TIMERS.values(), EventKind.WORKFLOW_TIMEOUT, EventKind.ADMISSION})
 _NUMBERS: Final = pattern(r'\{("[a-z]+":\d+,?)*\}')
+
+#: In the place of the id of a key of which nothing is left; no id is that.
+_RETIRED: Final = ""
+_RETIRED_TEXT: Final = "~retired"
 
 _HASH: Final = pattern(r"[0-9a-f]{64}")
 _ROUNDS: Final = 4
@@ -180,6 +186,32 @@ class Sealing:
             return payload
         return Payload(None, digest=content[1:]) if content[:1] == "#" else Payload(content)
 
+    # ------------------------------------------------------------------ again
+
+    def is_fresh(self, text: str) -> bool:
+        """Return True for a text that the present key has sealed."""
+        return text.startswith(f"{SEALED_MARK}{self.codec.key_id}:")
+
+    def again(self, text: str) -> str:
+        """A text that was sealed, or was not, sealed by the present key."""
+        return text if self.is_fresh(text) else self.text(self.opened_text(text))
+
+    def again_cell(self, cell: str) -> str:
+        """The same of the cell of a payload."""
+        if cell == "{}":
+            return cell
+        return "#" + self.again(cell[1:] if cell.startswith("#" + SEALED_MARK) else cell)
+
+    def again_json(self, cell: str) -> str:
+        """The same of the cell of a payload where a store looks whether it is JSON."""
+        if cell == "{}" or cell.startswith(f"{_QUOTED}{self.codec.key_id}:"):
+            return cell
+        return self.json(self.opened(Payload(cell))).text or ""
+
+    def is_fresh_data(self, data: bytes) -> bool:
+        """Return True for bytes that the present key has sealed."""
+        return data.startswith(f"{SEALED_MARK}{self.codec.key_id}:".encode())
+
     # ------------------------------------------------------------------ hashes
 
     def _name(self, hashed: str) -> str:
@@ -260,7 +292,9 @@ class Rows:
 
     def sealed(self, kind: type, row: T) -> T:
         """A row as it is stored."""
-        found: T = row if kind is Event and _counts_only(row) else _converted(kind, self._in[kind], row)
+        found: T = (
+            row if isinstance(row, Event) and is_own_timer(row.kind, row.data.text) else _converted(kind, self._in[kind], row)
+        )
         return found
 
     def opened(self, kind: type, row: T) -> T:
@@ -275,6 +309,18 @@ class Rows:
     def all_opened(self, kind: type, rows: Iterable[T]) -> list[T]:
         """The rows that were stored."""
         return [self.opened(kind, row) for row in rows]
+
+    def is_fresh(self, line: HistoryEvent) -> bool:
+        """Return True for a line of a journal that the present key has sealed."""
+        texts = [text for text in (line.reason, line.cause) if text is not None]
+        payload = line.payload
+        if payload is not None and payload != EMPTY:
+            texts.append(payload.digest if payload.text is None else payload.text)
+        return all(map(self.sealing.is_fresh, texts))
+
+    def again(self, one: Archived) -> Archived:
+        """An archived execution sealed by the present key."""
+        return self.sealed(Archived, self.opened(Archived, one))
 
     def emission(self, one: Emission) -> Emission:
         """The values of a call as they are stored."""
@@ -335,9 +381,9 @@ class Rows:
         return attrs.evolve(one, outgoing=attrs.evolve(one.outgoing, posted=posted))
 
 
-def _counts_only(event: Any) -> bool:
+def is_own_timer(kind: EventKind, data: str | None) -> bool:
     """Return True for a timer of an execution's own whose data says no more than since when it counts."""
-    return event.kind in _OWN_TIMERS and event.data.text is not None and _NUMBERS.fullmatch(event.data.text) is not None
+    return kind in _OWN_TIMERS and data is not None and _NUMBERS.fullmatch(data) is not None
 
 
 def _converted(kind: type, ways: Sequence[tuple[str, Callable[[Any], Any]]], row: Any) -> Any:
@@ -549,6 +595,11 @@ class SealedBackend:
     def prepare(self, decisions: Sequence[Decision]) -> None:
         """Nothing: what is stored is another decision."""
 
+    @property
+    def rows(self) -> Rows:
+        """What seals and opens rows."""
+        return self._rows
+
 
 class _Joinable(SealedBackend):
     """A sealed store that an application's rows can be in, which are its own to seal."""
@@ -595,9 +646,10 @@ def _records(codec: PayloadCodec, metadata: MetadataReads) -> tuple[bytes | None
     known: list[str] = []
     while (record := metadata.definition(record_name(len(known) + 1))) is not None:
         key_id = record[len(SEALED_MARK) :].partition(":")[0]
-        known.append(key_id)
-        if metadata.definition(retired_name(len(known))) is not None:
+        if metadata.definition(retired_name(len(known) + 1)) is not None:
+            known.append(_RETIRED)
             continue
+        known.append(key_id)
         try:
             secret = b64decode(sealing.opened_text(record))
         except ConductorliteError as error:
@@ -610,3 +662,14 @@ def _records(codec: PayloadCodec, metadata: MetadataReads) -> tuple[bytes | None
 
 def _add_record(codec: PayloadCodec, metadata: MetadataDAO, secret: bytes, number: int) -> None:
     metadata.embed(record_name(number), Sealing(codec).text(b64encode(secret).decode()))
+
+
+def retire(backend: SealedBackend) -> Sequence[str]:
+    """Forget the keys of which nothing is left, which are all but the present one; their ids."""
+    codec = backend.sealing.codec
+    with backend.inner.writing() as tx:
+        _, known = _records(codec, tx.metadata)
+        gone = {number: key_id for number, key_id in enumerate(known, 1) if key_id not in (_RETIRED, codec.key_id)}
+        for number in gone:
+            tx.metadata.embed(retired_name(number), _RETIRED_TEXT)
+    return [*gone.values()]

@@ -78,6 +78,7 @@ ARGUMENTS: dict[str, list[str]] = {
     "archive": ["X"],
     "prune": ["--older-than", "1d"],
     "compact": [],
+    "reseal": [],
     "size": [],
     "reindex": [],
     "engines": [],
@@ -92,7 +93,7 @@ SEEING = {"run", "show", "history", "logs", "watch", "messages", "stream", "expo
 OPEN = {"run", "fork", "skip", "send", "signal", "set-variables", "pause", "terminate", "migrate"}
 
 #: Commands that say no to these executions: on standard error, and with a code of their own.
-REFUSED = {"run", "retry", "skip", "resume", "copy"}
+REFUSED = {"run", "retry", "skip", "resume", "copy", "reseal"}
 
 #: Commands that need no database.
 WITHOUT = {"compile", "lint", "validate", "diff", "copy"}
@@ -159,10 +160,11 @@ def test_the_database_is_found(filled: Shell, line: str, where: str, monkeypatch
 def test_the_shared_options_are_the_same_everywhere(group: str) -> None:
     """What every command takes, the groups above it take before its name."""
     above = PROGRAM if not group else PROGRAM.commands[group]
-    names = {"db", "payloads", "as_json", "debug"}
+    names = {"db", "payloads", "codec", "as_json", "debug"}
     assert names <= {option.name for option in above.params}
     for name, command in _commands():
-        assert names - {option.name for option in command.params} == (({"db", "payloads"}) if name in WITHOUT else set())
+        missing = {"db", "payloads", *(["codec"] if name != "copy" else [])} if name in WITHOUT else set()
+        assert names - {option.name for option in command.params} == missing
 
 
 def test_json_before_the_command(filled: Shell) -> None:

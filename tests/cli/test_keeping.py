@@ -62,6 +62,42 @@ def test_reindex(filled: Shell) -> None:
     assert _json(filled, "search", "status = TERMINATED", "--json")["totalHits"] == 1
 
 
+CODEC = """
+from conductorlite.errors import PayloadUnavailable
+
+
+class Codec:
+    def __init__(self, *keys):
+        self.key_id, self.keys = keys[0], keys
+
+    def encode(self, data):
+        return bytes(one ^ 0x5A for one in data)
+
+    def decode(self, data, key_id):
+        if key_id not in self.keys:
+            raise PayloadUnavailable(f"there is no key {key_id!r}")
+        return self.encode(data)
+
+
+old, both, new = Codec("old"), Codec("new", "old"), Codec("new")
+"""
+
+
+def test_a_sealed_database_needs_its_codec(filled: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named by an option or the environment; its key is changed; what is no codec is refused."""
+    (filled.folder / "sealing_keys.py").write_text(CODEC, encoding="utf-8")
+    assert _json(filled, "reseal", "--codec", "sealing_keys:old", "--json")["rows"] > 3
+    assert "sealed, first by the key 'old'" in _fails(filled, 5, "show", "one").err
+    assert filled("--codec", "sealing_keys:old", "show", "one", "--json").json["status"] == "COMPLETED"
+    changed = _json(filled, "reseal", "--codec", "sealing_keys:both", "--limit", "2", "--json")
+    assert (changed["rows"] > 3, changed["keysNotNeeded"]) == (True, ["old"])
+    assert "there is no key 'new'" in _fails(filled, 5, "show", "one", "--codec", "sealing_keys:old").err
+    monkeypatch.setenv("CONDUCTORLITE_CODEC", "sealing_keys:new")
+    assert filled("reseal").out == "sealed 0 rows; no longer needed: no key\n"
+    assert _json(filled, "check", "--json")["findings"] == []
+    assert "is a tuple, not a payload codec" in _fails(filled, 2, "show", "one", "--codec", "sealing_keys:new.keys").err
+
+
 def test_archive_prune_size_compact(filled: Shell) -> None:
     """What has ended is archived or deleted, what has not is a conflict; sizes before and after."""
     assert filled("archive", "one").out.strip() == "one is archived"

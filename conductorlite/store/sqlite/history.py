@@ -10,16 +10,28 @@ row of `history`, and others begin. All but the newest are compressed, for most 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter
+from operator import attrgetter, is_
 from typing import Final
 from zlib import DEFLATED, compressobj, decompressobj, error
 
 from conductorlite.model.executions import HistoryEvent, HistoryKind
 from conductorlite.store.sqlite.rows import TASK_STATUS, WORKFLOW_STATUS, Row, payload_of, readable
 
-__all__ = ["Cell", "Tail", "history_of", "history_rows", "journal_text", "line_of", "packed_rows", "tail_of", "with_lines"]
+__all__ = [
+    "Cell",
+    "Tail",
+    "history_of",
+    "history_rows",
+    "journal_text",
+    "journal_with",
+    "line_of",
+    "lines_with",
+    "packed_rows",
+    "tail_of",
+    "with_lines",
+]
 
 #: The lines of one turn are one cell. No field has what parts lines and fields: a text that may is written as JSON.
 _LINE: Final = "\x1e"
@@ -197,6 +209,23 @@ def _caused(cause: str) -> str:
 #: The same references, and the same causes, come again and again.
 _known_cell: Final = lru_cache(4_096)(_cell)
 _known_cause: Final = lru_cache(256)(lambda cause: _caused(_cell(cause)))
+
+
+def lines_with(cell: str | bytes, at: int, convert: Callable[[HistoryEvent], HistoryEvent]) -> str | bytes:
+    """A cell of `history` whose first line is of an instant, with other lines; as it is where none is another one."""
+    before = history_of((1, at, cell))
+    after = [convert(line) for line in before]
+    if all(map(is_, before, after)):
+        return cell
+    text = _joined(after, at)
+    return _packed(text) if isinstance(cell, bytes) else text
+
+
+def journal_with(cell: str | bytes, since: int, convert: Callable[[HistoryEvent], HistoryEvent]) -> str | bytes:
+    """The last lines of an execution that begins at an instant, with others in the place of them."""
+    first, at, _, text, _ = tail_of((since, cell))
+    made = lines_with(text, at, convert) if text else text
+    return cell if made == text else _packed(f"{first},{at - since}{_LINE}{made!s}")
 
 
 @readable
