@@ -18,7 +18,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import Final, TypeVar
 
 import attrs
@@ -35,7 +35,7 @@ from conductorlite.model.errors import (
     StorageUnavailable,
 )
 from conductorlite.model.texts import error_text
-from conductorlite.model.threads import Mutex
+from conductorlite.model.threads import Enclosing, Mutex, within
 from conductorlite.store.documents import Document
 from conductorlite.store.ports import Backend, IndexDAO, IndexEntry, ReadingTransaction
 from conductorlite.store.tables import Change, Feed, FeedKind
@@ -117,14 +117,35 @@ class _StoreFailed(Exception):
         self.cause = cause
 
 
-@contextmanager
-def _of_store(opened: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
-    """A view of the store, or a change; what is wrong with the store is not the index's fault."""
-    try:
-        with opened() as found:
-            yield found
-    except (StorageError, EngineClosed) as error:
-        raise _StoreFailed(error) from error
+def _of_store(opened: Callable[[], AbstractContextManager[T]]) -> AbstractContextManager[T]:
+    """Return the block of a view of the store, or of a change; a failure of the store is not the index's fault."""
+    return within(_StoreBlock(opened))
+
+
+class _StoreBlock(Enclosing[T, T]):
+    """A block of the store, out of which a failure of the store comes as `_StoreFailed`."""
+
+    __slots__ = ("_opened",)
+
+    def __init__(self, opened: Callable[[], AbstractContextManager[T]]) -> None:
+        super().__init__()
+        self._opened = opened
+
+    def begin(self) -> T:
+        try:
+            return self.enter(self._opened)
+        except (StorageError, EngineClosed) as error:
+            raise _StoreFailed(error) from error
+
+    def end(self, error: BaseException | None) -> None:
+        try:
+            self.leave(error)
+        except (StorageError, EngineClosed) as failure:
+            raise _StoreFailed(failure) from failure
+        finally:
+            self.undo()
+        if isinstance(error, (StorageError, EngineClosed)):
+            raise _StoreFailed(error) from error
 
 
 Feeds = dict[FeedKind, Feed]

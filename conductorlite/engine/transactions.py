@@ -19,7 +19,7 @@ from conductorlite.engine.turns import Turns
 from conductorlite.model.decisions import Decision
 from conductorlite.model.errors import EngineClosed, MissingCapability
 from conductorlite.model.pickling import stays_here
-from conductorlite.model.threads import Block, within
+from conductorlite.model.threads import Enclosing, within
 from conductorlite.store.ports import Capability, JoinableBackend, JoinedTransaction
 from conductorlite.store.tables import Parameters, Rows
 
@@ -68,38 +68,31 @@ def joined(turns: Turns, make: Callable[[JoinedTransaction], T]) -> AbstractCont
     return within(_JoinedBlock(turns, backend, make))
 
 
-class _JoinedBlock(Block[T]):
-    """The store's block of a transaction, in which the engine's changes of this thread are parts.
+class _JoinedBlock(Enclosing[T, JoinedTransaction]):
+    """The store's block of a transaction, in which the engine's changes of this thread are parts."""
 
-    An interruption may come at any instruction. The store's block is undone as soon as nothing refers to it, so no frame may: it is
-    an attribute here and nowhere a variable.
-    """
-
-    __slots__ = ("_backend", "_before", "_make", "_mine", "_outer", "_store", "_turns", "_within")
+    __slots__ = ("_backend", "_before", "_make", "_mine", "_outer", "_turns")
 
     def __init__(self, turns: Turns, backend: JoinableBackend, make: Callable[[JoinedTransaction], T]) -> None:
+        super().__init__()
         self._turns, self._backend, self._make = turns, backend, make
         #: Decisions of the engine in this block; those of the block around it, and its transaction, or None.
         self._mine: list[Decision] = []
         self._outer: list[Decision] | None = None
         self._before: object = None
-        self._store: AbstractContextManager[JoinedTransaction] | None = None
-        self._within: JoinedTransaction | None = None
 
     def begin(self) -> T:
         """Open the store's transaction."""
-        self._store = self._backend.transaction()
-        self._within = self._store.__enter__()
         thread = self._turns.joined
+        found = self.enter(self._backend.transaction)
         self._outer, self._before = thread.decisions, thread.within
-        thread.decisions, thread.within = self._mine, self._within
-        return self._make(self._within)
+        thread.decisions, thread.within = self._mine, found
+        return self._make(found)
 
     def end(self, error: BaseException | None) -> None:
         """Commit it, or undo it for an error; then announce what the engine has decided in it."""
         try:
-            if self._store is not None:
-                self._store.__exit__(None if error is None else type(error), error, None if error is None else error.__traceback__)
+            self.leave(error)
         finally:
             self.undo()
         if error is not None:
@@ -116,4 +109,4 @@ class _JoinedBlock(Block[T]):
         thread = self._turns.joined
         if thread.decisions is self._mine:
             thread.decisions, thread.within = self._outer, self._before
-        self._store = self._within = None
+        super().undo(error)

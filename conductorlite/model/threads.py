@@ -47,6 +47,7 @@ __all__ = [
 ]
 
 V = TypeVar("V")
+W = TypeVar("W")
 
 
 #: What the system says when no further file can be opened, in this process or at all.
@@ -188,6 +189,32 @@ class Block(Generic[V]):
                     raise
                 return  # it is undone
         self._kept = None  # or it would be undone
+
+
+class Enclosing(Block[V], Generic[V, W]):
+    """Block around another one.
+
+    The inner block is undone as soon as nothing refers to it, so no frame may, as an exception that is kept keeps frames: it is an
+    attribute here, and nowhere a variable.
+    """
+
+    __slots__ = ("_inner",)
+
+    def __init__(self) -> None:
+        self._inner: AbstractContextManager[W] | None = None
+
+    def enter(self, opened: Callable[[], AbstractContextManager[W]]) -> W:
+        """Begin the inner block."""
+        self._inner = opened()
+        return self._inner.__enter__()
+
+    def leave(self, error: BaseException | None) -> None:
+        """End the inner block, for an error or without one."""
+        if self._inner is not None:
+            self._inner.__exit__(None if error is None else type(error), error, None if error is None else error.__traceback__)
+
+    def undo(self, error: BaseException | None = None) -> None:
+        self._inner = None
 
 
 class _Statement(tuple[Callable[..., Any], ...]):
