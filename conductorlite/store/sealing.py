@@ -22,7 +22,7 @@ import os
 from base64 import b64decode, b64encode
 from binascii import Error as NoBase64
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache, partial
 from typing import Any, Final, TypeVar
 
@@ -37,6 +37,7 @@ from conductorlite.model.later import pattern
 from conductorlite.model.mailbox import WorkflowMessage
 from conductorlite.model.streams import Chunk, Emission, LatestValue
 from conductorlite.model.texts import error_text
+from conductorlite.model.threads import Enclosing, within
 from conductorlite.store.nouns import NOUNS
 from conductorlite.store.ports import Backend, JoinableBackend, PayloadCodec
 from conductorlite.store.tables import Archived, FeedKind, RelayItem, ScheduleRow
@@ -567,6 +568,25 @@ class _Transaction:
 _NO_INDEX: Final[Mapping[str, _Conversion]] = {"index": lambda _, __: lambda: None}
 
 
+class _SealedBlock(Enclosing[_Transaction, Any]):
+    """A block of the store, whose view or change is converted."""
+
+    __slots__ = ("_convert", "_opened")
+
+    def __init__(self, opened: Callable[[], AbstractContextManager[Any]], convert: Callable[[Any], _Transaction]) -> None:
+        super().__init__()
+        self._opened, self._convert = opened, convert
+
+    def begin(self) -> _Transaction:
+        return self._convert(self.enter(self._opened))
+
+    def end(self, error: BaseException | None) -> None:
+        try:
+            self.leave(error)
+        finally:
+            self.undo()
+
+
 class SealedBackend:
     """A store whose payloads are sealed; see `sealed`."""
 
@@ -580,17 +600,16 @@ class SealedBackend:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    @contextmanager
-    def reading(self) -> Iterator[Any]:
-        """A view, opened."""
-        with self.inner.reading() as view:
-            yield _Transaction(self._rows, view, indexed=self._indexed)
+    def reading(self) -> AbstractContextManager[Any]:
+        """Return the block of a view, opened."""
+        return self._sealed(self.inner.reading)
 
-    @contextmanager
-    def writing(self) -> Iterator[Any]:
-        """A change, sealed."""
-        with self.inner.writing() as tx:
-            yield _Transaction(self._rows, tx, indexed=self._indexed)
+    def writing(self) -> AbstractContextManager[Any]:
+        """Return the block of a change, sealed."""
+        return self._sealed(self.inner.writing)
+
+    def _sealed(self, opened: Callable[[], AbstractContextManager[Any]]) -> AbstractContextManager[Any]:
+        return within(_SealedBlock(opened, partial(_Transaction, self._rows, indexed=self._indexed)))
 
     def prepare(self, decisions: Sequence[Decision]) -> None:
         """Nothing: what is stored is another decision."""
@@ -604,11 +623,9 @@ class SealedBackend:
 class _Joinable(SealedBackend):
     """A sealed store that an application's rows can be in, which are its own to seal."""
 
-    @contextmanager
-    def transaction(self) -> Iterator[Any]:
-        """A change that an application shares, sealed."""
-        with self.inner.transaction() as tx:
-            yield _Transaction(self._rows, tx, indexed=self._indexed)
+    def transaction(self) -> AbstractContextManager[Any]:
+        """Return the block of a change that an application shares, sealed."""
+        return self._sealed(self.inner.transaction)
 
 
 # ---------------------------------------------------------------------- opening
