@@ -98,11 +98,12 @@ _NO_TEXT: Final = ("Status", "Semantics", "HistoryKind", "EventKind")
 @pytest.mark.parametrize("kind", SEALED, ids=lambda kind: kind.__name__)
 def test_of_every_field_it_is_known_whether_it_is_sealed(kind: type) -> None:
     """A new field that may hold a text fails this test, until it is listed."""
-    texts = {field.name for field in attrs.fields(kind) if not _is_number(str(field.type))}
+    texts = {field.name for field in attrs.fields(kind) if not _is_number(field.type)}
     assert texts == SEALED[kind].keys() | PLAIN[kind]
 
 
-def _is_number(said: str) -> bool:
+def _is_number(annotation: object) -> bool:
+    said = annotation.__name__ if isinstance(annotation, type) else str(annotation)  # a text, until somebody resolves the types
     parts = said.replace("tuple[", "").replace(", ...]", "").removesuffix(" | None")
     return parts in ("int", "bool") or parts.endswith(_NO_TEXT)
 
