@@ -1,7 +1,7 @@
 """Sinks: where messages go, and the workers of EVENT and KAFKA_PUBLISH, which publish to them.
 
 A sink is found by the scheme of a destination. Two keep messages in memory; one of them is a source too: what is published to it,
-its engine handles. Those for Kafka and SQS are in `conductorlite.ext.kafka` and `conductorlite.ext.sqs`; the timeouts and the
+its engine handles. Those for brokers are in `conductorlite.ext.kafka`, `sqs` and `amqp`; the timeouts and the
 servers of a request are a sink's own affair.
 
 Source of the rules: Conductor's Event and KafkaPublishTask. The destination `conductor` is made particular to the workflow and the

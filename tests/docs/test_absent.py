@@ -113,10 +113,11 @@ def test_no_error_of_a_server() -> None:
 
 
 def test_no_broker() -> None:
-    """A client of a broker is imported by the modules of the extras `kafka` and `sqs` only; the extra `redis` is for a lock."""
+    """A client of a broker is imported by the modules of the extras `amqp`, `kafka` and `sqs` only; `redis` is for a lock."""
     adapters = {"kafka": {"confluent_kafka"}, "sqs": {"boto3", "botocore", "botocore.exceptions"}, "redis_lock": {"redis"}}
-    assert sorted(_imported() & BROKERS - {"redis", "confluent_kafka", "boto3", "botocore"}) == []
-    assert sorted(_required() & BROKERS - {"redis", "confluent_kafka", "boto3"}) == []
+    adapters["amqp"] = {"pika", "pika.exceptions"}
+    assert sorted(_imported() & BROKERS - {"redis", "confluent_kafka", "boto3", "botocore", "pika"}) == []
+    assert sorted(_required() & BROKERS - {"redis", "confluent_kafka", "boto3", "pika"}) == []
     for path in (ROOT / "conductorlite").rglob("*.py"):
         names = {one.split(".")[0] for node in nodes_of(path) for one in _modules(node)}
         assert sorted(names & BROKERS - adapters.get(path.stem, set())) == [], path

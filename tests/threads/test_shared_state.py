@@ -69,6 +69,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "runtime/signals.py": ("Outages",),
         "runtime/work.py": ("DueTurns", "Instants", "SignsOfLife", "Timeline"),
         "runtime/workshop.py": ("Workshop",),
+        "ext/amqp.py": ("AmqpSource",),
         "ext/kafka.py": ("KafkaSource",),
         "ext/sqs.py": ("SqsSource",),
     },
@@ -99,6 +100,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "runtime/registry.py": ("Workers",),
         "store/locks.py": ("InProcessLock",),
         "store/places.py": ("LateLock",),
+        "ext/amqp.py": ("AmqpSink", "_Link"),  # a source has a link of its own, and one thread
         "ext/postgres/backend.py": ("PostgresBackend",),
         "ext/postgres/lock.py": ("PostgresLock",),
         "ext/postgres/presence.py": ("Peers", "Presences"),
