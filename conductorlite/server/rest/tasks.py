@@ -13,6 +13,7 @@ from conductorlite.engine.control import blocking_task
 from conductorlite.engine.polling import Asker
 from conductorlite.model.canonical import present
 from conductorlite.model.codec import structured
+from conductorlite.engine.queues import QueueDepth
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
@@ -400,10 +401,19 @@ def queue_all(engine: Engine) -> dict[str, int]:
 
 
 def queue_all_verbose(engine: Engine) -> Json:
-    """Return the sizes of the queues by shard, of which there is one, with the tasks that workers have in progress."""
+    """Return the tasks of the queues by state, and by shard, of which there is one.
+
+    Beside Conductor's `size` (those that wait) and `uacked` (those in progress): `offered`, `waiting` in line for a slot, `delayed`,
+    and `oldestDueAt`, since when the oldest that is offered or in line is due, epoch ms.
+    """
     prefix = queue_name("", None, engine.config.owner)
     ours = (one for one in engine.tasks.queues() if one.queue.startswith(prefix))
-    return {one.queue.removeprefix(prefix): {"a": {"size": one.depth, "uacked": one.in_progress}} for one in ours}
+    return {one.queue.removeprefix(prefix): {"a": _shard(one)} for one in ours}
+
+
+def _shard(one: QueueDepth) -> dict[str, int]:
+    said = {"size": one.depth, "uacked": one.in_progress, "offered": one.offered, "waiting": one.waiting, "delayed": one.delayed}
+    return said if one.oldest_at is None else {**said, "oldestDueAt": one.oldest_at}
 
 
 def poll_data(engine: Engine, task_type: str) -> list[Json]:
