@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from conductorlite.engine.control import ascending_ids
 from conductorlite.model.canonical import canonical, parse
+from conductorlite.model.clock import SystemClock
 from conductorlite.model.errors import InvalidInput, MissingExtra, SinkError, SourceError
 from conductorlite.model.threads import Mutex
 from conductorlite.store.ports import EventMessage
@@ -47,7 +48,7 @@ class _Link:
         if self._channel is not None and self._channel.is_open:
             try:
                 self._connection.process_data_events(0)  # heartbeats, and whether it is open still
-            except AMQPError:
+            except AMQPError:  # it was lost, and is opened again
                 self.close()
         if self._channel is None or not self._channel.is_open:
             self.close()
@@ -124,6 +125,8 @@ class AmqpSource:
         #: What was given and is not handled, by its number on a channel.
         self._open: dict[int, EventMessage] = {}
         self._of: Any = None
+        #: Makes ids for messages that have none.
+        self._new_id = ascending_ids(SystemClock())
 
     def poll(self, limit: int) -> Sequence[EventMessage]:
         """Messages that are not handled yet; raises SourceError."""
@@ -159,7 +162,7 @@ class AmqpSource:
         except InvalidInput:
             self._of.basic_reject(tag, requeue=False)
             return
-        self._open[tag] = EventMessage(event=self._event, payload=payload, message_id=message_id or uuid.uuid4().hex)
+        self._open[tag] = EventMessage(event=self._event, payload=payload, message_id=message_id or self._new_id())
 
     def _end(self, message: EventMessage, *, handled: bool) -> None:
         tag = next((tag for tag, one in self._open.items() if one is message), None)

@@ -76,6 +76,10 @@ SILENT: dict[str, tuple[str, ...]] = {
     "engine/turn_lock.py": ("TurnLock._answers: Exception",),
     "engine/turns.py": ("Turns.run_related: InvariantBroken",),
     "engine/verbs.py": ("Verbs.close.note: StorageError, EngineClosed",),
+    "ext/amqp.py": (
+        "_Link.channel: AMQPError",
+        "_Link.close: AMQPError",
+    ),
     "ext/cassandra/backend.py": (
         "SplitBackend._settle: ConductorliteError",
         "_Split._alone: StorageError",

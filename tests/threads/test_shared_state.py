@@ -100,7 +100,7 @@ KEPT: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "runtime/registry.py": ("Workers",),
         "store/locks.py": ("InProcessLock",),
         "store/places.py": ("LateLock",),
-        "ext/amqp.py": ("AmqpSink", "_Link"),  # a source has a link of its own, and one thread
+        "ext/amqp.py": ("_Link",),  # of a sink; a source has one of its own, and one thread
         "ext/postgres/backend.py": ("PostgresBackend",),
         "ext/postgres/lock.py": ("PostgresLock",),
         "ext/postgres/presence.py": ("Peers", "Presences"),

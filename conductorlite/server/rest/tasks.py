@@ -11,9 +11,9 @@ import attrs
 
 from conductorlite.engine.control import blocking_task
 from conductorlite.engine.polling import Asker
+from conductorlite.engine.queues import QueueDepth
 from conductorlite.model.canonical import present
 from conductorlite.model.codec import structured
-from conductorlite.engine.queues import QueueDepth
 from conductorlite.model.decisions import queue_name
 from conductorlite.model.definitions import StartWorkflowRequest
 from conductorlite.model.errors import Conflict, ExecutionNotFound, InvalidInput, TaskNotFound
@@ -403,8 +403,8 @@ def queue_all(engine: Engine) -> dict[str, int]:
 def queue_all_verbose(engine: Engine) -> Json:
     """Return the tasks of the queues by state, and by shard, of which there is one.
 
-    Beside Conductor's `size` (those that wait) and `uacked` (those in progress): `offered`, `waiting` in line for a slot, `delayed`,
-    and `oldestDueAt`, since when the oldest that is offered or in line is due, epoch ms.
+    Beside Conductor's `size` (those that wait) and `uacked` (in progress): `offered`, `waiting` in line for a slot, `delayed`, and
+    `oldestDueAt`, since when the oldest that is offered or in line is due, epoch ms.
     """
     prefix = queue_name("", None, engine.config.owner)
     ours = (one for one in engine.tasks.queues() if one.queue.startswith(prefix))
