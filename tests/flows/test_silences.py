@@ -140,6 +140,61 @@ def leaves_in_else(order: int) -> list[int]:
     return seen
 
 
+@flow
+def keeps_what_an_else_assigns(order: int) -> int:
+    """Assignments where a loop was not left, with no step among them."""
+    size = 0
+    for number in (1, 2):
+        if order == number:
+            break
+    else:
+        size = 7
+    for _ in range(order):
+        return size
+    size += 1
+    record("x")
+    return size
+
+
+@flow
+def keeps_what_a_break_leaves(order: int) -> int:
+    """What was tried keeps its names where a handler leaves the loop."""
+    last = 0
+    for number in range(order):
+        try:
+            last = number
+            fetch(number)
+        except ValueError:
+            if number < 5:
+                break
+            raise
+    return last
+
+
+@flow
+def counts_with_a_list(order: int) -> list[int]:
+    """A list that is read in a loop with a limit."""
+    seen = [0]
+    while len(seen) < order:
+        seen.append(seen[-1] + len(express(order)))
+    for number in range(10_000):
+        if number >= order:
+            break
+        seen.append(len(seen))
+    return seen
+
+
+@flow
+def misses_a_key(rates: dict[str, int]) -> int:
+    """A key that is missing raises where a handler is for it."""
+    express(1)
+    try:
+        rate = rates["usd"]
+    except KeyError:
+        rate = -1
+    return rate
+
+
 RIGHT: list[tuple[Flow[..., Any], dict[str, Any], Any]] = [
     (branches, {"order": 1, "vip": True}, "recorded express-1"),
     (branches, {"order": 1, "vip": False}, "recorded recorded 1"),
@@ -150,6 +205,13 @@ RIGHT: list[tuple[Flow[..., Any], dict[str, Any], Any]] = [
     (kept, {"order": 1}, True),
     (counted, {"order": 3}, 6),
     (nothing, {"order": 3}, None),
+    (keeps_what_an_else_assigns, {"order": 0}, 8),
+    (keeps_what_an_else_assigns, {"order": 1}, 0),
+    (keeps_what_an_else_assigns, {"order": 3}, 7),
+    (keeps_what_a_break_leaves, {"order": 3}, 0),
+    (counts_with_a_list, {"order": 3}, [0, 9, 18, 3, 4, 5]),
+    (misses_a_key, {"rates": {}}, -1),
+    (misses_a_key, {"rates": {"usd": 2}}, 2),
     (leaves_in_else, {"order": 4}, leaves_in_else.function(4)),
 ]
 

@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import json
 import linecache
+import math
 import os
 import random
 import sys
@@ -50,6 +51,17 @@ def maybe(x: int) -> dict[str, int] | None:
     return {"x": x} if x else None
 
 
+@task
+def rates_of(text: str) -> dict[str, str]:
+    """Returns a map."""
+    return {"usd": text}
+
+
+def tells(text: str) -> str:
+    """Is no flow, and calls a task."""
+    return notify(text)
+
+
 @attrs.define
 class Opened:
     """What is no JSON."""
@@ -59,7 +71,7 @@ class Opened:
 
 NAMES: dict[str, Any] = {
     "book_flight": book_flight, "datetime": datetime, "dt": dt, "Flight": Flight, "json": json,
-    "list_rooms": list_rooms, "maybe": maybe,
+    "list_rooms": list_rooms, "math": math, "maybe": maybe, "rates_of": rates_of, "RATES": {"eur": 1.0}, "tells": tells,
     "load_rates": load_rates, "notify": notify, "now": now, "Opened": Opened, "os": os, "parallel": parallel,
     "payment": payment, "quote": quote,
     "receive": receive, "terminate": terminate, "random": random, "send_mail": send_mail, "sys": sys, "time": time,
@@ -198,6 +210,47 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
         ("'found' would change while the loop goes over it", "list(found)"),
     ),
     "an endless loop": ("while True:  #!\n    notify(order)", ("never ends", "`break` or `return`")),
+    "a list that grows without end": (
+        "seen = ['a']\nwhile True:\n    found = notify(order)\n    if found in seen:\n        break\n    seen.append(found)  #!\n"
+        "notify(order)",
+        ("'seen' grows in each round", "256 KB", "`for _ in range(1000):`"),
+    ),
+    "a text that grows without end": (
+        "text = ''\nwhile notify(text) != 'end':\n    text = text + 'x'  #!\nnotify(order)",
+        ("'text' grows in each round", "limit the rounds"),
+    ),
+    "a list written again that grows without end": (
+        "seen = ['a']\nwhile notify(seen[-1]) != 'end':\n    seen = [*seen, order]  #!\nnotify(order)",
+        ("'seen' grows in each round",),
+    ),
+    "a dict that grows without end": (
+        "seen: dict[str, int] = {}\nwhile True:\n    key = notify(order)\n    if key in seen:\n        break\n"
+        "    seen[key] = 1  #!\nnotify(order)",
+        ("'seen' grows in each round",),
+    ),
+    "a module's function": (
+        "x = math.sqrt(quote(1))  #!\nnotify(str(x))",
+        ("`math.sqrt`", "in a function of yours, and decorate it with @task"),
+    ),
+    "a module's function of text": (
+        "notify(json.dumps(items))  #!",
+        ("`json.dumps`", "in a function of yours, and decorate it with @task"),
+    ),
+    "a function that calls a task": ("tells(order)  #!", ("`tells` would be called", "decorate it with @flow")),
+    "map": ("found = list(map(notify, items))  #!\nnotify(order)", ("`map`", "[task(x) for x in values]")),
+    "filter": ("found = list(filter(None, items))  #!\nnotify(order)", ("`filter`", "[x for x in values if ...]")),
+    "isinstance": ("if isinstance(quote(1), int):  #!\n    notify(order)", ("`isinstance`", "what it returns")),
+    "divmod": ("x = divmod(quote(1), 2)  #!\nnotify(str(x))", ("`divmod`", "`//` and `%`")),
+    "next": ("notify(next(iter(items)))  #!", ("`next`", "`for`")),
+    "a dict of tasks": ("{'a': notify}['a'](order)  #!\nnotify(order)", ("is called", "by its name")),
+    "a dict of the module changed": ("RATES['usd'] = 1.0  #!\nnotify(order)", ("'RATES' stands around the flow", "in a @task")),
+    "a dict of the module updated": ("RATES.update(usd=1.0)  #!\nnotify(order)", ("'RATES' stands around the flow", "in a @task")),
+    "a method of a record": (
+        "flight = book_flight(order)\nflight.update(order)  #!\nnotify(order)",
+        ("`flight.update` is a method of a record", "returns the record"),
+    ),
+    "a property of a record": ("notify(book_flight(order).__doc__)  #!", ("Flight has no field '__doc__'", "in a @task")),
+    "an attribute of a dict": ("notify(rates_of(order).usd)  #!", ("a dict has no attribute 'usd'", "['usd']")),
     "a set of calls": ("found = {notify(item) for item in items}  #!", ("made in a list", "[...]")),
     "a generator of calls": ("found = sum(quote(1) for item in items)  #!", ("made in a list", "[...]")),
     "two loops of calls": ("found = [notify(a) for a in items for b in items]  #!", ("one `for`",)),

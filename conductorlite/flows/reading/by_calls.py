@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from conductorlite.flows.build import as_is
-from conductorlite.flows.flow import Flow, join, reason, set_variables, status, variable
+from conductorlite.flows.flow import join, reason, set_variables, status, variable
 from conductorlite.flows.forms import attempt, match, otherwise, over, parallel, repeat, when
+from conductorlite.flows.reading.calls import calls_steps
 from conductorlite.flows.reading.names import Surroundings, bound_names
 from conductorlite.flows.reading.source import Source
-from conductorlite.flows.tasks import TaskFunction
 
 __all__ = ["by_calls", "check_calls", "is_straight"]
 
@@ -82,24 +82,12 @@ def _check_effect(source: Source, around: Surroundings, call: ast.Call) -> None:
         return
     module = getattr(found, "__module__", "") or ""
     plain = isinstance(found, types.FunctionType) and not module.startswith(("conductorlite", "typing"))
-    if (plain or found is print) and not _calls_steps(found):
+    closes_over = bool(getattr(getattr(found, "__code__", None), "co_freevars", None))
+    if (plain or found is print) and not calls_steps(found) and not closes_over:
         name = ast.unparse(call.func)
         raise source.error(
             call, f"`{name}` would be called once, while the flow is built, not when it runs; decorate it with @task"
         )
-
-
-def _calls_steps(found: Any) -> bool:
-    """Return True if a function calls tasks, flows or forms: it adds steps to the flow that calls it."""
-    code = getattr(found, "__code__", None)
-    names = getattr(found, "__globals__", {})
-    if not isinstance(code, types.CodeType):
-        return False
-    called = [names.get(name) for name in (*code.co_names, *code.co_freevars)]
-    modules = ("conductorlite.flows.flow", "conductorlite.flows.forms")
-    return bool(code.co_freevars) or any(
-        isinstance(one, TaskFunction | Flow) or getattr(one, "__module__", "") in modules for one in called
-    )
 
 
 def _check_names(source: Source, around: Surroundings) -> None:

@@ -21,7 +21,7 @@ from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import BuildError, ConductorliteError
 from conductorlite.model.executions import TaskResult
 
-__all__ = ["READING", "Calls"]
+__all__ = ["READING", "Calls", "calls_steps"]
 
 #: The functions of the flows that are being read, the innermost last: a call of one of them is made by its name.
 READING: Final[ContextVar[tuple[Callable[..., Any], ...]]] = ContextVar("conductorlite_reading", default=())
@@ -39,6 +39,13 @@ class Calls:
     def is_undecorated(self, found: object) -> bool:
         """Return True if what is called is a function that would run while the flow is compiled."""
         return callable(found) and not is_constructor(found)
+
+    def instead_of(self, found: object) -> str:
+        """Return what to do about the call of a function that would run while the flow is compiled."""
+        if calls_steps(found):
+            return "it calls tasks, so decorate it with @flow"
+        mine = getattr(found, "__module__", None) == self._of.around.module
+        return "decorate it with @task" if mine else "call it in a function of yours, and decorate it with @task"
 
     # ------------------------------------------------------------------ steps
 
@@ -277,6 +284,17 @@ def _forked(do: TaskFunction[..., Any] | Flow[..., Any], inputs: Reference) -> R
         build.definitions |= {one.name: one for one in (*do.definitions, do.definition)}
     how = {"forkTaskWorkflow": do.name, "forkTaskWorkflowVersion": str(do.version)}
     return build.each(do.name, {**how, "forkTaskInputs": inputs}, whole=whole, name=None)
+
+
+def calls_steps(found: object) -> bool:
+    """Return True if a function calls tasks, flows or forms: it adds steps to the flow that calls it."""
+    code = getattr(found, "__code__", None)
+    names = getattr(found, "__globals__", {})
+    if not isinstance(code, types.CodeType):
+        return False
+    called = [names.get(name) for name in (*code.co_names, *code.co_freevars)]
+    modules = ("conductorlite.flows.flow", "conductorlite.flows.forms")
+    return any(isinstance(one, TaskFunction | Flow) or getattr(one, "__module__", "") in modules for one in called)
 
 
 def _over(part: ast.comprehension, items: ast.expr) -> ast.comprehension:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args, get_origin
 
 from conductorlite.flows.build import Reference
 from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
 from conductorlite.flows.reading.names import MUTATING
-from conductorlite.flows.reading.sharing import conflicting, copied, part_of, reference_shares, wrapped
-from conductorlite.flows.reading.values import Later, Maybe, Now, Value, kind_of, path_of, shares_in, shares_of
+from conductorlite.flows.reading.sharing import SCALARS, conflicting, copied, part_of, reference_shares, wrapped
+from conductorlite.flows.reading.values import Later, Maybe, Now, Value, field_names, kind_of, path_of, shares_in, shares_of
 
-__all__ = ["Changes"]
+__all__ = ["Changes", "around_changed"]
 
 #: A method that changes, and its arguments.
 _Way = tuple[str, list[ast.expr]]
@@ -49,9 +49,9 @@ class Changes:
                 return None
         if before is None or isinstance(before, Maybe):
             return None
-        kind = self._kind(name.id, before)
+        kind = self.kind_of(name.id, before)
         kinds = {list: _OF_LISTS, dict: _OF_DICTS}.get(kind, _OF_LISTS | _OF_DICTS)
-        if method not in kinds:
+        if method not in kinds or field_names(kind) is not None:
             return None
         if any(isinstance(one, ast.Starred) for one in node.args) or any(
             word.arg not in ("key", "reverse") for word in node.keywords
@@ -98,7 +98,7 @@ class Changes:
         before = self._of.load(_read(name))
         value = None if self._of.has_step(node.value) else self._of.closed(node.value)
         kind = Any if value is None else kind_of(self._of.leaf(value, node))
-        mine = self._kind(name.id, before)
+        mine = self.kind_of(name.id, before)
         if kind not in _NUMBERS:
             self.unshared(name.id, shares_of(before), node)
         right = node.value
@@ -119,7 +119,9 @@ class Changes:
                 raise self._steps.refuse(base.slice, "a slice cannot be assigned: make a new list, `[*x[:2], *more]`")
             keys.insert(0, base.slice)
             base = base.value
-        if not isinstance(base, ast.Name) or base.id not in self._of.local:
+        if isinstance(base, ast.Name) and base.id not in self._of.local:
+            raise self._steps.refuse(target, around_changed(base.id))
+        if not isinstance(base, ast.Name):
             raise self._steps.refuse(target, "a part of a value can be assigned where a name has the value: give it a name before")
         shares = shares_of(self._of.load(_read(base)))
         for _ in keys[1:]:
@@ -160,7 +162,15 @@ class Changes:
         self._of.bind(
             ast.copy_location(ast.Name(id=name.id, ctx=ast.Store()), name), self._of.of_kind(Later(made.tree, shares), kind)
         )
-        return result
+        taken = self._entry_kind(name.id, before) if way[0] == "pop" and len(given) < 2 else Any
+        return self._of.of_kind(result, taken) if taken in SCALARS else result
+
+    def _entry_kind(self, name: str, value: Value) -> Any:
+        """The kind of the entries of a list or dict by its annotation, else Any."""
+        for kind in (self._hints.get(name, Any), value.kind if isinstance(value, Later) else Any):
+            if get_origin(kind) in (list, dict):
+                return get_args(kind)[-1]
+        return Any
 
     def _set(self, name: ast.Name, made: ast.expr, at: ast.AST) -> None:
         ast.fix_missing_locations(ast.copy_location(made, at))
@@ -172,7 +182,7 @@ class Changes:
         """A part of an expression that is computed once."""
         return self._of.leaf(self._of.kept(self._of.value(node), "key", node), node)
 
-    def _kind(self, name: str, value: Value) -> Any:
+    def kind_of(self, name: str, value: Value) -> Any:
         """`list` or `dict` where that is known, else the kind as it is."""
         kind = type(value.value) if isinstance(value, Now) else value.kind
         kind = self._hints.get(name, Any) if kind is Any else kind
@@ -211,6 +221,11 @@ class Changes:
 
 _OF_LISTS: Final = frozenset({"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"})
 _OF_DICTS: Final = frozenset({"clear", "pop", "popitem", "setdefault", "update"})
+
+
+def around_changed(name: str) -> str:
+    """Return the problem with a change of what stands around a flow."""
+    return f"{name!r} stands around the flow, which cannot change it: change it in a @task, or give the flow a value of its own"
 
 
 def _read(name: ast.Name) -> ast.Name:

@@ -12,7 +12,7 @@ import builtins
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast, get_origin
 
 import attrs
 
@@ -27,7 +27,7 @@ from conductorlite.flows.reading.names import (
     is_pure,
     typed_argument,
 )
-from conductorlite.flows.reading.sharing import part_of
+from conductorlite.flows.reading.sharing import SCALARS, part_of
 from conductorlite.flows.reading.steps import Steps
 from conductorlite.flows.reading.values import (
     CaughtError,
@@ -75,6 +75,19 @@ _NOT_JSON: Final[tuple[type, ...]] = (
 )
 _COMPREHENSIONS: Final = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
+#: What to write instead of functions of Python that compute.
+_INSTEAD: Final = {
+    "map": "write a list: `[task(x) for x in values]`",
+    "filter": "write a list: `[x for x in values if ...]`",
+    "isinstance": "have the task say what it returns, or ask it in a @task",
+    "divmod": "write `//` and `%`",
+    "pow": "write `**`",
+    "type": "ask it in a @task",
+    "next": "write `values[0]`, or a `for` with `break`",
+    "iter": "go through the values in a `for`",
+    **dict.fromkeys(("ord", "chr", "hash", "hasattr", "getattr", "callable", "id"), "call it in a @task"),
+}
+
 _REFUSED: Final[dict[type[ast.AST], str]] = {
     ast.NamedExpr: "`:=` is not part of a flow; assign the name in a statement before",
     ast.Yield: "a flow does not yield; return the values, or start a flow for each",
@@ -112,6 +125,9 @@ class Caller(Protocol):
     def is_undecorated(self, found: object) -> bool:
         """Return True if a function would run while the flow is compiled."""
 
+    def instead_of(self, found: object) -> str:
+        """Return what to do about such a call."""
+
 
 class Expressions:
     """Compiles the expressions of one function, in the scope as it is at that place."""
@@ -127,6 +143,8 @@ class Expressions:
         self.read: set[int] = set()
         #: Names that a `try` keeps.
         self.tracked: dict[str, Tracked] = {}
+        #: Whether a handler for KeyError is around: a key by itself raises where it is missing, and is no reference.
+        self.keys_raise = False
         #: Whether a handler that names its exception has been compiled.
         self.handles = False
         self._calls: dict[int, tuple[ast.AST, list[ast.AST]]] = {}
@@ -552,7 +570,7 @@ class Expressions:
     def of_kind(value: Later, kind: Any) -> Later:
         """A reference of which the kind is known."""
         found = cast(Reference, path_of(value.tree))
-        return Later(Slot(found, kind), value.shares)
+        return Later(Slot(found, kind), frozenset() if kind in SCALARS else value.shares)
 
     def kept(self, value: Value, name: str, at: ast.AST) -> Value:
         """A value as a name keeps it: computed once, where it is assigned."""
@@ -634,8 +652,18 @@ class _Closing(ast.NodeTransformer):
         fields = field_names(kind_of(inner))
         if fields is not None and node.attr not in fields:
             kind = getattr(kind_of(inner), "__name__", "record")
-            raise self._refuse(node, f"{kind} has no field {node.attr!r}{did_you_mean(node.attr, fields)}")
+            known = hasattr(kind_of(inner), node.attr)
+            more = "; what a class computes is computed in a @task" if known else did_you_mean(node.attr, fields)
+            raise self._refuse(node, f"{kind} has no field {node.attr!r}{more}")
+        if kind_of(inner) is dict or get_origin(kind_of(inner)) is dict:
+            raise self._refuse(node, f"a dict has no attribute {node.attr!r}; write [{node.attr!r}]")
         return ast.copy_location(ast.Attribute(value=inner, attr=node.attr, ctx=node.ctx), node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        made = self.generic_visit(node)
+        if self._expressions.keys_raise and field_names(kind_of(made.value)) is None:  # type: ignore[attr-defined]
+            made.raises = True  # type: ignore[attr-defined]
+        return made
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         func = node.func
@@ -657,7 +685,10 @@ class _Closing(ast.NodeTransformer):
             if func.id in BUILTINS and found.value is getattr(builtins, func.id):
                 return self._called(node, func)
             return self._object_call(node, found.value)
-        raise self._refuse(node, f"`{ast.unparse(func)}` is called, which is not part of an expression; call it in a @task")
+        raise self._refuse(
+            node,
+            f"`{ast.unparse(func)}` is called, which is not part of an expression; call a task or a flow by its name",
+        )
 
     def _static(self, func: ast.Attribute) -> object:
         """The function that an attribute is, where it is none of a value."""
@@ -696,13 +727,15 @@ class _Closing(ast.NodeTransformer):
                 if not missing and not any(isinstance(one, ast.Starred) for one in node.args):
                     keys: list[ast.expr | None] = [ast.copy_location(ast.Constant(key), node) for key, _ in given]
                     return ast.copy_location(ast.Dict(keys=keys, values=[self.visit(one) for _, one in given]), node)
-        name = ast.unparse(node.func)
+        name = self._expressions.steps.source.text(node.func)
+        if getattr(found, "__module__", None) == "builtins" and name in _INSTEAD:
+            raise self._refuse(node, f"`{name}` is not part of an expression of a flow; {_INSTEAD[name]}")
         if self._expressions.calls.is_undecorated(found):
             instead = "write `now()` of conductorlite.flows for the time at which it runs, " if is_clock(found) else ""
             raise self._refuse(
                 node,
-                f"`{name}` would be called while the flow is compiled, not when it runs; {instead}decorate it with @task, "
-                f"or write now({name}(...)) where that is meant",
+                f"`{name}` would be called while the flow is compiled, not when it runs; {instead}"
+                f"{self._expressions.calls.instead_of(found)}, or write now({name}(...)) where that is meant",
             )
         raise self._refuse(node, f"`{name}` is not part of an expression of a flow; call it in a @task")
 

@@ -7,12 +7,13 @@ variables, set before the loop and at the end of each round, so that what was re
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
 from conductorlite.flows.build import Block, Reference, Step
 from conductorlite.flows.reading.changing import Changes
 from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
+from conductorlite.flows.reading.growth import growing, is_bounded
 from conductorlite.flows.reading.names import bound_names
 from conductorlite.flows.reading.sharing import SCALARS, copied, part_of
 from conductorlite.flows.reading.steps import Steps
@@ -116,6 +117,11 @@ class Loops:
 
     def _json(self, items: Value, at: ast.expr) -> Later:
         """A list that is known now, or written out, as the value of a step."""
+        if isinstance(items, Now) and isinstance(items.value, range):  # a long one is not written out
+            ends: list[ast.expr] = [ast.Constant(one) for one in (items.value.start, items.value.stop, items.value.step)]
+            numbers = ast.Call(func=ast.Name(id="range", ctx=ast.Load()), args=ends, keywords=[])
+            made = ast.Call(func=ast.Name(id="list", ctx=ast.Load()), args=[numbers], keywords=[])
+            return self._steps.computed(Later(ast.fix_missing_locations(ast.copy_location(made, at))), "values", at)
         known: Value = Now(list(items.value)) if isinstance(items, Now) else items
         return self._steps.computed(self._of.closed(self._of.leaf(known, at)), "values", at)
 
@@ -150,7 +156,7 @@ class Loops:
                 self._unroll(rounds, node)
             after = self._of.scope
             self._of.scope = before
-            if not block.tasks and same(after[EXIT], Now("next")):
+            if not block.tasks and same(after[EXIT], Now("next")) and is_same_scope(after, before):
                 self._build.remove(step)
             else:
                 self._steps.case(step, "true", block)
@@ -347,6 +353,23 @@ class _Loop:
             elif found is not None and not isinstance(found, Maybe):
                 self._of.scope[name] = self._first[name] = self._also(self._kept(name, self._kind(name, found)), found)
         self._of.scope[EXIT] = Now("next")
+        if isinstance(self._node, ast.While):
+            self._check_growth(self._node)
+
+    def _check_growth(self, node: ast.While) -> None:
+        """Refuse a variable that grows in each of any number of rounds."""
+        if not self._first or is_bounded(node, self._assigned):
+            return
+        for name in self._first:
+            found = self._before[name]
+            at = growing(node, name, self._loops._in.changes.kind_of(name, found))
+            if at is not None:
+                raise self._steps.refuse(
+                    at,
+                    f"{name!r} grows in each round and is read there, in a loop without a limit of rounds: a variable of a loop "
+                    "is copied in each round, and ends at 256 KB; append to a list that is read after the loop only, or limit the "
+                    "rounds: `for _ in range(1000):`, with `break`",
+                )
 
     def _collects(self, name: str, before: Value) -> bool:
         """Return True if the rounds do nothing with a list but append to it: then it is what they put out, and no variable."""
@@ -583,6 +606,11 @@ class _Loop:
         after = self._of.scope
         before[EXIT] = self._loops._left(kept, self._node)
         self._loops._in.join(self._steps.chosen(step, self._node), after, before, self._node.orelse[-1])
+
+
+def is_same_scope(after: Mapping[str, Value | Maybe], before: Mapping[str, Value | Maybe]) -> bool:
+    """Return True if statements have given no name another value, how they are left aside."""
+    return all(name == EXIT or (name in before and same(value, before[name])) for name, value in after.items())
 
 
 def ways_of(tree: ast.expr) -> frozenset[str]:

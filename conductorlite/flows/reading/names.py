@@ -68,6 +68,8 @@ class Surroundings:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._globals: dict[str, Any] = function.__globals__
+        #: The name of the module in which the function stands.
+        self.module: object = function.__module__
         self._cells: dict[str, Any] = {}
         code: types.CodeType = function.__code__
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):

@@ -94,6 +94,10 @@ def _of_new(node: ast.AST, of: Callable[[ast.AST], Shares]) -> Shares | None:
             return copied(of(left)) | copied(of(right))
         case ast.Call(func=ast.Name(id="list" | "tuple" | "sorted" | "dict" | "reversed"), args=args):
             return frozenset().union(*(copied(of(one)) for one in args))
+        case ast.Call(func=ast.Name(id="sum" | "max" | "min"), args=[items], keywords=words):
+            return part_of(of(items)).union(*(of(one.value) for one in words))
+        case ast.Call(func=ast.Name(id="abs" | "all" | "any" | "float" | "int" | "round")):
+            return frozenset()
         case ast.Call(func=ast.Attribute(value=inner, attr="copy")) | ast.Subscript(value=inner, slice=ast.Slice()):
             return copied(of(inner))
         case ast.Subscript(value=ast.Call(func=ast.Name(id="changed"), args=[whole, _, *given]), slice=ast.Constant(value=1)):

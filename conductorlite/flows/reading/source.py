@@ -43,6 +43,10 @@ class Source:
     def _nodes(self) -> tuple[ast.AST, ...]:
         return tuple(nodes_of(self.function))
 
+    def text(self, node: ast.AST) -> str:
+        """The text of a node as it is written; of one that was made, as Python writes it."""
+        return ast.get_source_segment("".join(self.lines), node) or ast.unparse(node)
+
     def error(self, node: ast.AST, problem: str) -> BuildError:
         """The error that shows a node: file, line, the text with a caret below it, and the problem with what to write instead."""
         line = getattr(node, "lineno", self.function.lineno)

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any, Final, cast
 
 from conductorlite.flows.build import Block
-from conductorlite.flows.reading.changing import Changes
+from conductorlite.flows.reading.changing import Changes, around_changed
 from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
-from conductorlite.flows.reading.loops import Loops, ways_of
+from conductorlite.flows.reading.loops import Loops, is_same_scope, ways_of
 from conductorlite.flows.reading.names import changes
 from conductorlite.flows.reading.raising import asserted, raised
 from conductorlite.flows.reading.trying import Compiled, Tries
-from conductorlite.flows.reading.values import Later, Maybe, Now, Slot, Value, path_of, same
+from conductorlite.flows.reading.values import Later, Maybe, Now, Slot, Value, field_names, path_of, same
 from conductorlite.flows.schemas import hints
 from conductorlite.model.errors import BuildError
 
@@ -129,14 +129,17 @@ class Statements:
         with self.steps.build.within(block):
             self.scope[EXIT] = Now("next")
             self.block(rest)
-        if not block.tasks and same(self.scope[EXIT], Now("next")):
+        if not block.tasks and same(self.scope[EXIT], Now("next")) and is_same_scope(self.scope, before):
             self.steps.build.remove(step)
             self.of.scope = before
             return
         self.steps.case(step, "true", block)
         after, self.of.scope = self.scope, before
-        if ways_of(how.tree) <= {"next", "return"}:  # where the rest was not reached, nothing is read any more
-            before = {**after, EXIT: how, RESULT: before[RESULT]}
+        ways = ways_of(how.tree)
+        if same(after[EXIT], Now("raise")) and len(ways - {"next"}) == 1:  # who comes past it has left
+            before[EXIT] = Now(*(ways - {"next"}))
+        if ways <= {"next", "return"}:  # where the rest was not reached, nothing is read any more
+            before = {**after, EXIT: before[EXIT], RESULT: before[RESULT]}
         self.join(self.steps.chosen(step, at), after, before, rest[-1])
 
     def _if(self, node: ast.If, rest: Sequence[ast.stmt]) -> None:
@@ -280,6 +283,13 @@ class Statements:
             self.of.callee(method)
         except LookupError:
             shown = ast.unparse(method.value)
+            found = self.scope.get(method.value.id) if isinstance(method.value, ast.Name) else None
+            if isinstance(found, Later) and field_names(found.kind) is not None:
+                raise self.steps.refuse(
+                    node, f"`{ast.unparse(method)}` is a method of a record: call it in a @task that returns the record"
+                ) from None
+            if isinstance(method.value, ast.Name) and method.value.id not in self.of.local:
+                raise self.steps.refuse(node, around_changed(shown)) from None
             raise self.steps.refuse(
                 node, f"`{ast.unparse(method)}` changes a value; assign a new one: `{shown} = [*{shown}, x]`, `{{**{shown}, k: v}}`"
             ) from None

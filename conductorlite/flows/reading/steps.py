@@ -23,6 +23,7 @@ from conductorlite.flows.reading.values import (
     replaced,
     shares_of,
     template_of,
+    tree_of,
 )
 from conductorlite.language.expressions import (
     Expression,
@@ -35,7 +36,6 @@ from conductorlite.language.expressions import (
 )
 from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import BuildError
-from conductorlite.model.typed import plain
 
 __all__ = ["Steps"]
 
@@ -73,7 +73,7 @@ class Steps:
 
     def computed(self, value: Value, base: str, at: ast.AST) -> Later:
         """The value of an expression, computed by a step of its own (INLINE)."""
-        tree = value.tree if isinstance(value, Later) else ast.copy_location(ast.Constant(value=plain(value.value)), at)
+        tree = tree_of(value, at)
         expression, given = self._rendered(tree, at)
         step = self.build.operator(TaskType.INLINE, self.build.free(base), None, **inline_fields(expression, given))
         shares = shares_of(value)

@@ -81,8 +81,15 @@ class Tries:
 
     def opened(self, node: ast.Try) -> list[ast.stmt]:
         """Compile what is tried; gives the statements that come next."""
-        for handler in node.handlers:
-            self._names_of(handler)  # refused before anything is compiled
+        names = [self._names_of(handler) for handler in node.handlers]  # refused before anything is compiled
+        before = self._of.keys_raise
+        self._of.keys_raise = before or any(one in ("KeyError", "LookupError") for kinds in names for one in kinds or ())
+        try:
+            return self._opened(node)
+        finally:
+            self._of.keys_raise = before
+
+    def _opened(self, node: ast.Try) -> list[ast.stmt]:
         if node.finalbody and node.handlers:
             inner = ast.copy_location(ast.Try(body=node.body, handlers=node.handlers, orelse=node.orelse, finalbody=[]), node)
             inner.end_lineno = (node.orelse or node.handlers)[-1].end_lineno
@@ -344,6 +351,7 @@ class Tries:
         if _is_read([name], [*(statement for one in handlers for statement in one.body), *node.finalbody]):
             return True
         goes_on = not node.finalbody and not all(_leaves(one.body) for one in handlers)
+        goes_on = goes_on or any(map(_jumps, (*(one.body for one in handlers), node.finalbody)))
         return goes_on and self._in.is_read_after(name, body[-1])
 
     def _check_within(self, block: Block, node: ast.Try) -> None:
@@ -465,6 +473,11 @@ def _leaves(body: Sequence[ast.stmt]) -> bool:
     if isinstance(last, ast.If):
         return bool(last.orelse) and _leaves(last.body) and _leaves(last.orelse)
     return isinstance(last, ast.Return | ast.Raise)
+
+
+def _jumps(body: Sequence[ast.stmt]) -> bool:
+    """Return True if statements may leave a loop around them, or the round of it."""
+    return any(isinstance(one, ast.Break | ast.Continue) for statement in body for one in nodes_of(statement))
 
 
 def _catches(error: ast.expr, names: tuple[str, ...] | None) -> ast.expr:

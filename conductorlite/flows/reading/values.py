@@ -268,13 +268,13 @@ def field_names(kind: Any) -> list[str] | None:
 def path_of(tree: ast.expr) -> Reference | None:
     """The reference that a tree is: a slot, or an attribute or a constant key below one; None for anything else.
 
-    An index is none: beyond the end of a list it has to raise.
+    An index is none: beyond the end of a list it has to raise. Nor is a key marked as one that `raises` where it is missing.
     """
     match tree:
         case Slot():
             return tree.reference
         case ast.Attribute(value=inner, attr=str(key)) | ast.Subscript(value=inner, slice=ast.Constant(value=str(key))):
-            above = path_of(inner)
+            above = None if getattr(tree, "raises", False) else path_of(inner)
         case _:
             return None
     if above is None or not above._whole or (isinstance(key, str) and ("'" in key or "\\" in key or not key)):
