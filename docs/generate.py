@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import linecache
 import pkgutil
 import re
 import runpy
@@ -764,7 +765,9 @@ def home_picture() -> str:
 
 def _flow_of(code: str) -> WorkflowDef:
     known: dict[str, Any] = {}
-    exec(compile(code.partition("with Engine")[0], "index.md", "exec", dont_inherit=True), known)
+    source = code.partition("with Engine")[0]
+    linecache.cache["index.md.py"] = (len(source), None, source.splitlines(keepends=True), "index.md.py")  # flows are read
+    exec(compile(source, "index.md.py", "exec", dont_inherit=True), known)
     return next(value.definition for value in known.values() if isinstance(value, Flow))
 
 

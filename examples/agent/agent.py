@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from conductorlite import Engine, VirtualClock, flow, task
-from conductorlite.flows import Backoff, match, repeat, set_variables, terminate, variable, when
+from conductorlite.flows import Backoff
 
 Messages = list[dict[str, Any]]
 
@@ -42,21 +42,19 @@ def fahrenheit(celsius: str, messages: Messages) -> Messages:
 @flow
 def agent(question: str) -> str:
     """Answers a question with the help of tools, in eight turns at most."""
-    set_variables(messages=[{"role": "user", "content": question}], answer="")
-    with repeat(8) as loop:
-        turn = ask_model(variable("messages"))
-        kind = match(turn.tool)
-        with kind.case("weather"):
-            set_variables(messages=weather(turn.argument, variable("messages")))
-        with kind.case("fahrenheit"):
-            set_variables(messages=fahrenheit(turn.argument, variable("messages")))
-        with kind.case("answer"):
-            set_variables(answer=turn.argument)
-        loop.until(turn.tool == "answer")
-    with when(variable("answer") == ""):
-        terminate("FAILED", "no answer after eight turns")
-    answer: str = variable("answer")
-    return answer
+    messages: Messages = [{"role": "user", "content": question}]
+    turns = 0
+    while turns < 8:
+        turns += 1
+        turn = ask_model(messages)
+        match turn.tool:
+            case "weather":
+                messages = weather(turn.argument, messages)
+            case "fahrenheit":
+                messages = fahrenheit(turn.argument, messages)
+            case "answer":
+                return turn.argument
+    raise TimeoutError("no answer after eight turns")
 
 
 def main(store: str | None = None) -> None:

@@ -7,7 +7,8 @@ import logging
 from dataclasses import dataclass
 
 from conductorlite import Engine, VirtualClock, flow, task
-from conductorlite.flows import human, otherwise, set_variables, status, variable, when
+from conductorlite.errors import TimedOut
+from conductorlite.flows import human
 
 
 @dataclass
@@ -25,21 +26,14 @@ def notify(who: str, text: str) -> None:
 @flow
 def purchase(item: str, amount: float, manager: str, director: str) -> str:
     """Somebody approves a purchase; nobody who keeps silent can hold it up."""
-    set_variables(said="nobody answered", approved=False)
     notify(manager, f"please approve {item} for {amount}")
-    first = human("manager", Decision, assignee=manager, timeout="1d", retry=2, fields={"optional": True})
-    with when(status(first) == "COMPLETED", name="answered"):
-        set_variables(approved=first.approved)
-    with otherwise():
+    try:
+        decision = human("manager", Decision, assignee=manager, timeout="1d", retry=2)
+    except TimedOut:
         notify.options(name="escalate")(director, f"{manager} is silent; please approve {item}")
-        second = human("director", Decision, assignee=director, timeout="7d")
-        set_variables(approved=second.approved)
-    with when(variable("approved")):
-        set_variables(said="approved")
-    with otherwise():
-        set_variables(said="turned down")
-    notify.options(name="answer")("the applicant", f"{item}: {variable('said')}")
-    said: str = variable("said")
+        decision = human("director", Decision, assignee=director, timeout="7d")
+    said = "approved" if decision.approved else "turned down"
+    notify.options(name="answer")("the applicant", f"{item}: {said}")
     return said
 
 

@@ -3,7 +3,7 @@
 import sys
 
 from conductorlite import Engine, flow, task
-from conductorlite.flows import Backoff, human, terminate, when
+from conductorlite.flows import Backoff, human, terminate
 
 
 @task
@@ -52,7 +52,7 @@ def booking(to: str, amount: float) -> dict[str, str]:
     seat = book_flight.options(undo=cancel_flight)(to)
     book_hotel.options(undo=cancel_hotel)(to)
     approved = human("approval", bool, timeout="3d", retry=1)
-    with when(~approved):
+    if not approved:
         terminate("FAILED", "refused")
     receipt = payment(amount)
     send_tickets(seat, receipt)

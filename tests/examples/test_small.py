@@ -105,4 +105,5 @@ def test_a_step_that_never_works_ends_it(name: str, step: str) -> None:
         assert run.status.terminal
         failed = [one for row in engine.executions() for one in engine.get(row.workflow_id).tasks if one.task_type == step]
         assert failed
-        assert {one.status for one in failed} <= {TaskStatus.FAILED, TaskStatus.CANCELED}
+        ended = {TaskStatus.FAILED, TaskStatus.CANCELED, TaskStatus.COMPLETED_WITH_ERRORS}  # the last one: a `try` handles it
+        assert {one.status for one in failed} <= ended
