@@ -137,12 +137,12 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
         ("'sent' may be unassigned here", "assign it before the `try`"),
     ),
     "a message within a try": (
-        "try:\n    text = receive('news', str)  #!\n    notify(text)\nexcept Exception:\n    pass",
-        ("which gets none", "receive it before the `try`"),
+        "try:\n    if number:  #!\n        notify(receive('news', str))\nexcept Exception:\n    pass",
+        ("which gets none", "receive it before"),
     ),
     "terminate within a try": (
-        "try:\n    notify(order)  #!\n    terminate('FAILED', 'no')\nexcept Exception:\n    pass",
-        ("would end those alone", "write it after the `try`"),
+        "try:\n    if number:  #!\n        terminate('FAILED', 'no')\nexcept Exception:\n    pass",
+        ("would end those statements alone", "write it after the `try`"),
     ),
     "except star": ("try:\n    notify(order)\nexcept* ValueError:\n    pass", ("`except*` is not part of a flow", "`except`")),
     "yield": ("yield notify(order)  #!", ("does not yield", "return the values")),

@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 import attrs
 
 from conductorlite.flows.build import Block, Reference, Step
-from conductorlite.flows.flow import Flow, human, receive, wait
+from conductorlite.flows.flow import Flow, human, receive, terminate, wait
 from conductorlite.flows.forms import enclosed
 from conductorlite.flows.reading.expressions import EXIT, RESULT, Tracked
 from conductorlite.flows.reading.loops import Body, ways_of
@@ -60,10 +60,12 @@ _ASKED_ONCE: Final = (TaskType.HUMAN, TaskType.WAIT, TaskType.PULL_WORKFLOW_MESS
 
 #: What cannot stand in a workflow of its own, and what to write instead.
 _NOT_WITHIN: Final[dict[str, str]] = {
-    TaskType.TERMINATE: "`terminate` within a `try` of several statements would end those alone; write it after the `try`",
+    TaskType.TERMINATE: (
+        "`terminate` in an `if`, a loop or a `finally` within a `try` would end those statements alone; write it after the `try`"
+    ),
     TaskType.PULL_WORKFLOW_MESSAGES: (
-        "a message is sent to the execution, and a `try` of several statements is one of its own, which gets none: "
-        "receive it before the `try`, or in a `try` by itself"
+        "a message is sent to the execution; an `if`, a loop or a `finally` within a `try` is one of its own, which gets none: "
+        "receive it before, or as a statement of the `try`"
     ),
 }
 
@@ -96,12 +98,34 @@ class Tries:
             return self._finally([inner], node)
         if node.finalbody:
             return self._finally([*node.body, *node.orelse], node)
+        place = next((place for place, one in enumerate(node.body) if self._stands_alone(one)), None)
+        if place is not None and len(node.body) > 1:
+            return self._opened(self._parted(node, max(place, 1)))
+        if place is not None and self._calls(node.body[0], terminate):  # which nothing handles
+            return [self.placed(Compiled(lambda: self._in.block(node.body), node.body), node), *node.orelse]
         call = self._one_call(node.body, node)
         if call is not None:
             step, done = call
             return [self._on_end(step, [done, *node.orelse], self._handling(step, node), node)]
         made = self._enclosed(node.body, node)
         return [self._on_end(made.step, [made.outcome, *node.orelse], self._handling(made.step, node), node)]
+
+    def _stands_alone(self, statement: ast.stmt) -> bool:
+        """Return True if a statement is one call that cannot be made in a workflow of its own."""
+        return self._calls(statement, receive) or self._calls(statement, terminate)
+
+    def _calls(self, statement: ast.stmt, form: Callable[..., Any]) -> bool:
+        call = getattr(statement, "value", None)
+        call = call.value if isinstance(call, ast.Await) else call
+        return isinstance(call, ast.Call) and self._of.is_step(call) and self._of.callee(call.func) is form
+
+    def _parted(self, node: ast.Try, place: int) -> ast.Try:
+        """The same `try` as one of the first statements, with the others tried in its `else`."""
+        rest = ast.Try(body=node.body[place:], handlers=node.handlers, orelse=node.orelse, finalbody=[])
+        ast.copy_location(rest, node.body[place])
+        rest.end_lineno = node.end_lineno
+        first = ast.Try(body=node.body[:place], handlers=node.handlers, orelse=[rest], finalbody=[])
+        return ast.copy_location(first, node)
 
     def raises_again(self, node: ast.Raise) -> bool:
         """Compile a `raise` of what is being handled, by itself or by its name; return True if it is one."""
