@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
+import attrs
 import pytest
 
 from conductorlite import Engine, VirtualClock, flow, task
@@ -195,6 +197,37 @@ def misses_a_key(rates: dict[str, int]) -> int:
     return rate
 
 
+class Size(Enum):
+    """Sizes."""
+
+    SMALL = "s"
+    LARGE = "l"
+
+
+@flow
+def says_a_member(size: Size) -> list[Any]:
+    """The value of a member of an Enum that is given."""
+    return [record(size.value), size == Size.SMALL]
+
+
+@attrs.frozen
+class Parcel:
+    """A record."""
+
+    weight: int
+    text: str = ""
+
+
+@flow
+def makes_a_record(order: int) -> list[Any]:
+    """The fields of a record that the flow makes, also of one of two."""
+    parcel = Parcel(order, record("a"))
+    other = Parcel(7, "b")
+    if order > 1:
+        other = Parcel(8, "c")
+    return [parcel.weight, parcel.text.upper(), other.text, record(other.text)]
+
+
 RIGHT: list[tuple[Flow[..., Any], dict[str, Any], Any]] = [
     (branches, {"order": 1, "vip": True}, "recorded express-1"),
     (branches, {"order": 1, "vip": False}, "recorded recorded 1"),
@@ -211,6 +244,9 @@ RIGHT: list[tuple[Flow[..., Any], dict[str, Any], Any]] = [
     (keeps_what_a_break_leaves, {"order": 3}, 0),
     (counts_with_a_list, {"order": 3}, [0, 9, 18, 3, 4, 5]),
     (misses_a_key, {"rates": {}}, -1),
+    (says_a_member, {"size": "s"}, ["recorded s", True]),
+    (makes_a_record, {"order": 1}, [1, "RECORDED A", "b", "recorded b"]),
+    (makes_a_record, {"order": 2}, [2, "RECORDED A", "c", "recorded c"]),
     (misses_a_key, {"rates": {"usd": 2}}, 2),
     (leaves_in_else, {"order": 4}, leaves_in_else.function(4)),
 ]

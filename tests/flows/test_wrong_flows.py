@@ -250,7 +250,7 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
         ("`flight.update` is a method of a record", "returns the record"),
     ),
     "a property of a record": ("notify(book_flight(order).__doc__)  #!", ("Flight has no field '__doc__'", "in a @task")),
-    "an attribute of a dict": ("notify(rates_of(order).usd)  #!", ("a dict has no attribute 'usd'", "['usd']")),
+    "an attribute of a dict": ("notify(rates_of(order).usd)  #!", ("a value of the type dict has no attribute 'usd'", "['usd']")),
     "a set of calls": ("found = {notify(item) for item in items}  #!", ("made in a list", "[...]")),
     "a generator of calls": ("found = sum(quote(1) for item in items)  #!", ("made in a list", "[...]")),
     "two loops of calls": ("found = [notify(a) for a in items for b in items]  #!", ("one `for`",)),

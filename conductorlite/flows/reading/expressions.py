@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import enum
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, Protocol, cast, get_origin
@@ -655,8 +656,14 @@ class _Closing(ast.NodeTransformer):
             known = hasattr(kind_of(inner), node.attr)
             more = "; what a class computes is computed in a @task" if known else did_you_mean(node.attr, fields)
             raise self._refuse(node, f"{kind} has no field {node.attr!r}{more}")
-        if kind_of(inner) is dict or get_origin(kind_of(inner)) is dict:
-            raise self._refuse(node, f"a dict has no attribute {node.attr!r}; write [{node.attr!r}]")
+        kind = get_origin(kind_of(inner)) or kind_of(inner)
+        if isinstance(kind, type) and issubclass(kind, enum.Enum):
+            if node.attr != "value":
+                raise self._refuse(node, f"of a member of an Enum a flow has its value; ask {kind.__name__} in a @task")
+            return inner  # type: ignore[no-any-return]
+        if kind in (dict, list, str, int, float, bool):
+            instead = f"; write [{node.attr!r}]" if kind is dict else "; of a member of an Enum a flow has its value"
+            raise self._refuse(node, f"a value of the type {kind.__name__} has no attribute {node.attr!r}{instead}")
         return ast.copy_location(ast.Attribute(value=inner, attr=node.attr, ctx=node.ctx), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
@@ -726,7 +733,9 @@ class _Closing(ast.NodeTransformer):
                 missing = [key for key, _ in given if key not in fields]
                 if not missing and not any(isinstance(one, ast.Starred) for one in node.args):
                     keys: list[ast.expr | None] = [ast.copy_location(ast.Constant(key), node) for key, _ in given]
-                    return ast.copy_location(ast.Dict(keys=keys, values=[self.visit(one) for _, one in given]), node)
+                    made: Any = ast.copy_location(ast.Dict(keys=keys, values=[self.visit(one) for _, one in given]), node)
+                    made.record = found
+                    return cast(ast.expr, made)
         name = self._expressions.steps.source.text(node.func)
         if getattr(found, "__module__", None) == "builtins" and name in _INSTEAD:
             raise self._refuse(node, f"`{name}` is not part of an expression of a flow; {_INSTEAD[name]}")

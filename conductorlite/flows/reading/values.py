@@ -223,7 +223,9 @@ def kind_of(tree: ast.expr) -> Any:
             return _computed_kind({kind_of(left), kind_of(right)}, op)
         case ast.List() | ast.ListComp():
             return list
-        case ast.Dict() | ast.DictComp():
+        case ast.Dict():  # that of a record is marked
+            return getattr(tree, "record", dict)
+        case ast.DictComp():
             return dict
         case ast.Call(func=ast.Name(id=name)):
             return _GIVES.get(name, Any)
@@ -325,6 +327,8 @@ def tree_of(value: Value, at: ast.AST) -> ast.expr:
         raise InvalidInput(str(error)) from None
     node: Any = _constant(made, at)
     node.shares = known_shares(value.value)
+    if is_record(type(value.value)) and isinstance(node, ast.Dict):
+        node.record = type(value.value)  # type: ignore[attr-defined]
     return cast(ast.expr, node)
 
 
