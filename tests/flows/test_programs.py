@@ -45,13 +45,13 @@ def compare(seed: int, store: Path | None, size: int = 9) -> bool:
     return True
 
 
-@pytest.mark.parametrize("first", range(0, 100, 20))
+@pytest.mark.parametrize("first", range(0, 300, 20))
 def test_a_program_in_memory(first: int) -> None:
     """Most are compiled; none means anything else."""
     assert sum(compare(seed, None) for seed in range(first, first + 20)) >= 14
 
 
-@pytest.mark.parametrize("first", range(100, 120, 10))
+@pytest.mark.parametrize("first", range(300, 320, 10))
 def test_a_program_on_sqlite(first: int, tmp_path: Path) -> None:
     """The same in a file."""
     assert sum(compare(seed, tmp_path / f"{seed}.db") for seed in range(first, first + 10)) >= 6

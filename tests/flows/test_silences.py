@@ -42,6 +42,14 @@ def fetch(order: int) -> str:
     raise ValueError("no network")
 
 
+@task(retry=0)
+def positive(number: int) -> int:
+    """Fails for some numbers."""
+    if number <= 0:
+        raise ValueError(f"not {number}")
+    return number
+
+
 @task
 def record(text: str) -> str:
     """Takes note."""
@@ -187,6 +195,29 @@ def counts_with_a_list(order: int) -> list[int]:
 
 
 @flow
+def tries_until(order: int) -> list[Any]:
+    """What is assigned before the `break` of a loop without another end is known after it."""
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            found = positive(tries - order)
+            size = len(express(found))
+            break
+        except ValueError as error:
+            if tries > 4:
+                found, size = -1, len(str(error))
+                break
+    return [tries, found, size]
+
+
+@flow
+def asks_left_first(rates: dict[str, int]) -> int:
+    """A key that is missing raises before what stands right of it is called."""
+    return rates["usd"] + len(express(1))
+
+
+@flow
 def misses_a_key(rates: dict[str, int]) -> int:
     """A key that is missing raises where a handler is for it."""
     express(1)
@@ -243,6 +274,8 @@ RIGHT: list[tuple[Flow[..., Any], dict[str, Any], Any]] = [
     (keeps_what_an_else_assigns, {"order": 3}, 7),
     (keeps_what_a_break_leaves, {"order": 3}, 0),
     (counts_with_a_list, {"order": 3}, [0, 9, 18, 3, 4, 5]),
+    (tries_until, {"order": 1}, [2, 1, 9]),
+    (tries_until, {"order": 9}, [5, -1, 6]),
     (misses_a_key, {"rates": {}}, -1),
     (says_a_member, {"size": "s"}, ["recorded s", True]),
     (makes_a_record, {"order": 1}, [1, "RECORDED A", "b", "recorded b"]),
@@ -345,3 +378,11 @@ def test_what_is_refused(make: Any, text: str) -> None:
         make().definition  # noqa: B018
     assert text in str(raised.value)
     assert sent == []
+
+
+def test_a_missing_key_raises_before_a_call() -> None:
+    """In an expression the left side comes first, also where it is a key by itself."""
+    with Engine(workers=[asks_left_first], clock=VirtualClock(0)) as engine:
+        run = engine.start(asks_left_first, rates={})
+        engine.run_until_idle()
+        assert (str(run.status), [one.task_type for one in run.tasks if one.task_type == "express"]) == ("FAILED", [])

@@ -156,6 +156,11 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
         "for item in items:\n    sent = notify(item)\nnotify(sent)  #!",
         ("'sent' may be unassigned", "assign it before the loop"),
     ),
+    "a name that a break leaves out": (
+        "while True:\n    sent = notify(order)\n    if sent == order:\n        found = sent\n        break\n"
+        "    if sent == '':\n        break\nnotify(found)  #!",
+        ("'found' may be unassigned", "left by a `break` before"),
+    ),
     "the item after the loop": (
         "for item in items:\n    notify(item)\nnotify(item)  #!",
         ("'item' may be unassigned", "before the loop"),

@@ -41,6 +41,7 @@ from conductorlite.flows.reading.values import (
     field_names,
     kind_of,
     later,
+    may_raise,
     nodes_of,
     path_of,
     replaced,
@@ -417,7 +418,7 @@ class Expressions:
             if isinstance(part, ast.Constant) or (place > last) or self._is_function(node, part):
                 continue
             value = self.value(part)
-            if isinstance(value, Later) and place < last and path_of(value.tree) is None:
+            if isinstance(value, Later) and place < last and (path_of(value.tree) is None or may_raise(value.tree)):
                 value = self.steps.computed(value, "value", part)
             made[id(part)] = self.leaf(value, part)
         return cast(ast.expr, _replaced(node, made))
@@ -446,7 +447,7 @@ class Expressions:
             self.scope = dict(before)
         return self.either(self.steps.chosen(step, at), found[0], found[1], at)
 
-    def either(self, chosen: ast.expr, one: Value, other: Value, at: ast.AST) -> Value:
+    def either(self, chosen: ast.expr, one: Value, other: Value, at: ast.AST) -> Later:
         """The one value if the case "true" was chosen, else the other."""
         try:
             trees = [tree_of(value, at) for value in (one, other)]
@@ -490,7 +491,8 @@ class Expressions:
     def _held(self, node: ast.expr) -> ast.expr:
         value = self.value(node)
         if isinstance(value, Later):
-            value = self.steps.reference(value, "value", node)
+            made = self.steps.computed if may_raise(value.tree) else self.steps.reference
+            value = made(value, "value", node)
         return self.leaf(value, node)
 
     @contextmanager
@@ -661,9 +663,10 @@ class _Closing(ast.NodeTransformer):
             if node.attr != "value":
                 raise self._refuse(node, f"of a member of an Enum a flow has its value; ask {kind.__name__} in a @task")
             return inner  # type: ignore[no-any-return]
-        if kind in (dict, list, str, int, float, bool):
-            instead = f"; write [{node.attr!r}]" if kind is dict else "; of a member of an Enum a flow has its value"
-            raise self._refuse(node, f"a value of the type {kind.__name__} has no attribute {node.attr!r}{instead}")
+        if kind is dict:
+            raise self._refuse(node, f"a value of the type dict has no attribute {node.attr!r}; write [{node.attr!r}]")
+        if kind in (str, int) and node.attr in ("name", "value"):
+            raise self._refuse(node, f"of a member of an Enum a flow has its value: leave out .{node.attr}, or ask it in a @task")
         return ast.copy_location(ast.Attribute(value=inner, attr=node.attr, ctx=node.ctx), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:

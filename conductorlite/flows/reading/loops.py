@@ -18,6 +18,7 @@ from conductorlite.flows.reading.names import bound_names
 from conductorlite.flows.reading.sharing import SCALARS, copied, part_of
 from conductorlite.flows.reading.steps import Steps
 from conductorlite.flows.reading.values import (
+    CaughtError,
     Later,
     Maybe,
     Now,
@@ -310,6 +311,8 @@ class _Loop:
         self._at_leave: dict[str, Any] = {}
         self._exit: Value = Now("next")
         self._read_outside: set[int] = set()
+        #: Names of which a later round, or what follows the loop, reads what a round leaves.
+        self._needed: list[str] = []
         #: What the names have at the beginning of a round.
         self._first: dict[str, Later] = {}
         self._collected_outside: dict[str, frozenset[str]] = {}
@@ -350,6 +353,8 @@ class _Loop:
                 self._collected[name] = None
                 changes.collected[name] = shares_of(found) | changes.collected.get(name, frozenset())
                 self._of.scope[name] = Now([])
+            elif isinstance(found, Later) and found.kind is CaughtError:
+                self._of.scope[name] = Maybe("is gone after its `except`, one of the loop's; give one of them another name")
             elif found is not None and not isinstance(found, Maybe):
                 self._of.scope[name] = self._first[name] = self._also(self._kept(name, self._kind(name, found)), found)
         self._of.scope[EXIT] = Now("next")
@@ -495,10 +500,12 @@ class _Loop:
             self._loops._in.changes.recheck(name, first, self._since)
         for name in self._collected:
             self._collect(name)
-        needed = [name for name in self._assigned if self._is_needed(name, read)]
+        self._needed = [name for name in self._assigned if self._is_needed(name, read)]
         given: dict[str, Any] = {}
-        for name in needed:
+        for name in self._needed:
             value = scope.get(name)
+            if isinstance(value, Maybe) and name not in self._first:
+                value = value.broken
             if isinstance(value, Maybe) or value is None:
                 ends = isinstance(self._exit, Now) and self._exit.value in ("return", "raise")
                 if name in self._before and not isinstance(self._before[name], Maybe) and not ends:
@@ -559,16 +566,20 @@ class _Loop:
             bound = self._before.get(name)
             if bound is None or isinstance(bound, Maybe):
                 bound = end.get(name)
+                bound = bound.broken if isinstance(bound, Maybe) and self._endless else bound
                 if self._endless and bound is not None and not isinstance(bound, Maybe):
                     after[name] = (
                         self._kept(name) if self._loops._in.is_read_after(name, self._node, outside=True) else Maybe("is not kept")
                     )
                     begin[self.key(name)] = None
                 else:
-                    after[name] = Maybe("may be unassigned here: the loop may have no round; assign it before the loop")
+                    how = "be left by a `break` before" if self._endless else "have no round"
+                    after[name] = Maybe(f"may be unassigned here: the loop may {how}; assign it before the loop")
             elif name in self._collected:
                 self._of.read.add(id(bound))
                 after[name] = self._collection(name, bound, step)
+            elif name in self._first and name not in self._needed:
+                after[name] = Maybe("is read where no value of it is kept")
             elif name in self._keys:
                 self._of.read.add(id(bound))
                 begin[self.key(name)] = self._argument(bound, name)

@@ -18,11 +18,14 @@ from conductorlite.flows.reading.loops import Loops, is_same_scope, ways_of
 from conductorlite.flows.reading.names import changes
 from conductorlite.flows.reading.raising import asserted, raised
 from conductorlite.flows.reading.trying import Compiled, Tries
-from conductorlite.flows.reading.values import Later, Maybe, Now, Slot, Value, field_names, path_of, same
+from conductorlite.flows.reading.values import Later, Maybe, Now, Slot, Value, field_names, nodes_of, path_of, same
 from conductorlite.flows.schemas import hints
 from conductorlite.model.errors import BuildError
 
 __all__ = ["Statements", "always_ends"]
+
+#: Nodes of an expression for what is returned from which it is computed: with each join it would be twice as large.
+_LARGE: Final = 40
 
 _REFUSED: Final[dict[type[ast.AST], str]] = {
     ast.FunctionDef: "a function in a flow is not compiled; define it outside, with @task or @flow",
@@ -189,16 +192,37 @@ class Statements:
             if mine is not None and (same(mine, there)):
                 scope[name] = mine
             elif name in (EXIT, RESULT):
-                scope[name] = self.of.either(chosen, mine, there, last)  # type: ignore[arg-type]
+                value = self.of.either(chosen, mine, there, last)  # type: ignore[arg-type]
+                large = name == RESULT and len(nodes_of(value.tree)) > _LARGE
+                scope[name] = self.steps.computed(value, "result", last) if large else value
             elif mine is None or there is None or isinstance(mine, Maybe) or isinstance(there, Maybe):
                 bad = next((found for found in (mine, there) if isinstance(found, Maybe)), None)
-                scope[name] = bad or Maybe(
-                    f"may be unassigned here: line {last.lineno} is one branch of several; assign it in each, or before"
-                )
+                why = f"may be unassigned here: line {last.lineno} is one branch of several; assign it in each, or before"
+                broken = self._broken(chosen, name, (one, other), last)
+                scope[name] = Maybe(why if bad is None else bad.why, broken)
             elif self.is_read_after(name, last):
                 scope[name] = self._chosen_value(chosen, name, mine, there, last)
             else:
                 scope[name] = Maybe("is read where no value of it is kept")
+
+    def _broken(self, chosen: ast.expr, name: str, branches: Sequence[dict[str, Any]], last: ast.stmt) -> Value | None:
+        """The value that a name has at each `break` of two branches; None where it may have none at one, or nothing reads it."""
+        loop = self.around[-1] if self.around else None
+        endless = isinstance(loop, ast.While) and isinstance(loop.test, ast.Constant) and bool(loop.test.value)
+        if loop is None or not endless or not self.is_read_after(name, loop, outside=True):
+            return None
+        values: list[Value] = []
+        for branch in branches:
+            found, how = branch.get(name), branch.get(EXIT)
+            value = found.broken if isinstance(found, Maybe) else found
+            breaks = how.value == "break" if isinstance(how, Now) else how is not None and "break" in ways_of(how.tree)
+            if breaks and value is None:
+                return None
+            values.append(value if breaks and value is not None else Now(None))
+        if all(same(value, Now(None)) for value in values):
+            return None
+        found = self._chosen_value(chosen, name, values[0], values[1], last)
+        return None if isinstance(found, Maybe) else found
 
     def _chosen_value(self, chosen: ast.expr, name: str, mine: Value, there: Value, last: ast.stmt) -> Value | Maybe:
         self.of.read |= {id(mine), id(there)}

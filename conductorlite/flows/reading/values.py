@@ -34,6 +34,7 @@ __all__ = [
     "field_names",
     "kind_of",
     "later",
+    "may_raise",
     "nodes_of",
     "path_of",
     "same",
@@ -113,9 +114,13 @@ class Later:
 
 @attrs.frozen(slots=True, eq=False)
 class Maybe:
-    """Mark of a name whose value cannot be read: `why` completes "the name …"."""
+    """Mark of a name whose value cannot be read: `why` completes "the name …".
+
+    `broken` is what it has where the loop around is left by a `break`, if it has a value at each.
+    """
 
     why: str
+    broken: Later | Now | None = None
 
 
 Value: TypeAlias = Now | Later
@@ -282,6 +287,15 @@ def path_of(tree: ast.expr) -> Reference | None:
     if above is None or not above._whole or (isinstance(key, str) and ("'" in key or "\\" in key or not key)):
         return None
     return above[key]
+
+
+def may_raise(tree: ast.expr) -> bool:
+    """Return True if a reference is a key that may be missing, which raises in an expression."""
+    while isinstance(tree, ast.Attribute | ast.Subscript):
+        if isinstance(tree, ast.Subscript) and field_names(kind_of(tree.value)) is None:
+            return True
+        tree = tree.value
+    return False
 
 
 def template_of(tree: ast.expr) -> Any:
