@@ -21,7 +21,7 @@ import pytest
 
 from conductorlite import Engine, VirtualClock, flow, task
 from conductorlite.errors import BuildError
-from conductorlite.flows import now, parallel, receive, terminate
+from conductorlite.flows import now, parallel, receive, terminate, wait
 
 from trips import Flight, book_flight, list_rooms, notify, payment, quote  # isort: skip
 
@@ -75,7 +75,7 @@ NAMES: dict[str, Any] = {
     "load_rates": load_rates, "notify": notify, "now": now, "Opened": Opened, "os": os, "parallel": parallel,
     "payment": payment, "quote": quote,
     "receive": receive, "terminate": terminate, "random": random, "send_mail": send_mail, "sys": sys, "time": time,
-    "unannotated": unannotated, "uuid": uuid,
+    "unannotated": unannotated, "uuid": uuid, "wait": wait,
 }  # fmt: skip
 
 
@@ -256,6 +256,13 @@ WRONG: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "a property of a record": ("notify(book_flight(order).__doc__)  #!", ("Flight has no field '__doc__'", "in a @task")),
     "an attribute of a dict": ("notify(rates_of(order).usd)  #!", ("a value of the type dict has no attribute 'usd'", "['usd']")),
+    "a task that is not called": ("notify(order)\nreturn notify  #!", ("'notify' is not called", "`notify(...)`")),
+    "a change of what has no name": (
+        "list_rooms(order).append(notify(order))  #!",
+        ("`append` changes a value that has no name", "assign it to one"),
+    ),
+    "parallel of a list of calls": ("parallel(*[notify(item) for item in items])  #!", ("all at once", "[task(x) for x in xs]")),
+    "a wrong length of time": ("wait('3 dayz')  #!\nnotify(order)", ("'3 dayz' is not a length of time", "'5m'")),
     "a set of calls": ("found = {notify(item) for item in items}  #!", ("made in a list", "[...]")),
     "a generator of calls": ("found = sum(quote(1) for item in items)  #!", ("made in a list", "[...]")),
     "two loops of calls": ("found = [notify(a) for a in items for b in items]  #!", ("one `for`",)),

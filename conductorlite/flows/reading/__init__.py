@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from conductorlite.flows.build import Build, Reference
+from conductorlite.flows.flow import Flow
 from conductorlite.flows.reading.by_calls import by_calls, check_calls, is_straight
 from conductorlite.flows.reading.calls import READING, Calls
 from conductorlite.flows.reading.expressions import EXIT, RESULT, Expressions
@@ -27,6 +28,7 @@ from conductorlite.flows.reading.statements import Statements
 from conductorlite.flows.reading.steps import Steps
 from conductorlite.flows.reading.values import Now, later
 from conductorlite.flows.schemas import hints
+from conductorlite.flows.tasks import TaskFunction
 from conductorlite.model.errors import BuildError
 from conductorlite.model.threads import carried
 
@@ -75,4 +77,7 @@ def read(build: Build, source: Source, function: Callable[..., Any], given: Mapp
             result = statements.result
         else:
             result = expressions.value(body)
+    if isinstance(result, Now) and isinstance(result.value, TaskFunction | Flow):
+        name = result.value.function.__name__
+        raise steps.refuse(statements_of[-1] if statements_of else source.function, f"{name!r} is not called: write `{name}(...)`")
     return steps.argument(result, "result", source.function)

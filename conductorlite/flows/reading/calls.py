@@ -100,7 +100,8 @@ class Calls:
         try:
             return made(*args, **named)
         except BuildError as error:
-            raise (error if "\n  file " in str(error) else self._steps.refuse(call, str(error))) from None
+            said = str(error).removeprefix(f"{self._build.name}: ")
+            raise (error if "\n  file " in str(error) else self._steps.refuse(call, said)) from None
         except (ConductorliteError, TypeError, ValueError) as error:
             raise self._steps.refuse(call, str(error)) from None
 
@@ -148,7 +149,10 @@ class Calls:
         for one in call.args:
             inner = one.value if isinstance(one, ast.Await) else one
             if isinstance(inner, ast.Starred) or not self._of.is_step(inner):
-                raise self._steps.refuse(one, "takes calls of tasks and flows, made in its brackets")
+                raise self._steps.refuse(
+                    one,
+                    "takes calls of tasks and flows, made in its brackets; `[task(x) for x in xs]` is all at once by itself",
+                )
             value = self._of.value(inner)
             reference = path_of(value.tree) if isinstance(value, Later) else None
             if reference is None:

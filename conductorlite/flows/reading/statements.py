@@ -307,6 +307,10 @@ class Statements:
             self.of.callee(method)
         except LookupError:
             shown = ast.unparse(method.value)
+            if not isinstance(method.value, ast.Name):
+                raise self.steps.refuse(
+                    node, f"`{method.attr}` changes a value that has no name: assign it to one before"
+                ) from None
             found = self.scope.get(method.value.id) if isinstance(method.value, ast.Name) else None
             if isinstance(found, Later) and field_names(found.kind) is not None:
                 raise self.steps.refuse(
