@@ -18,7 +18,7 @@ import attrs
 
 from conductorlite.language.operators import exact_operators
 from conductorlite.language.printing import without_lines
-from conductorlite.language.processes import Limits, ScriptCut, TextCut, run_script
+from conductorlite.language.processes import Limits, ScriptCut, TextCut, chance_of, run_script
 from conductorlite.language.subset import compile_subset
 from conductorlite.language.values import AtOnce, Json, Outside, may_hold_wide, name_wide_numbers
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression
@@ -60,8 +60,9 @@ _BEFORE_REGEX: Final = ("(", ",", "=", ":", "[", "!", "&", "|", "?", ";", "{")
 _BEFORE_DIVISION: Final = pattern(
     r"(?:\]|'|\"|[0-9]|(?<![\w$])(?!(?:return|typeof|case|in|of|do|else|void|new|throw|delete|yield|await|instanceof)$)[A-Za-z_$][\w$]*)$"
 )
-#: Without any of these a script cannot read the clock.
+#: Without any of these a script cannot read the clock; nor chance, without these or what it is drawn by.
 _TIMED: Final = pattern(r"Date|globalThis|\bthis\b|\\[ux]")
+_DRAWS: Final = pattern(r"random|globalThis|\bthis\b|\\[ux]|\bMath\b(?!\s*\.\s*[A-Za-z])")
 _JAVA: Final = pattern(r"\.\s*(?:get|size|isEmpty|contains|containsKey)\s*\(")
 _LINE: Final = pattern(r"<input>:(\d+)(?::(\d+))?")
 
@@ -81,8 +82,9 @@ class Script:
     names: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
     everything: bool
     java: bool
-    #: Whether it may read the clock.
+    #: Whether it may read the clock, and whether it may draw by chance.
     timed: bool
+    draws: bool
     limits: Limits
     at_once: AtOnce | None = attrs.field(eq=False, repr=False)
 
@@ -111,7 +113,7 @@ class Script:
         except (ValueError, TypeError, RecursionError) as error:
             raise ExpressionFailed(f"the values of the script are not JSON: {error}") from None
         wide = may_hold_wide(document)
-        drawn = hashlib.sha256(f"conductorlite:{seed}".encode()).digest()
+        drawn = hashlib.sha256(f"conductorlite:{chance_of(seed, draws=self.draws)}".encode()).digest()
         request: dict[str, Any] = {
             "text": _exactly(self.text) if wide else self.text,
             "run": True,
@@ -168,8 +170,8 @@ def _script(
     everything: bool = False,
     at_once: AtOnce | None = None,
 ) -> Script:
-    java, timed = _JAVA.search(text) is not None, _TIMED.search(text) is not None
-    return Script(text=text, keys=keys, everything=everything, java=java, timed=timed, limits=limits, at_once=at_once)
+    java, timed, draws = (one.search(text) is not None for one in (_JAVA, _TIMED, _DRAWS))
+    return Script(text=text, keys=keys, everything=everything, java=java, timed=timed, draws=draws, limits=limits, at_once=at_once)
 
 
 def _exactly(text: str) -> str:

@@ -41,12 +41,14 @@ __all__ = [
     "ScriptCut",
     "ScriptTimedOut",
     "TextCut",
+    "chance_of",
     "granted",
     "in_process",
     "in_thread",
     "installed",
     "patience",
     "remembered",
+    "remembering",
     "run_script",
 ]
 
@@ -60,8 +62,10 @@ _MODULES: Final[Mapping[Language, str]] = {"javascript": "_quickjs", "jq": "jq"}
 _PATIENCE: Final = 20
 _patient: Final = ContextVar("_patient", default=False)
 _alone_here: Final = ContextVar("_alone_here", default=False)
-#: Answers kept, and the longest of them; they are forgotten together.
+_own_answers: Final = ContextVar["dict[bytes, str | ExpressionFailed | None] | None"]("_own_answers", default=None)
+#: Answers kept, by the process and within `remembering`, and the longest of them; they are forgotten together.
 _ANSWERS: Final = 128
+_ANSWERS_OF_ONE: Final = 20_000
 _ANSWER_LENGTH: Final = 64 * 1024
 #: How long a request has the priority of this process, in seconds, and what is added to its niceness then.
 _SWIFT_S: Final = 0.05
@@ -212,6 +216,19 @@ def patience(patient: bool) -> contextlib.AbstractContextManager[None]:
     return carried(_patient, patient)
 
 
+def remembering() -> contextlib.AbstractContextManager[None]:
+    """Within it, answers are kept apart from those of others, and many more of them; and those of all tasks together."""
+    return carried(_own_answers, {})
+
+
+def chance_of(seed: str, *, draws: bool) -> str:
+    """Return the seed that a script is given: within `remembering`, none for one that does not draw by chance.
+
+    Elsewhere each task has its own, drawn from or not: a script that a bound ended for one task is run again for the next.
+    """
+    return seed if draws or _own_answers.get() is None else ""
+
+
 def in_process(ask: Callable[[], T], *, patient: bool) -> T:
     """Return what is answered without any helper, within `patience`; what needs one raises NoHelper."""
     return copy_context().run(_in_process, ask, patient)
@@ -233,7 +250,9 @@ def remembered(key: bytes, ask: Callable[[], str | None]) -> str | None:
 
     A turn that was fenced out is decided again: it must not wait again, above all not for what took too long.
     """
-    known: Any = _answers.get(key, _UNANSWERED)  # one step: another thread may forget all of them
+    own = _own_answers.get()
+    answers, most = (_answers, _ANSWERS) if own is None else (own, _ANSWERS_OF_ONE)
+    known: Any = answers.get(key, _UNANSWERED)  # one step: another thread may forget all of them
     answer: str | ExpressionFailed | None = known
     if known is _UNANSWERED:
         if _alone_here.get():
@@ -243,9 +262,9 @@ def remembered(key: bytes, ask: Callable[[], str | None]) -> str | None:
         except ExpressionFailed as failed:
             answer = failed
         if not isinstance(answer, str) or len(answer) <= _ANSWER_LENGTH:
-            if len(_answers) >= _ANSWERS:
-                _answers.clear()
-            _answers[key] = answer
+            if len(answers) >= most:
+                answers.clear()
+            answers[key] = answer
     if isinstance(answer, ExpressionFailed):
         raise answer.with_traceback(None)
     return answer

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from conductorlite.language.printing import note_lines, without_lines
-from conductorlite.language.processes import ScriptCut, ScriptTimedOut, granted, in_thread, remembered
+from conductorlite.language.processes import ScriptCut, ScriptTimedOut, chance_of, granted, in_thread, remembered
 from conductorlite.language.values import Json
 from conductorlite.model.errors import ExpressionFailed, InvalidExpression, MissingExtra
 from conductorlite.model.later import pattern
@@ -195,7 +195,7 @@ def __plain(value):
     return value
 __json.dumps(__plain(__script(**__values)), allow_nan=False)
 """
-#: Without any of these a script cannot read the clock.
+#: Without any of these a script can neither read the clock nor draw by chance.
 _TIMED: Final = pattern(r"date|time|import")
 #: Names by which a script may look at all others.
 _ALL: Final = frozenset({"dir", "eval", "exec", "globals", "locals", "vars"})
@@ -210,7 +210,7 @@ class PythonScript:
     keys: Mapping[str, frozenset[str] | None]
     names: frozenset[str] = attrs.field(init=False, eq=False, repr=False)
     everything: bool
-    #: Whether it may read the clock.
+    #: Whether it may read the clock, or draw by chance.
     timed: bool
     limits: PythonLimits
     foreign: bool = True
@@ -232,8 +232,9 @@ class PythonScript:
         }
         names = ", ".join(given)
         code = f"def __script({names}):\n{self.body}{_JSON}"
+        chance = chance_of(seed, draws=self.timed)
         try:
-            answer = run_python(code, {"__values": given}, self.limits, now=now if self.timed else 0, seed=seed)
+            answer = run_python(code, {"__values": given}, self.limits, now=now if self.timed else 0, seed=chance)
         except PythonRaised as error:
             line = min(max(1, error.line - 1), self.body.count("\n") + 1)
             raise ExpressionFailed(f"{error} at line {line}") from None

@@ -34,6 +34,7 @@ from conductorlite.testing.exploration.content import Contents, copied
 from conductorlite.testing.exploration.invariants import Act, RunState
 from conductorlite.testing.exploration.outcomes import Outcome, verb_fits, verb_parts
 from conductorlite.testing.exploration.reads import Read, Reader
+from conductorlite.testing.exploration.rounds import begun
 from conductorlite.testing.steps import SettableClock
 
 __all__ = ["Sandbox", "Snapshot"]
@@ -123,6 +124,12 @@ class Sandbox:
         """Calls of workers so far."""
         return self._now.picked
 
+    @property
+    def rounds(self) -> list[str]:
+        """What has begun another round with the last action; see `rounds.begun`."""
+        rows = self._backend._store.workflows
+        return begun(self.history, lambda owner: rows[owner].name)
+
     # ------------------------------------------------------------------ there and back
 
     def snapshot(self) -> Snapshot:
@@ -188,10 +195,9 @@ class Sandbox:
                 message=message,
                 outcome=outcome,
                 number=self._next()[0] or self._now.now,
-                name=name,
             )
             for message in (offered if self.orders else offered[:1])
-            for name, outcome in self._ways(message)
+            for outcome in self._ways(message)
         ]
 
     def _place(self, message: Message) -> tuple[int, str, int]:
@@ -211,23 +217,19 @@ class Sandbox:
         row = self._backend._store.workflows.get(workflow_id)
         return f"{row.name if row is not None and _DERIVED.fullmatch(workflow_id) else workflow_id}/"
 
-    def _ways(self, message: Message) -> list[tuple[str, Outcome]]:
-        """Return what may become of it, each with the reference it holds for from now on: in a loop, an output may never change."""
+    def _ways(self, message: Message) -> Sequence[Outcome]:
+        """Return what may become of it."""
         task = self._task(message)
         base = message.ref if task is None else task.base_ref
         for owner, ref, outcome in self._now.always:
-            if owner == message.workflow_id and ref in (base, message.ref):
-                return [(ref, outcome)]
+            if (owner, ref) == (message.workflow_id, message.ref):
+                return [outcome]
         kind = message.queue.rpartition(":")[2]
         found = self.case.may.get(base) or self.case.may.get(kind) or self.case.others
         if any(one.answers is not None for one in found):
             run = RunState(self.engine, message.workflow_id, self.acts, self.reader)
             found = tuple(one.answering(run) for one in found)
-        ways = [(message.ref, one) for one in found]
-        if base != message.ref:
-            stays = [one for one in found[1:] if one.output and one.status is TaskStatus.COMPLETED and not one.always]
-            ways += [(base, attrs.evolve(one, name=f"{one.name}, ever after", always=True)) for one in stays]
-        return ways
+        return found
 
     def _reports(self) -> list[Action]:
         due = sorted(
@@ -375,7 +377,7 @@ class Sandbox:
         domain, _, kind = queue.rpartition(":")
         tasks = self.engine.poll(kind, worker_id="worker", domain=domain or None)
         for task in tasks:
-            self._begin(task, outcome, action.name)
+            self._begin(task, outcome)
             if task.task_type == TaskType.EVENT and outcome.acts:
                 self._publish(task)
 
@@ -393,7 +395,7 @@ class Sandbox:
         with suppress(ConductorliteError):
             event_worker({})(context)
 
-    def _begin(self, task: Task, outcome: Outcome, lasting: str) -> None:
+    def _begin(self, task: Task, outcome: Outcome) -> None:
         now, key = self._now, (task.workflow_id, task.ref)
         once = task.base_ref in self.case.idempotent or task.task_type in self.case.idempotent
         acts, keys = now.acts, now.keys
@@ -406,8 +408,8 @@ class Sandbox:
             at = None if outcome.status is None else late or now.now + outcome.takes_ms
             calls = (*calls, Call(task=task, outcome=outcome, at=at, number=now.picked))
         always = now.always
-        if outcome.always and not any(one[:2] == (task.workflow_id, lasting) for one in always):
-            always = (*always, (task.workflow_id, lasting, outcome))
+        if outcome.always and not any(one[:2] == key for one in always):
+            always = (*always, (*key, outcome))
         self._now = attrs.evolve(now, acts=acts, keys=keys, calls=calls, always=always, picked=now.picked + 1)
 
     def _do_report(self, action: Action) -> None:

@@ -3,7 +3,8 @@
 A schedule is the ordinary course with some choices out of the ordinary. Those with fewest are tried first; then by turns one that
 ends in a choice nobody has come to before, which may be deep in cases of cases, and one that puts together what was tried alone;
 among equals the order is drawn by the seed. So a small scope is searched whole, and of a large one what is near the ordinary
-course, what a chain of mishaps leads to, then a sample. Nothing hangs on the machine: a seed finds the same.
+course, what a chain of mishaps leads to, then a sample. Nothing hangs on the machine: a seed finds the same. Where a loop begins
+another round, what was chosen in the last ones is tried in all that follow (`rounds`).
 
 "Exhausted" is a proof: no schedule breaks a rule in a way that was not found. It rests on two reductions. Two moments with the same
 key have the same future, so the second one is not searched again: the key holds everything a decision can read, and everything that
@@ -23,6 +24,7 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 
+from conductorlite.language.processes import remembering
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidInput, InvariantBroken
 from conductorlite.model.policies import derive_id
@@ -34,6 +36,7 @@ from conductorlite.testing.exploration.invariants import Invariant, RunState, ru
 from conductorlite.testing.exploration.outcomes import check_names, outcomes_of, verb_names, verb_parts
 from conductorlite.testing.exploration.reads import Read
 from conductorlite.testing.exploration.report import ExplorationFailed, Explored, Problem, paste
+from conductorlite.testing.exploration.rounds import Lasting, Marks, repeated, skeleton
 from conductorlite.testing.exploration.sandbox import Sandbox, Snapshot
 from conductorlite.testing.steps import render_history, starting
 
@@ -45,6 +48,7 @@ _OTHERS: Final = ("ok", "fails_for_good")
 #: What was remembered so far: the place of an invariant, and an execution.
 _Held = frozenset[tuple[int, str]]
 _NOTHING: Final[_Held] = frozenset()
+_NO_MARKS: Final[Marks] = ()
 
 #: What the key of a moment leaves out until something reads it.
 _ABSTRACTED: Final = (Read.TIMES, Read.COUNTERS, Read.ORDER)
@@ -107,7 +111,7 @@ def explore(
     if any(one.answers is not None for all_ in case.may.values() for one in all_):
         named, said["may"] = ["may", *named], None
     search = _Search(case, rules, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, named, found))
-    with closing(search.box):
+    with closing(search.box), remembering():
         if schedule is not None:
             search.rerun(schedule, enough)
         else:
@@ -220,6 +224,7 @@ class _Branch:
     action: Action
     moment: int
     steps: int
+    marks: Marks
 
 
 class _Wrong(NamedTuple):
@@ -250,6 +255,8 @@ class _Search:
         self._count = count()
         self._edges: dict[int, set[tuple[int, int, int]]] = {}
         self._tried: set[str] = set()
+        #: What was tried in every round: schedules without the numbers of rounds.
+        self._repeated: set[tuple[str, ...]] = set()
         self._schedules = self._moments = 0
         self._enough = 1
         self._reached: set[str] = set()
@@ -264,7 +271,7 @@ class _Search:
     def run(self, schedules: int, enough: int) -> None:
         """Try so many schedules, the ordinary course first, until enough was found."""
         self._schedules, self._enough = 1, enough
-        self._follow((), _NOTHING, None, 0)
+        self._follow((), _NOTHING, None)
         while len(self.problems) < enough:
             if self.reader.changed or (not self._open and self.box.passed_over):
                 self._begin_again()
@@ -274,7 +281,7 @@ class _Search:
             branch = self._next()
             self.box.restore(branch.snapshot)
             self._schedules += 1
-            self._follow(branch.chosen, branch.held, branch, branch.steps)
+            self._follow(branch.chosen, branch.held, branch)
         if self._open and self._schedules >= schedules:
             self._bounds.append(f"schedules after the first {schedules:,} (schedules=)")
 
@@ -294,16 +301,19 @@ class _Search:
         if not self.reader.changed:
             self._extent.append(_longest(self._edges))
             self.box.orders, self.box.passed_over = True, False
+            self._repeated.clear()
         self.reader.changed = False
         self._moments = max(self._moments, len(self._seen))
         for known in (self._new, self._left, self._seen, self._edges, self._tried, self._bounds):
             known.clear()
         self.box.restore(self._started)
-        self._follow((), _NOTHING, None, 0)
+        self._follow((), _NOTHING, None)
 
-    def _follow(self, chosen: tuple[str, ...], held: _Held, branch: _Branch | None, steps: int) -> None:
+    def _follow(self, chosen: tuple[str, ...], held: _Held, branch: _Branch | None) -> None:
         """Go on from here in the ordinary course, after a first choice; note each moment that was not seen before."""
-        action, moment = (None, -1) if branch is None else (branch.action, branch.moment)
+        action, moment, steps, marks = None, -1, 0, _NO_MARKS
+        if branch is not None:
+            action, moment, steps, marks = branch.action, branch.moment, branch.steps, branch.marks
         while True:
             if action is not None:
                 before = self.box.elapsed, self.box.picked
@@ -311,6 +321,7 @@ class _Search:
                 if wrong and not self._goes_on(wrong, chosen):
                     return None
                 steps += 1
+                marks = self._rounds(marks, chosen)
             last, known = moment, self._moment(held)
             moment, fresh = known
             if action is not None:
@@ -321,7 +332,7 @@ class _Search:
                 self._bound(f"steps after the first {self._steps:,} of a schedule (steps=)")
                 return self._found([_Wrong("no end", f"no end in {self._steps} steps", ROOT)], chosen)
             choices = self.box.choices()
-            self._branch(choices, chosen, held, moment, steps)
+            self._branch(choices, chosen, held, moment, steps, marks)
             action = choices[0]
             if action is END:
                 return self._found(self._at_end(held), chosen)
@@ -338,6 +349,29 @@ class _Search:
             return False
         return len(self.problems) < self._enough
 
+    def _rounds(self, marks: Marks, chosen: tuple[str, ...]) -> Marks:
+        """Where another round has begun, try once what happens if it goes on and on like those before."""
+        for loop in self.box.rounds:
+            new = [one for one in repeated(marks, loop, chosen) if skeleton(one) not in self._repeated]
+            self._repeated.update(map(skeleton, new))
+            if new:
+                here = self.box.snapshot()
+                for one in new:
+                    self._try(one)
+                self.box.restore(here)
+            marks = (*marks, (loop, len(chosen)))
+        return marks
+
+    def _try(self, schedule: tuple[str, ...]) -> None:
+        """Run one schedule from the start, and keep what is wrong in it."""
+        self._schedules += 1
+        while len(self.problems) < self._enough:
+            steps = self._replay(schedule)
+            found = next((wrong for _, wrong in steps if any(one.name not in self.problems for one in wrong)), None)
+            if found is None:
+                return
+            self._found(found, schedule)
+
     def _bound(self, text: str) -> None:
         if text not in self._bounds:
             self._bounds.append(text)
@@ -349,7 +383,7 @@ class _Search:
         known = self._seen.setdefault(key, number)
         return known, known == number
 
-    def _branch(self, choices: list[Action], chosen: tuple[str, ...], held: _Held, moment: int, steps: int) -> None:
+    def _branch(self, choices: list[Action], chosen: tuple[str, ...], held: _Held, moment: int, steps: int, marks: Marks) -> None:
         snapshot: Snapshot | None = None
         for action in choices[1:]:
             text = _choice(action, choices[0])
@@ -359,7 +393,9 @@ class _Search:
                 self._bound(f"choices beyond {_KEPT * 500:,} that were left to try at once")
                 continue
             snapshot = snapshot or self.box.snapshot()
-            made = _Branch(chosen=(*chosen, text), snapshot=snapshot, held=held, action=action, moment=moment, steps=steps)
+            made = _Branch(
+                chosen=(*chosen, text), snapshot=snapshot, held=held, action=action, moment=moment, steps=steps, marks=marks
+            )
             place = derive_id("explore", self.seed, len(self._tried), *made.chosen)
             kept = self._new if new else self._left
             heapq.heappush(kept, (len(made.chosen), place, next(self._count), made))
@@ -412,13 +448,13 @@ class _Search:
         """Keep the first of each kind, with the fewest choices that lead to it."""
         for name in dict.fromkeys(one.name for one in wrong):
             if name not in self.problems and len(self.problems) < self._enough:
-                schedule = shortest(chosen, partial(self._breaks, name=name))
-                self._breaks(schedule, name, keep=True)
+                breaks = partial(self._breaks, name=name)
+                self._breaks(once(shortest(chosen, breaks), breaks), name, keep=True)
 
     def _breaks(self, schedule: tuple[str, ...], name: str, *, keep: bool = False) -> bool:
         """Return True if a schedule leads to a problem; `keep`: and note it."""
         lines: list[str] = []
-        for _, wrong in self._replay(schedule, lines):
+        for _, wrong in self._replay(schedule, lines if keep else None):
             for one in wrong:
                 if one.name == name:
                     if keep:
@@ -451,20 +487,25 @@ class _Search:
             if len(self.problems) >= enough:
                 return
 
-    def _replay(self, schedule: tuple[str, ...], lines: list[str], *, strict: bool = False) -> Iterator[tuple[_Held, list[_Wrong]]]:
+    def _replay(
+        self, schedule: tuple[str, ...], lines: list[str] | None = None, *, strict: bool = False
+    ) -> Iterator[tuple[_Held, list[_Wrong]]]:
         """The ordinary course from the start with these choices, in their order; what is wrong after each step.
 
         Its timeline is added to `lines`.
         """
         self.box.restore(self._started)
-        held, left = _NOTHING, list(schedule)
+        held, left, lasting = _NOTHING, list(schedule), Lasting()
         for _ in range(self._steps):
             choices = self.box.choices()
             action = choices[0]
             texts = {_choice(one, action): one for one in choices[1:]}
-            mark = ""
-            if left and left[0] in texts:
-                action, mark = texts[left.pop(0)], "   <-- out of the ordinary"
+            if left and lasting.plain(left[0]) in texts:
+                action = texts[lasting.plain(left[0])]
+                lasting.begin(left.pop(0), action)
+            elif (again := lasting.next(texts)) is not None:
+                action = texts[again]
+            mark = "" if action is choices[0] else "   <-- out of the ordinary"
             if action is END:
                 if strict and left:
                     raise InvalidInput(
@@ -473,17 +514,24 @@ class _Search:
                 yield held, self._at_end(held)
                 return
             wrong, held = self._step(action, held)
-            at = f"+{self.box.elapsed / 1000:.3f}".rstrip("0").rstrip(".") + "s"
-            lines.append(f"{at:<10} {action.label}{mark}")
-            lines += [
-                f"             {'' if owner == ROOT else owner + ' '}{text[11:]}"
-                for owner, history in self.box.history
-                for text in render_history(history).splitlines()
-            ]
+            if lines is not None:
+                lines += self._told(action.label + mark)
             yield held, wrong
             if any(one.last for one in wrong):
                 return
         yield held, [_Wrong("no end", f"no end in {self._steps} steps", ROOT)]
+
+    def _told(self, action: str) -> list[str]:
+        """The lines of a timeline for the last step."""
+        at = f"+{self.box.elapsed / 1000:.3f}".rstrip("0").rstrip(".") + "s"
+        return [
+            f"{at:<10} {action}",
+            *(
+                f"             {'' if owner == ROOT else owner + ' '}{text[11:]}"
+                for owner, history in self.box.history
+                for text in render_history(history).splitlines()
+            ),
+        ]
 
     def explored(self, *, exhausted: bool) -> Explored:
         """Return what the search has come to."""
@@ -527,6 +575,15 @@ def shortest(chosen: tuple[str, ...], breaks: Callable[[tuple[str, ...]], bool])
         if size > 1 or len(chosen) == before:
             size //= 2
         size = min(size, len(chosen))
+    return chosen
+
+
+def once(chosen: tuple[str, ...], breaks: Callable[[tuple[str, ...]], bool]) -> tuple[str, ...]:
+    """The choices without what makes them again in later rounds, where once is enough."""
+    for at, choice in enumerate(chosen):
+        plain = Lasting.plain(choice)
+        if plain != choice and breaks(candidate := (*chosen[:at], plain, *chosen[at + 1 :])):
+            chosen = candidate
     return chosen
 
 
