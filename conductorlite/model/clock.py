@@ -13,11 +13,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache
+from itertools import count
 from typing import Final, Protocol, runtime_checkable
 from weakref import ref
 
 from conductorlite.model.errors import ClockError
-from conductorlite.model.texts import Instant, to_instant
+from conductorlite.model.texts import Instant, Span, to_instant, to_instant_since
 from conductorlite.model.threads import Block, within
 
 __all__ = ["Clock", "Deadline", "SystemClock", "VirtualClock", "Wakeup", "elapsed_of", "machine_boot", "readings", "steady"]
@@ -179,6 +180,9 @@ class VirtualClock:
         self.watchers: list[ref[Watcher]] = []
         #: What runs meanwhile: workers, or the blocks of `held`.
         self.running: set[object] = set()
+        #: Functions to be called, the next first: at which instant, and a number for those of one instant; see `at`.
+        self.alarms: list[tuple[int, int, Callable[[], object]]] = []
+        self._numbers = count()
 
     def now(self) -> int:
         """Epoch milliseconds, as last set."""
@@ -198,6 +202,7 @@ class VirtualClock:
         if self.running:
             raise ClockError(f"cannot set the clock while {len(self.running)} worker(s) run")
         self.set_by += target - self._set[-1]
+        self.alarms[:] = [(at + target - self._set[-1], number, function) for at, number, function in self.alarms]
         self._set[:] = [target]
         for watcher in [watcher for each in self.watchers if (watcher := each()) is not None]:
             watcher.look()
@@ -214,6 +219,17 @@ class VirtualClock:
             raise ClockError(f"time cannot go back from {self._set[-1]} to {target}")
         insort(self._set, target)
         del self._set[:-1]
+
+    def at(self, when: Instant | Span, function: Callable[[], object]) -> None:
+        """Have a function called at an instant, or after a length of time ("3h"), by the engine that lets that time pass.
+
+        It comes after what is due at that instant, and may use the engine, but not let time pass itself. What it raises is raised
+        by the call that lets time pass. Raises ClockError for an instant gone by.
+        """
+        instant = to_instant_since(when, self._set[-1])
+        if instant < self._set[-1]:
+            raise ClockError(f"time cannot go back from {self._set[-1]} to {instant}")
+        insort(self.alarms, (instant, next(self._numbers), function))
 
     def wait(self, wakeup: Wakeup, until: int | None) -> None:
         """Return at once: virtual time never passes by waiting."""

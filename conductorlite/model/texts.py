@@ -49,6 +49,7 @@ __all__ = [
     "printable",
     "span_in_words",
     "to_instant",
+    "to_instant_since",
     "to_ms",
     "to_seconds",
     "to_span",
@@ -270,6 +271,21 @@ def to_span(value: Span) -> int:
             return 0  # in whatever unit
         raise InvalidInput(f"{value!r:.40} is a length of time without a unit: write '{value!r:.40}s' or '{value!r:.40}ms'")
     return to_ms(value)
+
+
+def to_instant_since(value: Instant | Span, start: int) -> int:
+    """Epoch milliseconds of a point in time, or of a length of time ("90s", a timedelta) after `start`.
+
+    Raises InvalidInput when it is neither.
+    """
+    if isinstance(value, timedelta):
+        return start + to_span(value)
+    if isinstance(value, str):
+        try:
+            return start + to_span(value)
+        except InvalidInput:
+            pass
+    return to_instant(value)
 
 
 def to_ms(value: Milliseconds) -> int:

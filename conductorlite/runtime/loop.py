@@ -109,6 +109,8 @@ class Driver:
         self._asks = bool(self.listening)
         self._rest = Rest(engine, asked=self._asks)
         self._deadline: Deadline | None = None
+        #: Functions that a virtual clock has called at instants.
+        self._alarms = engine.clock.alarms if isinstance(engine.clock, VirtualClock) else []
         #: How many executions' turns share a write.
         self._group = GROUP
         #: The execution that the caller of `run` waits for, and since when; None: nobody waits, or all was logged.
@@ -181,6 +183,8 @@ class Driver:
             until = -1
         elif self.timeline.calls and self.timeline.calls[0][0] <= until:
             until = self.timeline.calls[0][0] - 1
+        if self._alarms:
+            until = min(until, self._alarms[0][0] - 1)
         self.handing.until = until
         if self.engine.core.clock_watch.set_by != self._set_by or not self.clock.virtual:
             self.keep_time()
@@ -192,6 +196,9 @@ class Driver:
         if (self.reports.in_hand and self.reports.flush()) or (self.feeding.units >= INDEX_EVERY and self.feeding.feed()):
             return True
         if self.due.take(now, lately=self.handing.handed) or (self._asks and self.listening.take(1)):
+            return True
+        if self._alarms and self._alarms[0][0] <= now:
+            self._alarms.pop(0)[-1]()
             return True
         if self.timeline.calls and self.timeline.calls[0][0] <= now:
             self.timeline.report_due(now)
@@ -292,7 +299,7 @@ class Driver:
                     break
             else:
                 return True
-            if deadline is None and self.timeline.signs >= _SIGNS:
+            if deadline is None and self.timeline.signs >= _SIGNS and not self._alarms:
                 self.timeline.signs = 0
                 self.instants.refuse_endless()
             at = self.instants.next_virtual(clock, idle=True)

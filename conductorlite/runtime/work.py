@@ -450,6 +450,8 @@ class Instants:
         in steps that grow with how long it has been held: the lease of a dead one is over some day.
         """
         at = self.next(idle=idle)
+        if clock.alarms:
+            at = clock.alarms[0][0] if at is None else min(at, clock.alarms[0][0])
         if not self.held:
             self.held_since = -1
             is_stuck = at is not None and at == self._due_at and at <= clock.now()  # a clock that is moved by hand may come to it

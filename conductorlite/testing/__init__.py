@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from conductorlite.testing.history import History, diff
     from conductorlite.testing.interrupts import interrupt_everywhere
     from conductorlite.testing.machine import WorkflowMachine
-    from conductorlite.testing.mocked import run_mocked
+    from conductorlite.testing.mocked import mock_sub_workflows, run_mocked
     from conductorlite.testing.readers import NotRecorded, RecordingReader, ReplayReader, RowsReader
     from conductorlite.testing.replaying import Replayed, replay
     from conductorlite.testing.scripted import Call, Script, ScriptedWorkers
@@ -88,6 +88,7 @@ __all__ = [
     "interrupt_everywhere",
     "lognormal",
     "measured",
+    "mock_sub_workflows",
     "never",
     "render_history",
     "reorder",
@@ -137,6 +138,7 @@ _PLACES: Final = {
     "ReplayReader": "conductorlite.testing.readers",
     "RowsReader": "conductorlite.testing.readers",
     "Replayed": "conductorlite.testing.replaying",
+    "mock_sub_workflows": "conductorlite.testing.mocked",
     "run_mocked": "conductorlite.testing.mocked",
     "replay": "conductorlite.testing.replaying",
     "Call": "conductorlite.testing.scripted",

@@ -15,7 +15,7 @@ from conductorlite.model.canonical import parse
 from conductorlite.model.definitions import WorkflowDef
 from conductorlite.model.errors import InvalidInput, ReplayDiverged
 from conductorlite.model.executions import HistoryEvent, Workflow
-from conductorlite.model.texts import Instant, to_instant, to_span
+from conductorlite.model.texts import Instant, Span, to_instant_since
 from conductorlite.plan.difference import diff as definitions_differ
 from conductorlite.runtime.engine import Run
 from conductorlite.testing.reenacting import export_from_json
@@ -47,14 +47,14 @@ class History:
         """Write it as a file that `History` and `pytest --conductorlite-replay` read."""
         Path(path).write_text(json.dumps(self.document, indent=1), encoding="utf-8")
 
-    def at(self, when: Instant) -> Workflow:
+    def at(self, when: Instant | Span) -> Workflow:
         """The execution as it was at an instant, or so long after its start ("90s").
 
         An instant is epoch ms, a datetime with a time zone or ISO text with an offset.
 
         Raises InvalidInput for an instant before the start.
         """
-        instant = self._instant(when)
+        instant = to_instant_since(when, self.lines[0].at)
         count = sum(line.at <= instant for line in self.lines)
         if not count:
             raise InvalidInput(f"{self.workflow_id} had not begun at {instant}")
@@ -103,14 +103,6 @@ class History:
             with again.engine as engine:
                 return engine.get(self.workflow_id)
         return None
-
-    def _instant(self, when: Instant) -> int:
-        if isinstance(when, str):
-            try:
-                return self.lines[0].at + to_span(when)
-            except InvalidInput:
-                pass
-        return to_instant(when)
 
     def _number(self, event: int | str) -> int:
         if isinstance(event, int):

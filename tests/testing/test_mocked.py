@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from conductorlite import TaskDef, WorkflowDef, flow, task
+from conductorlite import Engine, TaskDef, VirtualClock, WorkflowDef, flow, task
 from conductorlite.model.errors import InvalidInput
-from conductorlite.testing import run_mocked
+from conductorlite.testing import ScriptedWorkers, mock_sub_workflows, run_mocked
 
 PAY = {"name": "pay", "tasks": [{"name": "charge", "taskReferenceName": "charge"}]}
 
@@ -86,3 +86,62 @@ def test_what_is_no_list_of_objects_is_refused() -> None:
     """As Conductor refuses it."""
     with pytest.raises(InvalidInput):
         run_mocked(ORDER, {}, *DEFINITIONS, task_ref_to_mock_output={"check": [{"status": "DONE"}]})
+
+
+def test_an_entry_for_a_sub_workflow_stands_for_all_of_it() -> None:
+    """None of its tasks is carried out."""
+    outputs = {"check": [{"output": {"to": "Rome"}}], "pay": [{"output": {"paid": 7}}], "ship": [{}]}
+    done = run_mocked(ORDER, {"amount": 3}, *DEFINITIONS, task_ref_to_mock_output=outputs)
+    assert (str(done.status), done.task("pay").output_data["paid"]) == ("COMPLETED", 7)
+
+
+@task
+def charge(amount: int) -> int:
+    """Never called here."""
+    raise AssertionError(amount)
+
+
+@flow
+def pay(amount: int) -> int:
+    """A flow that another one calls."""
+    return charge(amount)
+
+
+@flow
+def book(amount: int) -> int:
+    """Calls a flow that calls one."""
+    return pay(amount) + 1
+
+
+@flow
+def orders(amounts: list[int]) -> int:
+    """Calls a flow in a choice."""
+    total = 0
+    if amounts[0] > 0:
+        total = book(amounts[0])
+    return total
+
+
+def test_a_worker_stands_for_a_sub_workflow() -> None:
+    """Its script has every verb of a script, also by input; wherever the sub-workflow stands."""
+    workers = ScriptedWorkers()
+    workers.pay.fails(1).then.returns(4)
+    workers.pay.when(input={"amount": 9}).returns(10)
+    with Engine(workers=workers, clock=VirtualClock()) as engine:
+        definition = mock_sub_workflows(orders, "pay")
+        first = engine.start(definition, {"amounts": [3]})
+        second = engine.start(definition, {"amounts": [9]})
+        assert (first.result(), second.result()) == ({"result": 5}, {"result": 11})
+        assert sorted(given["amount"] for given in workers.pay.inputs) == [3, 3, 9]
+        workers.book.returns(1)
+        assert engine.start(mock_sub_workflows(orders), {"amounts": [3]}).result() == {"result": 1}
+        assert len(workers.pay.calls) == 3
+
+
+def test_a_sub_workflow_that_there_is_not() -> None:
+    """What could be meant is said; and what is no workflow is refused."""
+    with pytest.raises(InvalidInput, match="'order' has no sub-workflow 'pya'; did you mean 'pay'"):
+        mock_sub_workflows(ORDER, "pya")
+    assert mock_sub_workflows(ORDER).tasks[1].type == "SIMPLE"
+    with pytest.raises(InvalidInput, match="takes a flow or a definition"):
+        mock_sub_workflows("order")  # type: ignore[arg-type]
