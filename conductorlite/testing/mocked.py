@@ -86,7 +86,7 @@ def _mocked_task(task: WorkflowTask, names: frozenset[str], known: set[str]) -> 
     if task.type != TaskType.SUB_WORKFLOW or below is None:
         return attrs.evolve(task, **changed_branches(task, lambda inner: _mocked_tasks(inner, names, known)))
     inline = below.workflow_definition
-    name = inline.name if isinstance(inline, WorkflowDef) else below.name
+    name = inline.name if isinstance(inline, WorkflowDef) else below.name or task.name
     known.add(name)
     if not names or name in names:
         return attrs.evolve(task, type=TaskType.SIMPLE, name=name, sub_workflow_param=None)
