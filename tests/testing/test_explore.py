@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 from designs import DESIGNS, flow, fork, node, steps, switch, work
 from hidden_designs import DESIGNS as HIDDEN
+from late_designs import DESIGNS as LATE
 from more_designs import DESIGNS as MORE
 
 from conductorlite import Engine, EventHandler, TaskStatus, WorkflowDef, WorkflowTask, task
@@ -36,7 +38,7 @@ QUICK = (
 LONG = ("join_that_hangs", "starvation", "stale_data", "stale_after_retry")
 
 
-ALL = {**DESIGNS, **MORE, **HIDDEN}
+ALL = {**DESIGNS, **MORE, **HIDDEN, **LATE}
 
 
 @pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in QUICK else pytest.mark.slow) for one in ALL])
@@ -277,6 +279,30 @@ def test_a_message_comes_more_than_once_and_not_before_its_time() -> None:
     assert explored.exhausted
     with pytest.raises(InvalidInput, match="a message 'bank:paid' is a payload"):
         explore(flow("w", tasks), messages={"bank:paid": ["soon"]}, **given)  # type: ignore[arg-type]
+
+
+def test_values_are_sent_to_the_mailbox_of_each_execution() -> None:
+    """Each once, before anything waits for it and after; time may pass first; what comes after the end is refused."""
+    wait = node("PULL_WORKFLOW_MESSAGES", "paid", input_parameters={"topic": "payments", "duration": "1 day"})
+    ship = switch("came", "${paid.output.count}", {"1": [work("ship")]}, [work("cancel")])
+    sale = flow("sale", [work("bill"), wait, ship])
+    options = {"sends": {"payments": {"amount": 3}}, "others": ["ok"], "check": False}
+    rules = [never(lambda run: run.acts("cancel") > 0, "canceled"), never(lambda run: run.acts("ship") > 0, "shipped")]
+    found = explore(sale, invariants=rules, enough=3, **options)  # type: ignore[arg-type]
+    assert found.exhausted
+    assert {one.name: one.schedule for one in found.problems} == {
+        "never: shipped": (),
+        "never: canceled": ("time passes to WAIT_ENDS of paid, before send payments",),
+    }
+    both = never(lambda run: sum(one.acts("ship") for one in run.all) > 1, "each has its own")
+    found = explore(sale, invariants=[both], executions=2, **options)  # type: ignore[arg-type]
+    assert [one.schedule for one in found.problems] == [()]
+    assert "sends={'payments': {'amount': 3}}" in found.problems[0].test
+    twice = flow("w", [work("bill"), *(attrs.evolve(wait, name=one, task_reference_name=one) for one in ("paid", "rest"))])
+    sends = {"payments": [7, 7, "after bill"]}
+    assert explore(twice, sends=sends, others=["ok"]).exhausted
+    with pytest.raises(InvalidInput, match="there is no task 'bil'; did you mean 'bill'"):
+        explore(twice, sends={"payments": [7, "after bil"]})
 
 
 def test_an_output_may_hang_on_what_has_happened() -> None:

@@ -15,7 +15,7 @@ from conductorlite.runtime.engine import Engine
 from conductorlite.testing.exploration.invariants import Act
 from conductorlite.testing.exploration.outcomes import Outcome
 
-__all__ = ["BEGIN", "END", "ROOT", "Action", "Call", "Case", "Endless", "Situation"]
+__all__ = ["BEGIN", "END", "ROOT", "Action", "Call", "Case", "Endless", "Situation", "before"]
 
 #: The id of the execution that is looked at; further ones have a number.
 ROOT: Final = "run"
@@ -45,6 +45,8 @@ class Case:
     registrations: Sequence[WorkflowDef] = ()
     #: Payloads of messages from outside, by event, each handed to the event handlers once.
     messages: Mapping[str, Sequence[Any]] = attrs.field(factory=dict)
+    #: Values sent to the mailbox of each execution that is started, by topic, each once.
+    sends: Mapping[str, Sequence[Any]] = attrs.field(factory=dict)
     #: Tasks whose effect happens once, however often their worker is called: they hand on the idempotency key.
     idempotent: frozenset[str] = frozenset()
     executions: int = 1
@@ -98,3 +100,8 @@ class Situation:
     #: What START_WORKFLOW tasks have started, each with who did; how many executions were given a number.
     begun: frozenset[tuple[str, str]] = frozenset()
     named: int = 0
+
+
+def before(said: Sequence[object]) -> list[str]:
+    """References of the tasks that must be done before a signal or a message comes: those of "after REF"."""
+    return [one.removeprefix("after ") for one in said if isinstance(one, str) and one.startswith("after ")]

@@ -50,9 +50,9 @@ def repeated(marks: Marks, loop: str, chosen: tuple[str, ...]) -> Iterator[tuple
             yield (*chosen[:start], *(one + suffix for one in chosen[start:]))
 
 
-def skeleton(schedule: Iterable[str]) -> tuple[str, ...]:
-    """Return a schedule without the numbers of rounds."""
-    return tuple(_ROUND.sub("*", one) for one in schedule)
+def skeleton(schedule: Iterable[str]) -> str:
+    """Return a schedule without the numbers of rounds, as one text."""
+    return _ROUND.sub("*", "\n".join(schedule))
 
 
 class Lasting:

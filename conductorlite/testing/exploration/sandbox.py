@@ -8,7 +8,6 @@ passes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from types import SimpleNamespace
@@ -25,14 +24,15 @@ from conductorlite.model.definitions import TaskType
 from conductorlite.model.errors import ConductorliteError, Conflict, InvalidInput, LimitReached, NotFound, StaleLease
 from conductorlite.model.executions import HistoryEvent, Task, TaskResult
 from conductorlite.model.scalars import encoded
-from conductorlite.model.statuses import TaskStatus, WorkflowStatus
+from conductorlite.model.statuses import TaskStatus
 from conductorlite.runtime.engine import Engine
 from conductorlite.store.memory.backend import MemoryBackend
 from conductorlite.store.memory.rows import Store
 from conductorlite.testing.exploration.cases import BEGIN, END, ROOT, Action, Call, Case, Endless, Situation
 from conductorlite.testing.exploration.content import Contents, copied
 from conductorlite.testing.exploration.invariants import Act, RunState
-from conductorlite.testing.exploration.outcomes import Outcome, verb_fits, verb_parts
+from conductorlite.testing.exploration.outcomes import Outcome, verb_parts
+from conductorlite.testing.exploration.outside import Outside, execution_id
 from conductorlite.testing.exploration.reads import Read, Reader
 from conductorlite.testing.exploration.rounds import begun
 from conductorlite.testing.steps import SettableClock
@@ -43,10 +43,6 @@ __all__ = ["Sandbox", "Snapshot"]
 _COMMITS: Final = 200
 
 _REFUSED: Final = (NotFound, Conflict, StaleLease, LimitReached)
-
-
-#: An id that is derived from another one's says nothing to people.
-_DERIVED: Final = re.compile("[0-9a-f]{32}")
 
 
 #: The rows of the store and the situation, to return to.
@@ -69,6 +65,7 @@ class Sandbox:
         self._contents = Contents(self.reader)
         self.clock = SettableClock(BEGIN)
         self._backend = MemoryBackend()
+        self._outside = Outside(case, self._backend._store)
         self._commits = 0
         self._bounded()
         config = EngineConfig(seed="explore", give_back=False, bounds=Bounds(steps=200), ids=self._new_id, resident_bytes=0)
@@ -171,16 +168,15 @@ class Sandbox:
     def choices(self) -> list[Action]:
         """Return what may happen now, the ordinary course first; `END` when nothing is left in it."""
         starts, found = self._starts(), self._picks() + self._reports()
-        signals = self._signals()
-        verbs = self._verbs(busy=bool(found))
+        signals, verbs = self._outside.signals(self._now), self._outside.verbs(self._now, busy=bool(found))
         # Work that is there is done before time passes, unless it was said that it may not be.
-        comes = self._messages()
+        comes = self._outside.messages(self._now)
         usual = [*starts, *found, *signals[0], *verbs[0], *(() if found else [*comes, *self._passing()])]
         return [*(usual or [END]), *signals[1], *verbs[1], *(comes if found else ())]
 
     def _starts(self) -> list[Action]:
         number = self._now.started + 1
-        return [Action(kind="start", label=f"start of {_id(number)}")] if number <= self.case.executions else []
+        return [Action(kind="start", label=f"start of {execution_id(number)}")] if number <= self.case.executions else []
 
     def _picks(self) -> list[Action]:
         """The task that is offered first, with all that may become of it; the others, where the order is distinguished."""
@@ -209,13 +205,7 @@ class Sandbox:
         return None if execution is None else execution.attempts.get((message.ref, message.attempt))
 
     def _called(self, message: Message) -> str:
-        return f"{self._of(message.workflow_id)}{message.ref}#{message.attempt + 1}{_again(message.generation)}"
-
-    def _of(self, workflow_id: str) -> str:
-        if workflow_id == ROOT:
-            return ""
-        row = self._backend._store.workflows.get(workflow_id)
-        return f"{row.name if row is not None and _DERIVED.fullmatch(workflow_id) else workflow_id}/"
+        return f"{self._outside.of(message.workflow_id)}{message.ref}#{message.attempt + 1}{_again(message.generation)}"
 
     def _ways(self, message: Message) -> Sequence[Outcome]:
         """Return what may become of it."""
@@ -238,95 +228,11 @@ class Sandbox:
         return [
             Action(
                 kind="report",
-                label=f"{self._of(call.task.workflow_id)}{call.task.ref}#{call.task.attempt + 1} reports",
+                label=f"{self._outside.of(call.task.workflow_id)}{call.task.ref}#{call.task.attempt + 1} reports",
                 number=call.number,
             )
             for call in due
         ]
-
-    def _signals(self) -> tuple[list[Action], list[Action]]:
-        """Signals in the ordinary course: those that are waited for; and the others."""
-        usual: list[Action] = []
-        early: list[Action] = []
-        sent = dict(self._now.signaled)
-        asked = [(ref, owner) for ref in self.case.signals for owner in self._owners(ref)] if self._now.started else []
-        for ref, owner in asked:
-            values, tasks = self.case.signals[ref], self._tasks(owner, ref)
-            count = sent.get((owner, ref), 0)
-            if not all(self._done(owner, one, count) for one in _before(values)):
-                continue
-            waits = [one for one in tasks if one.status is TaskStatus.IN_PROGRESS]
-            # In a loop it is asked for again, and may come before that as well.
-            times = max(1, len(tasks) + any(one.ref != one.base_ref for one in tasks)) * (2 if "twice" in values else 1)
-            called = f"signal to {self._of(owner)}{waits[0].ref if waits else ref}"
-            outputs = [one for one in values if not isinstance(one, str)] or [{}]
-            made = [
-                Action(kind="signal", label=called + (f" ({number})" if number > 1 else ""), name=ref, value=(owner, output))
-                for number, output in enumerate(outputs, 1)
-            ]
-            if waits and count < len(tasks):
-                usual += made
-                if "never" in values:
-                    usual.append(Action(kind="no signal", label=f"no {called}", name=ref, value=(owner, None)))
-            elif count < times:
-                early += made
-        return usual, early
-
-    def _owners(self, ref: str) -> list[str]:
-        """The executions in which something waits for such a signal, or did; the first one as long as there is none."""
-        return [one for one in self._backend._store.executions if self._tasks(one, ref)] or [ROOT]
-
-    def _tasks(self, owner: str, ref: str) -> list[Task]:
-        execution = self._backend._store.executions.get(owner)
-        return [] if execution is None else [one for one in execution.attempts.values() if ref in (one.ref, one.base_ref)]
-
-    def _done(self, owner: str, ref: str, before: int) -> bool:
-        """Return True if a task is done; in a loop, once more than signals were sent `before`."""
-        done = [task for one in {owner: 0, ROOT: 0} for task in self._tasks(one, ref) if task.status.successful]
-        return len(done) > (before if any(task.ref != task.base_ref for task in done) else 0)
-
-    def _messages(self) -> list[Action]:
-        """Messages from outside that have not come yet."""
-        if not self._now.started:
-            return []
-        left = [
-            (f"message {event}" + (f" ({number})" if number > 1 else ""), event, payload)
-            for event, said in self.case.messages.items()
-            if all(self._done(one, ref, 0) for ref in _before(said) for one in self._owners(ref)[:1])
-            for number, payload in enumerate((one for one in said if not isinstance(one, str)), 1)
-        ]
-        return [Action(kind="message", label=one, name=one, value=said) for one, *said in left if one not in self._now.used]
-
-    def _verbs(self, *, busy: bool) -> tuple[list[Action], list[Action]]:
-        """Return the verbs in the ordinary course (what is paused goes on), and all others, which are out of the ordinary."""
-        rows = self._backend._store.workflows
-        paused = [] if busy else [one for one, row in rows.items() if row.status is WorkflowStatus.PAUSED][:1]
-        usual = [Action(kind="verb", label=f"{self._of(one)}resume", name="resume", value=one) for one in paused]
-        fits = []
-        for verb in self.case.verbs:
-            row = None if verb in self._now.used else rows.get(self._target(verb) or "")
-            if row and verb_fits(verb, over=row.status.terminal, paused=row.status is WorkflowStatus.PAUSED):
-                fits.append(Action(kind="verb", label=verb, name=verb, value=row.workflow_id))
-        return usual, fits + self._changes()
-
-    def _changes(self) -> list[Action]:
-        """Definitions that the first execution may be moved to, and those that may be registered, each once."""
-        root = self._backend._store.workflows.get(ROOT)
-        moves = () if root is None or root.status.terminal else self.case.migrations
-        found = [("migrate", f"migrate to version {one.version}", one) for one in moves]
-        if self._now.started:
-            found += [("register", f"register {one.name} version {one.version}", one) for one in self.case.registrations]
-        return [Action(kind=kind, label=said, name=said, value=one) for kind, said, one in found if said not in self._now.used]
-
-    def _target(self, verb: str) -> str | None:
-        """The execution that a verb is used on: the first one, or the last child that a task has begun."""
-        _, ref = verb_parts(verb)
-        if not ref or verb.startswith(("rerun", "fork", "skip")):
-            return ROOT
-        begun = [
-            one.sub_workflow_id for owner in self._owners(ref) for one in self._tasks(owner, ref) if one.sub_workflow_id is not None
-        ]
-        return begun[-1] if begun else None
 
     def _passing(self) -> list[Action]:
         at, what = self._next()
@@ -336,13 +242,13 @@ class Sandbox:
         """Return when something happens by itself, and what; nothing past the end of the search."""
         alive = {(task.workflow_id, task.ref) for task in self._alive()}
         events = [one for one in self._upcoming() if (one.workflow_id, one.ref) not in alive or one.kind != "RESPONSE_TIMEOUT"]
-        found = [(one.due_at, f"{one.kind} of {self._of(one.workflow_id)}{one.ref or 'the run'}") for one in events[:1]]
+        found = [(one.due_at, f"{one.kind} of {self._outside.of(one.workflow_id)}{one.ref or 'the run'}") for one in events[:1]]
         with self._backend.reading() as view:
             later = [one for one in view.queue.messages(1_000) if one.due_at > self._now.now][:1]
         found += [(one.due_at, f"the offer of {self._called(one)}") for one in later]
         calls = [call for call in self._now.calls if call.at is not None and call.at > self._now.now]
         found += [
-            (call.at or 0, f"the report of {self._of(call.task.workflow_id)}{call.task.ref}#{call.task.attempt + 1}")
+            (call.at or 0, f"the report of {self._outside.of(call.task.workflow_id)}{call.task.ref}#{call.task.attempt + 1}")
             for call in calls
         ]
         at, what = min(found, default=(None, ""))
@@ -367,7 +273,7 @@ class Sandbox:
     def _do_start(self, action: Action) -> None:
         number = self._now.started + 1
         self._now = attrs.evolve(self._now, started=number)
-        self.case.start(self.engine, _id(number))
+        self.case.start(self.engine, execution_id(number))
 
     def _do_pick(self, action: Action) -> None:
         message, outcome = action.message, action.outcome
@@ -447,6 +353,12 @@ class Sandbox:
         event, payload = action.value
         self.engine.events.publish(event, payload, message_id=action.name)
 
+    def _do_send(self, action: Action) -> None:
+        self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
+        owner, topic, value = action.value
+        with suppress(*_REFUSED):
+            self.engine.send(owner, topic, value, key=action.name)
+
     def _do_migrate(self, action: Action) -> None:
         self._now = attrs.evolve(self._now, used=(*self._now.used, action.name))
         with suppress(*_REFUSED):
@@ -500,15 +412,6 @@ class Sandbox:
     def _move(self, at: int) -> None:
         self._now = attrs.evolve(self._now, now=at)
         self.clock.set(at)
-
-
-def _before(said: Sequence[object]) -> list[str]:
-    """References of the tasks that must be done before a signal or a message comes."""
-    return [one.removeprefix("after ") for one in said if isinstance(one, str) and one.startswith("after ")]
-
-
-def _id(number: int) -> str:
-    return ROOT if number == 1 else f"{ROOT}-{number}"
 
 
 def _again(generation: int) -> str:

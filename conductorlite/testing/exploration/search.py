@@ -31,7 +31,7 @@ from conductorlite.model.policies import derive_id
 from conductorlite.model.texts import span_in_words, to_span
 from conductorlite.plan.tree import walk
 from conductorlite.runtime.engine import Engine
-from conductorlite.testing.exploration.cases import END, ROOT, Action, Case, Endless
+from conductorlite.testing.exploration.cases import END, ROOT, Action, Case, Endless, before
 from conductorlite.testing.exploration.invariants import Invariant, RunState, rules_of
 from conductorlite.testing.exploration.outcomes import check_names, outcomes_of, verb_names, verb_parts
 from conductorlite.testing.exploration.reads import Read
@@ -71,6 +71,7 @@ def explore(
     migrations: Sequence[WorkflowDef] = (),
     registrations: Sequence[WorkflowDef] = (),
     messages: Mapping[str, Any] | None = None,
+    sends: Mapping[str, Any] | None = None,
     invariants: Sequence[Invariant] = (),
     idempotent: Sequence[str] = (),
     executions: int = 1,
@@ -91,31 +92,28 @@ def explore(
     WAIT or HUMAN is sent, by reference: a list of outputs, and "never", "twice", "after REF" for one that cannot come before
     another task is done. `verbs` ("pause", "terminate", "retry", "restart", "rerun", "rerun from REF", "fork from REF", "skip REF",
     "terminate REF" of a child) are used once each, at any moment; so the first execution is moved to each of the `migrations`,
-    unless the move is blocked, and each of the `registrations` is registered. `messages`, a payload by event, or a list of them and
-    of "after REF", come once each to the event handlers that `setup` registers, at the latest when nothing else is left to do.
-    Effects of `idempotent` tasks happen once however often they are tried. So many `executions` are started; `setup(engine)` may
-    register or schedule more, then a search ends `until` a length of virtual time.
+    unless the move is blocked, and each of the `registrations` is registered. `messages` to the event handlers that `setup`
+    registers (a payload by event, or a list of them and of "after REF"), and `sends` to the mailbox of each execution (values by
+    topic), come once each, at the latest when nothing else is left to do. Effects of `idempotent` tasks happen once however often
+    they are tried. So many `executions` are started; `setup(engine)` may add more, then a search ends `until` a virtual time.
 
     Looked for, besides the `invariants`: executions that can never end, and those that never come to rest in so many `steps`. At
     most so many `schedules` are tried, drawn by `seed`, until `enough` problems of different kinds were found. Raises
     ExplorationFailed with what was found, shrunk, unless `check` is false; InvalidInput for what cannot happen. With a `schedule`,
     as a failure printed it, only that is run.
     """
-    said: dict[str, Any] = {"may": may, "signals": signals, "verbs": verbs, "messages": messages, "idempotent": idempotent}
-    said |= {"until": until, "input": input, "others": None if others is _OTHERS else others}
+    said: dict[str, Any] = {"may": may, "signals": signals, "verbs": verbs, "messages": messages, "sends": sends}
+    said |= {"others": None if others is _OTHERS else others, "idempotent": idempotent, "until": until, "input": input}
+    said["executions"] = executions - 1 and executions
     rules = rules_of(invariants)
     changes = {"migrations": _changes(migrations, "migrations"), "registrations": _changes(registrations, "registrations")}
     case = _having(_case(workflow, input, registered, executions, setup), said | changes, rules)
-    said["executions"] = executions - 1 and executions
     named = [name for name, one in (("registered", registered), ("setup", setup), *changes.items()) if one]
     if any(one.answers is not None for all_ in case.may.values() for one in all_):
         named, said["may"] = ["may", *named], None
     search = _Search(case, rules, steps=steps, seed=seed, paste=lambda found: paste(_name(workflow), said, named, found))
     with closing(search.box), remembering():
-        if schedule is not None:
-            search.rerun(schedule, enough)
-        else:
-            search.run(schedules, enough)
+        search.run(schedules, enough) if schedule is None else search.rerun(schedule, enough)
         explored = search.explored(exhausted=schedule is None)
     if check and explored.problems:
         raise ExplorationFailed(explored)
@@ -133,6 +131,7 @@ def _having(case: Case, said: Mapping[str, Any], invariants: Sequence[Invariant]
         migrations=said["migrations"],
         registrations=said["registrations"],
         messages={event: _messages(one, event) for event, one in (said["messages"] or {}).items()},
+        sends={topic: one if isinstance(one, list) else [one] for topic, one in (said["sends"] or {}).items()},
         idempotent=frozenset(_listed(said["idempotent"], "idempotent")),
         until_ms=None if said["until"] is None else to_span(said["until"]),
     )
@@ -142,12 +141,12 @@ def _having(case: Case, said: Mapping[str, Any], invariants: Sequence[Invariant]
     )
     made = attrs.evolve(made, orders=orders)
     if case.setup is None:
-        given = [one for all_ in (*made.signals.values(), *made.messages.values()) for one in all_]
-        after = [str(one)[6:] for one in given if str(one).startswith("after ")]
+        given = [one for all_ in (*made.signals.values(), *made.messages.values(), *made.sends.values()) for one in all_]
         froms = [ref for _, ref in map(verb_parts, made.verbs) if ref]
         ruled = [task for one in invariants for task in one.tasks]
         check_names(
-            [*case.definitions, *made.migrations, *made.registrations], [*made.signals, *after, *froms, *made.idempotent, *ruled]
+            [*case.definitions, *made.migrations, *made.registrations],
+            [*made.signals, *before(given), *froms, *made.idempotent, *ruled],
         )
     return made
 
@@ -254,9 +253,8 @@ class _Search:
         self._seen: dict[tuple[object, ...], int] = {}
         self._count = count()
         self._edges: dict[int, set[tuple[int, int, int]]] = {}
+        #: Choices that were tried somewhere, and whole schedules that go on in every round (see `rounds.skeleton`).
         self._tried: set[str] = set()
-        #: What was tried in every round: schedules without the numbers of rounds.
-        self._repeated: set[tuple[str, ...]] = set()
         self._schedules = self._moments = 0
         self._enough = 1
         self._reached: set[str] = set()
@@ -301,7 +299,6 @@ class _Search:
         if not self.reader.changed:
             self._extent.append(_longest(self._edges))
             self.box.orders, self.box.passed_over = True, False
-            self._repeated.clear()
         self.reader.changed = False
         self._moments = max(self._moments, len(self._seen))
         for known in (self._new, self._left, self._seen, self._edges, self._tried, self._bounds):
@@ -352,8 +349,8 @@ class _Search:
     def _rounds(self, marks: Marks, chosen: tuple[str, ...]) -> Marks:
         """Where another round has begun, try once what happens if it goes on and on like those before."""
         for loop in self.box.rounds:
-            new = [one for one in repeated(marks, loop, chosen) if skeleton(one) not in self._repeated]
-            self._repeated.update(map(skeleton, new))
+            new = [one for one in repeated(marks, loop, chosen) if skeleton(one) not in self._tried]
+            self._tried.update(map(skeleton, new))
             if new:
                 here = self.box.snapshot()
                 for one in new:
