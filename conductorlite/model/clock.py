@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cache
-from itertools import count
 from typing import Final, Protocol, runtime_checkable
 from weakref import ref
 
@@ -182,7 +181,6 @@ class VirtualClock:
         self.running: set[object] = set()
         #: Functions to be called, the next first: at which instant, and a number for those of one instant; see `at`.
         self.alarms: list[tuple[int, int, Callable[[], object]]] = []
-        self._numbers = count()
 
     def now(self) -> int:
         """Epoch milliseconds, as last set."""
@@ -229,7 +227,8 @@ class VirtualClock:
         instant = to_instant_since(when, self._set[-1])
         if instant < self._set[-1]:
             raise ClockError(f"time cannot go back from {self._set[-1]} to {instant}")
-        insort(self.alarms, (instant, next(self._numbers), function))
+        number = max((number for at, number, _ in self.alarms if at == instant), default=0) + 1
+        insort(self.alarms, (instant, number, function))
 
     def wait(self, wakeup: Wakeup, until: int | None) -> None:
         """Return at once: virtual time never passes by waiting."""
