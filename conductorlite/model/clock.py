@@ -170,7 +170,7 @@ class VirtualClock:
 
     virtual = True
 
-    def __init__(self, start: Instant = "2030-01-01T00:00:00+00:00") -> None:
+    def __init__(self, start: Instant = 1_893_456_000_000) -> None:
         #: What it was set to, the latest last: when two threads move it at once, the later instant stands.
         self._set = [to_instant(start)]
         #: By how much it was set without time passing, ms.
