@@ -512,13 +512,13 @@ class _Search:
                 return
             wrong, held = self._step(action, held)
             if lines is not None:
-                lines += self._told(action.label + mark)
+                lines += self._lines_of(action.label + mark)
             yield held, wrong
             if any(one.last for one in wrong):
                 return
         yield held, [_Wrong("no end", f"no end in {self._steps} steps", ROOT)]
 
-    def _told(self, action: str) -> list[str]:
+    def _lines_of(self, action: str) -> list[str]:
         """The lines of a timeline for the last step."""
         at = f"+{self.box.elapsed / 1000:.3f}".rstrip("0").rstrip(".") + "s"
         return [
